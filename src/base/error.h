@@ -1,0 +1,17 @@
+/* base/error.h: one error value that travels up; main.c prints it. */
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
+
+#include "tblock.h"
+
+typedef tblock_error Error;
+enum { NO = TBLOCK_NO, USAGE = TBLOCK_USAGE, INPUT = TBLOCK_INPUT, SYSTEM = TBLOCK_SYSTEM };
+
+/* Fill *err (err may be NULL) with a status and a formatted one-line message: control characters and invalid UTF-8 that
+ * came in through names are escaped, an overlong message is cut at a character boundary with "...". Always returns false. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+bool fail(Error *err, int status, const char *fmt, ...);
+
+#endif

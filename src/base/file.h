@@ -1,0 +1,44 @@
+/* base/file.h: files as mappings, and output files that appear whole or not at all. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include "base/error.h"
+
+typedef struct FileMap {
+    char                *path; /* owned copy, for messages */
+    const unsigned char *data; /* NULL for an empty file   */
+    size_t               size;
+} FileMap;
+
+/* Map a regular file read-only. A directory, FIFO, device or missing file is an error that says so (INPUT for what is
+ * there but is not a regular file or does not exist, SYSTEM for other failures). A zeroed FileMap may be closed. */
+bool file_map_open(FileMap *f, const char *path, Error *err);
+void file_map_close(FileMap *f);
+
+/* Hints. offset and n_bytes are clipped to the file. file_map_lock fails (SYSTEM) naming the limit. */
+void file_map_will_need(const FileMap *f, size_t offset, size_t n_bytes);
+void file_map_huge_pages(const FileMap *f);
+void file_map_populate(const FileMap *f);
+bool file_map_lock(const FileMap *f, Error *err);
+
+/* Read a whole small file (at most max_bytes, else INPUT) into *text, NUL-terminated; caller frees. "-" is standard
+ * input. Works on pipes; an endless file stops at max_bytes. */
+bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err);
+
+/* An output file under a temporary name in the same folder; commit renames it over path, abort removes it. Errors name
+ * path and the reason (SYSTEM). The temporary file is removed by the process's exit path only through abort, so callers
+ * that handle signals call out_file_abort from their clean-up. An existing path that is a directory, or not a regular
+ * file other than a character device such as /dev/null or /dev/full or a FIFO (those are written in place), is refused. */
+typedef struct OutFile {
+    char *path, *temp;
+    int   fd;
+    size_t written;
+    bool  in_place;
+} OutFile;
+bool out_file_open(OutFile *f, const char *path, Error *err);
+bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err);
+bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_bytes, Error *err); /* pwrite; not in place */
+bool out_file_commit(OutFile *f, Error *err); /* flush, rename; releases f either way */
+void out_file_abort(OutFile *f);              /* a zeroed or committed OutFile is accepted */
+
+#endif

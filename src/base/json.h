@@ -1,0 +1,48 @@
+/* base/json.h: JSON on top of cJSON, with what cJSON lacks: refusal of duplicate keys, trailing text, bad UTF-8, depth
+ * over 64 and NUL inside strings; exact integers with range; case-sensitive keys; iteration without linear lookups. */
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include <stdint.h>
+#include "base/error.h"
+
+typedef struct cJSON Json;
+
+/* Parse n_bytes of text. what names the source in messages ("model.bin: config"). Errors are INPUT with the byte offset. */
+Json *json_parse(const char *text, size_t n_bytes, const char *what, Error *err);
+void  json_free(Json *j); /* only the root; NULL is accepted */
+
+const Json *json_get(const Json *object, const char *key); /* NULL when absent or not an object; case-sensitive */
+
+/* Iteration over an array or object: for (const Json *i = json_first(j); i; i = json_next(i)) */
+const Json *json_first(const Json *j);
+const Json *json_next(const Json *item);
+const char *json_key(const Json *item); /* NULL inside an array */
+size_t      json_count(const Json *j);
+
+bool json_is_object(const Json *j);
+bool json_is_array(const Json *j);
+bool json_is_string(const Json *j);
+bool json_is_number(const Json *j);
+bool json_is_bool(const Json *j);
+bool json_is_null(const Json *j);
+const char *json_kind(const Json *j); /* "object", "array", "string", "number", "true", "false", "null", "nothing" (NULL) */
+
+/* Typed reads; what names the value in the error: "WHAT: expected an integer from MIN to MAX, found 3.5". Numbers over
+ * 2^53 are refused as not exact. *out is untouched on failure. */
+bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, int64_t *out, Error *err);
+bool json_read_double(const Json *j, const char *what, double min, double max, double *out, Error *err);
+bool json_read_bool(const Json *j, const char *what, bool *out, Error *err);
+bool json_read_string(const Json *j, const char *what, const char **out, Error *err); /* lives as long as the root */
+
+/* A growing text for JSON output; check ok (no memory) once at the end. */
+typedef struct JsonOut { char *text; size_t n, cap; bool failed; } JsonOut;
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void  json_out(JsonOut *o, const char *fmt, ...);
+void  json_out_bytes(JsonOut *o, const char *s, size_t n);  /* raw */
+void  json_out_string(JsonOut *o, const char *s, size_t n); /* quoted, ASCII only, invalid UTF-8 becomes \ufffd */
+char *json_out_take(JsonOut *o, Error *err);                /* the text, NUL-terminated; NULL: no memory; resets o */
+
+#endif

@@ -1,0 +1,68 @@
+/* format/tensors.h: bytes to named tensors. Has never heard of a layer. */
+#ifndef FORMAT_TENSORS_H
+#define FORMAT_TENSORS_H
+
+#include "base/file.h"
+
+enum { TENSOR_MAX_RANK = 8 };
+
+typedef enum DType {
+    DT_BOOL, DT_U8, DT_I8, DT_I16, DT_U16, DT_F16, DT_BF16, DT_I32, DT_U32, DT_F32, DT_F64, DT_I64, DT_U64, DT_COUNT
+} DType;
+
+const char *dtype_name(DType t);                     /* "F32": the spelling of safetensors */
+bool        dtype_parse(const char *name, DType *out);
+size_t      dtype_bytes(DType t);
+
+typedef struct Tensor {
+    const char *name;
+    DType       dtype;
+    int         rank;
+    int64_t     shape[TENSOR_MAX_RANK];
+    size_t      n_elements, n_bytes;
+    size_t      offset;      /* in the file */
+    const void *data;        /* in the mapping */
+} Tensor;
+
+typedef struct TensorFile {
+    FileMap  map;
+    Tensor  *tensors;        /* in file order (ascending offset; header order among empty ones) */
+    int      n_tensors;
+    size_t   data_offset, data_bytes;
+    struct MetaEntry { const char *key, *value; size_t value_bytes; } *meta; /* values: unescaped, NUL-terminated */
+    int      n_meta;
+    int     *index;          /* hash of names, see tensor_find */
+    int      index_size;
+    void    *owned;          /* what the strings above point into (may be an arena, a parsed header...) */
+} TensorFile;
+
+/* Open and check a safetensors file: header length, JSON, every offset (in range, no overlap, no hole, nothing after the
+ * last tensor), sizes against shape and dtype with overflow seen, duplicate names, metadata values that are not strings.
+ * Names may be anything but NUL-holding strings. Errors are INPUT and name the file and the tensor. */
+bool safetensors_open(TensorFile *f, const char *path, Error *err);
+void tensor_file_close(TensorFile *f);               /* a zeroed TensorFile is accepted */
+
+const Tensor *tensor_find(const TensorFile *f, const char *name);   /* NULL: no such tensor */
+const char   *tensor_meta(const TensorFile *f, const char *key);    /* NULL: no such entry  */
+
+/* "[3, 4]" into buf; returns buf. For messages. */
+const char *tensor_shape_text(const Tensor *t, char *buf, size_t n);
+
+/* ---- Writing ---- */
+
+/* Declare tensors first (in file order), then begin, then write the data (any order, any thread, non-overlapping), then
+ * end: the file appears under its name only then. data_align: 1, or 4096: the header is padded with spaces so that the data section
+ * starts on a multiple of it (1 pads to 8 as the format recommends). */
+typedef struct TensorWriter TensorWriter;
+TensorWriter *tensor_writer_new(const char *path, size_t data_align, Error *err);
+bool tensor_writer_meta(TensorWriter *w, const char *key, const char *value, Error *err);
+bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int rank, const int64_t *shape, Error *err);
+bool tensor_writer_begin(TensorWriter *w, Error *err);
+/* Write n_bytes of tensor number i (order of declaration) at byte `at` of it. */
+bool tensor_writer_put(TensorWriter *w, int i, size_t at, const void *data, size_t n_bytes, Error *err);
+/* Replace the value of a metadata key by one of the same length (for a hash known only at the end). Before end. */
+bool tensor_writer_patch_meta(TensorWriter *w, const char *key, const char *value, Error *err);
+bool tensor_writer_end(TensorWriter *w, Error *err);  /* checks all bytes were written; frees w either way */
+void tensor_writer_abort(TensorWriter *w);            /* removes the temporary file; NULL is accepted */
+
+#endif

@@ -1,0 +1,88 @@
+/* kernels/kernels.h: the arithmetic, one table of functions per instruction set, all with the same bits.
+ *
+ * docs/numerics.md defines every result by a short scalar loop; kernels/lanes/ holds one 16-lane vector type per
+ * instruction set, and bodies written once over it. Lanes are rows (outputs), never pieces of one sum, except in the
+ * "16-lane sums" whose shape is part of the definition. No kernel knows a model, a thread or a file.
+ *
+ * All float arrays are f32. "aligned" is 64 bytes. Row strides of activations are multiples of 16 floats, rows are aligned,
+ * and kernels may WRITE the padding up to that multiple but results never depend on what it holds. Weights, KV and scratch
+ * are aligned; K and V data is read exactly (no padding beyond what is said). */
+#ifndef KERNELS_KERNELS_H
+#define KERNELS_KERNELS_H
+
+#include "base/error.h"
+#include "quant/quant.h"
+
+enum {
+    LANES    = 16,
+    K_CHUNK  = 256,              /* chunk of a matmul's sum                                */
+    KV_TILE  = 64,               /* positions of an attention tile, at absolute boundaries */
+};
+
+typedef enum KvType { KV_F32, KV_F16, KV_COUNT } KvType;
+
+/* y[t][0 .. 16*n_panels) = bias + W x[t] for t in 0 .. n_tok. Definition "matmul, float weights". */
+typedef struct MatmulArgs {
+    float       *y;              /* [n_tok, y_stride], aligned                              */
+    size_t       y_stride;
+    const float *x;              /* [n_tok, x_stride], aligned                              */
+    size_t       x_stride;
+    const void  *w;              /* n_panels consecutive panels of the kernel's weight type */
+    int          n_panels, k, n_tok;
+    const float *bias;           /* [16*n_panels] or NULL                                   */
+    void        *scratch;        /* KERNEL_SCRATCH bytes, aligned, one for each thread      */
+} MatmulArgs;
+
+enum { KERNEL_SCRATCH = 512 * 1024 };
+
+/* One query against one tile of 64 positions of one KV head: writes the partial state of the definition "attention". */
+typedef struct AttnQuery {
+    const float *q;              /* [head_dim], aligned                                     */
+    int          first, end;     /* visible positions inside the tile, 0 <= first < end <= 64 */
+    float       *part;           /* ATTN_STATE(head_dim) floats, aligned: [0] m, [1] l, [16 ..] o */
+} AttnQuery;
+
+typedef struct AttnTile {
+    const void  *k;              /* [4][head_dim][16] of the KV type: position t of the tile is lane t%16 of group t/16 */
+    const void  *v;              /* [64][v_stride] of the KV type; v_stride = head_dim rounded up to 16                 */
+    int          head_dim;
+    float        scale, soft_cap; /* soft_cap 0: none                                       */
+    int          n_q;
+    const AttnQuery *q;
+} AttnTile;
+
+static inline size_t attn_state_floats(int head_dim) { return 16 + ((size_t)head_dim + 15) / 16 * 16; }
+
+typedef struct Kernels {
+    const char *isa;                                              /* "scalar", "avx2", "avx512", "neon"              */
+    void (*matmul[WT_COUNT])(const MatmulArgs *a);
+    void (*attn_tile[KV_COUNT])(const AttnTile *a);
+    void (*attn_merge)(float *state, const float *part, int head_dim); /* state = merge(state, part), ascending tiles */
+    void (*attn_end)(float *y, const float *state, int head_dim); /* y[d] = o[d] * (1 / l)                           */
+    void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps);
+    void (*add)(float *x, const float *y, int n);                 /* x = x + y                                       */
+    void (*swiglu)(float *h, const float *gate, const float *up, int n); /* h = SiLU(gate) * up; h may be gate or up */
+    /* Rotate n_heads consecutive heads of head_dim floats, in place: pairs (i, i + rot/2), i < rot/2. */
+    void (*rope)(float *x, int n_heads, int head_dim, int rot, const float *cosine, const float *sine);
+    void (*exp)(float *y, const float *x, int n);                 /* y may be x */
+    void (*silu)(float *y, const float *x, int n);
+    void (*sigmoid)(float *y, const float *x, int n);
+    void (*tanh)(float *y, const float *x, int n);
+    void (*gelu)(float *y, const float *x, int n);                /* erf form  */
+    void (*gelu_tanh)(float *y, const float *x, int n);
+    void (*softmax)(float *x, int n);                             /* in place; definition "other softmax" */
+    void (*f32_to_f16)(uint16_t *y, const float *x, int n);
+    void (*to_f32[WT_COUNT])(float *y, const void *x, size_t n);  /* row-major widening, exact */
+} Kernels;
+
+/* The best table this CPU has, or the one named (NULL and "auto": best). An ISA that the CPU lacks, or that this build does
+ * not hold, is USAGE and the message lists those that work. The table is constant and lives for ever. */
+const Kernels *kernels_select(const char *isa, Error *err);
+
+/* Number i (0 ..) of the tables that this CPU can run, scalar first; NULL past the last. For tests. */
+const Kernels *kernels_table(int i);
+
+/* Scalar exp of the definition, for the sampler: the same bits as Kernels.exp. */
+float kernels_expf(float x);
+
+#endif

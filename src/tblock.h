@@ -1,0 +1,254 @@
+/* tblock.h: run Llama-style language models on a CPU, with the same bits everywhere.
+ *
+ * The one public header. Opaque handles, errors as values, no global state, no signal handler, no printing.
+ * A model may be shared by any number of threads; a context or a sampler belongs to one thread at a time.
+ *
+ * Functions that can fail return false or NULL and fill *err (which may be NULL when the caller does not want the
+ * reason). Text and arrays handed out through a pointer-to-pointer belong to the caller: release with tblock_free().
+ * docs/embed.md is a complete example. */
+#ifndef TBLOCK_H
+#define TBLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TBLOCK_API __attribute__((visibility("default")))
+#else
+#define TBLOCK_API
+#endif
+
+#define TBLOCK_VERSION "0.1.0"
+#define TBLOCK_NUMERICS_VERSION 1 /* changes when any output bit changes (docs/numerics.md) */
+
+/* Also the exit status of the program. */
+enum tblock_status {
+    TBLOCK_OK     = 0,
+    TBLOCK_NO     = 1, /* the answer is no: verify differs             */
+    TBLOCK_USAGE  = 2, /* wrong usage: an option or argument           */
+    TBLOCK_INPUT  = 3, /* bad or unsupported input file                */
+    TBLOCK_SYSTEM = 4  /* the system failed: memory, disk, I/O         */
+};
+
+typedef struct tblock_error {
+    int  status;   /* enum tblock_status                               */
+    char msg[512]; /* one line: file, thing, expected, found; no '\n'  */
+} tblock_error;
+
+typedef struct tblock_model   tblock_model;   /* a mapped model file: weights, config, tokenizer; immutable */
+typedef struct tblock_context tblock_context; /* KV caches and activations of one run                       */
+typedef struct tblock_sampler tblock_sampler; /* options and scratch memory of the sampler                  */
+typedef struct tblock_stream  tblock_stream;  /* token ids to UTF-8 text, never half a character            */
+
+TBLOCK_API const char *tblock_version(void); /* "0.1.0" */
+TBLOCK_API void        tblock_free(void *p); /* releases what the library allocated for the caller */
+
+/* ---- Model ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tblock_open_options {
+    bool mlock;      /* lock the mapping into memory; an error where the limit forbids it                  */
+    bool huge_pages; /* ask for transparent huge pages where the file system can (a hint, never an error)  */
+    bool populate;   /* read the whole file now, not at first use                                          */
+} tblock_open_options;
+
+/* Map the model file at path. opt may be NULL. Only headers are read; weights are paged in when used. The mapping
+ * stays valid if the file is replaced by rename; truncating the file under a running model raises SIGBUS. */
+TBLOCK_API tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err);
+TBLOCK_API void          tblock_close(tblock_model *m); /* NULL is accepted; contexts must be closed before */
+
+typedef struct tblock_model_info {
+    int         d_model, n_layers, heads, kv_heads, head_dim, d_ff, vocab_size, n_ctx, window;
+    bool        tied_embeddings, has_weights, has_tokenizer;
+    const char *family;       /* "llama", "mistral", ...                                             */
+    const char *hash;         /* sha256 of the data section as recorded in the file, or ""           */
+    const char *weight_types; /* the matrices' types, most bytes first: "bf16" or "bf16,f32"         */
+    size_t      file_bytes;
+    uint64_t    n_params;
+    size_t      bytes_per_token; /* bytes of weights that one decode step reads                      */
+    int32_t     bos;          /* -1: none */
+    int         n_eos;
+    const int32_t *eos;
+} tblock_model_info;
+
+/* Describe an open model; the strings live as long as the model. Cannot fail. */
+TBLOCK_API void tblock_model_describe(const tblock_model *m, tblock_model_info *out);
+
+/* ---- Text ----------------------------------------------------------------------------------------------------- */
+
+enum { TBLOCK_ADD_SPECIAL = 1,  /* apply the tokenizer's template (usually: BOS first)          */
+       TBLOCK_PARSE_SPECIAL = 2 /* special tokens spelled in the text become their ids; without this flag they are
+                                   ordinary text, which is what untrusted input needs           */ };
+
+/* Text to token ids. text is n_bytes of UTF-8 and may hold NUL and invalid bytes. flags: 0 or the enum above.
+ * *ids is allocated (never NULL on success, also for no tokens). Fails with TBLOCK_INPUT for a model without
+ * tokenizer and TBLOCK_SYSTEM without memory. */
+TBLOCK_API bool tblock_tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags, int32_t **ids,
+                                size_t *n_ids, tblock_error *err);
+
+/* Token ids to text, special tokens shown; the exact bytes, which need not be UTF-8. *text is NUL-terminated too. */
+TBLOCK_API bool tblock_detokenize(const tblock_model *m, const int32_t *ids, size_t n_ids, char **text, size_t *n_bytes,
+                                  tblock_error *err);
+
+/* Answer one request of the JSON lines protocol of `tblock tokenize --jsonl`: an object with "text" or "bytes_hex"
+ * (optional "mode": "plain" | "special", "add_special": bool), or "ids" to decode. *answer is one line of ASCII JSON
+ * without '\n': {"ids": [...]} or {"text": ..., "bytes_hex": ...}. */
+TBLOCK_API bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_bytes, char **answer,
+                                     tblock_error *err);
+
+/* Streaming decode. tblock_stream_put returns the bytes that are now complete (possibly none): whole UTF-8
+ * characters, invalid bytes as they are. The text belongs to the stream and is valid until the next call. continues:
+ * true when the text follows other text of the same sequence (then a leading dummy-prefix space is kept). */
+TBLOCK_API tblock_stream *tblock_stream_new(const tblock_model *m, bool continues, tblock_error *err);
+TBLOCK_API const char    *tblock_stream_put(tblock_stream *s, int32_t id, size_t *n_bytes);
+TBLOCK_API const char    *tblock_stream_flush(tblock_stream *s, size_t *n_bytes); /* what is left, half or not */
+TBLOCK_API void           tblock_stream_free(tblock_stream *s);
+
+/* ---- Context and decode --------------------------------------------------------------------------------------- */
+
+typedef struct tblock_context_options {
+    int         n_ctx;    /* longest sequence; 0: the model's own                                   */
+    int         n_seqs;   /* sequences 0 .. n_seqs - 1; 0: 1                                        */
+    int         n_batch;  /* most tokens computed at once; longer batches are cut; 0: 512           */
+    int         threads;  /* 0: one for each physical core this process may use                     */
+    const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", "avx512", "neon" */
+    const char *math;     /* NULL or "auto", "f32" (docs/numerics.md)                               */
+    const char *kv_type;  /* NULL or "auto", "f32", "f16"                                           */
+} tblock_context_options;
+
+/* KV memory grows with the sequences; n_ctx reserves nothing. opt may be NULL. */
+TBLOCK_API tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt, tblock_error *err);
+TBLOCK_API void            tblock_context_free(tblock_context *c); /* NULL is accepted */
+
+typedef struct tblock_item {
+    int32_t seq;         /* which sequence                                                          */
+    int32_t pos;         /* position in it, from 0; must be the sequence's next one                 */
+    int32_t token;       /* 0 .. vocab_size - 1                                                     */
+    bool    want_logits; /* compute logits after this token                                         */
+} tblock_item;
+
+/* Run the tokens of a batch: prefill, decode and several sequences are this one call, and any way of cutting the same
+ * tokens into calls gives the same bits. Items of one sequence stand in ascending order of position.
+ * Fails with TBLOCK_USAGE (a position that is not the next, an id out of range, a full context: both numbers named; the
+ * context is unchanged) or TBLOCK_SYSTEM (memory; the sequences of the batch keep their old lengths). */
+TBLOCK_API bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, tblock_error *err);
+
+/* Logits [vocab_size] after item i of the last tblock_decode; NULL where not asked for. Valid until the next decode. */
+TBLOCK_API const float *tblock_logits(const tblock_context *c, size_t i);
+
+/* Tokens held by a sequence; -1 for a sequence that does not exist. */
+TBLOCK_API int32_t tblock_seq_length(const tblock_context *c, int32_t seq);
+
+/* Forget all but the first length tokens of a sequence. Fails (TBLOCK_USAGE) when a windowed layer has already given
+ * up positions that token length would need; length 0 always works. */
+TBLOCK_API bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_error *err);
+
+/* Called during tblock_decode with "embed", "layer0", ..., "final_norm": x is [n_tok, stride] f32 of which d_model
+ * columns count, for items first .. first + n_tok - 1 of the batch. NULL removes the observer. */
+typedef void (*tblock_observer)(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride);
+TBLOCK_API void tblock_observe(tblock_context *c, tblock_observer fn, void *user);
+
+typedef struct tblock_context_info {
+    int         n_ctx, n_seqs, n_batch, threads;
+    const char *isa, *math, *kv_type;
+    size_t      kv_bytes;         /* KV memory in use now          */
+    size_t      activation_bytes; /* buffers of the context        */
+} tblock_context_info;
+TBLOCK_API void tblock_context_describe(const tblock_context *c, tblock_context_info *out);
+
+/* ---- Sampling (docs/numerics.md) ------------------------------------------------------------------------------ */
+
+typedef struct tblock_sampler_options {
+    float    temp;           /* 0: greedy                                                   */
+    int      top_k;          /* 0: all                                                      */
+    double   top_p;          /* 1: all                                                      */
+    float    min_p;          /* 0: all                                                      */
+    float    repeat_penalty; /* 1: none                                                     */
+    uint64_t seed;
+} tblock_sampler_options;
+
+TBLOCK_API tblock_sampler *tblock_sampler_new(int vocab_size, const tblock_sampler_options *opt, tblock_error *err);
+TBLOCK_API void            tblock_sampler_free(tblock_sampler *s);
+
+/* Draw the token with index `index` of its sequence (the first token of a sequence has index 0) from logits
+ * [vocab_size]. previous [n_previous]: ids that the repetition penalty applies to (may be NULL). The same arguments
+ * give the same token on every machine. A NaN logit is an error (TBLOCK_INPUT). */
+TBLOCK_API bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
+                                    uint32_t index, int32_t *token, tblock_error *err);
+
+/* A hash of n floats (NaN canonical), the one `run --stats` prints: equal bits give equal hashes. */
+TBLOCK_API uint64_t tblock_hash_floats(const float *x, size_t n);
+
+/* ---- Golden logits -------------------------------------------------------------------------------------------- */
+
+typedef struct tblock_logits_options {
+    bool last;   /* only the last position's logits: logits F32 [1, vocab_size]    */
+    bool hidden; /* also hidden.embed, hidden.layerI, hidden.final_norm            */
+} tblock_logits_options;
+
+/* Run tokens as sequence 0 of c (which is emptied before and after) and write a safetensors file: tokens I32 [n], logits
+ * F32 [n, vocab_size], metadata that names everything that changes bits. Atomic: the old file stays if this fails. */
+TBLOCK_API bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, const char *path,
+                                    const tblock_logits_options *opt, tblock_error *err);
+
+typedef struct tblock_verify_options {
+    bool   exact;  /* every bit (NaN canonical)                                                        */
+    double tol;    /* largest |difference|; < 0: the default rule of docs/numerics.md                  */
+    bool   greedy; /* also replay [PREFIX.]greedy continuations token by token                         */
+} tblock_verify_options;
+
+typedef struct tblock_verify_row {
+    char    name[64];     /* PREFIX, or "" for a file with plain tokens/logits                          */
+    size_t  n_tokens;
+    double  max_abs;      /* largest |ours - golden|; NaN where a NaN stands on one side only           */
+    double  mean_kl;      /* mean KL divergence golden || ours per position, nats                       */
+    double  top1;         /* share of positions with the same argmax                                    */
+    int64_t first_diff;   /* first position outside the tolerance (not bit-equal with exact); -1: none  */
+    int64_t greedy_diff;  /* first greedy token that differs; -1: none or not asked                     */
+    size_t  n_greedy;     /* greedy tokens compared                                                     */
+    bool    ok;
+} tblock_verify_row;
+
+typedef struct tblock_verify_report {
+    double             tol;    /* the tolerance applied; 0 with exact */
+    bool               exact, ok;
+    size_t             n_rows;
+    tblock_verify_row *rows;   /* release with tblock_free */
+} tblock_verify_report;
+
+/* Recompute every [PREFIX.]tokens of the golden file and compare with [PREFIX.]logits_f64 (or logits). Returns true
+ * when the comparison ran, whatever its answer: see out->ok. */
+TBLOCK_API bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt,
+                              tblock_verify_report *out, tblock_error *err);
+
+/* ---- Reports and synthetic models ----------------------------------------------------------------------------- */
+
+typedef struct tblock_report_options {
+    bool json;    /* one JSON object instead of text */
+    bool tensors; /* list every tensor               */
+    bool colour;
+} tblock_report_options;
+
+/* What a model file, or a bare JSON config, is made of. *text is allocated. */
+TBLOCK_API bool tblock_report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err);
+
+typedef struct tblock_synth_options {
+    const char *type; /* NULL or "bf16", "f32", "f16"                          */
+    uint64_t    seed;
+    int         threads;
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */
+    void *user;
+} tblock_synth_options;
+
+/* Write a model file with seeded random weights for the JSON config at config_path. Atomic. Same bytes for the same
+ * config, type and seed, whatever the threads. */
+TBLOCK_API bool tblock_synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
