@@ -2,6 +2,7 @@
 """Converts every fixture and compares the program's answers with the golden ones.
 
     golden.py [--build DIR] [--only TEXT]
+    golden.py [--build DIR] --models      only converts (what is not yet); prints the models' paths, with "case" after our own
 
 For each model folder, in both layouts: `verify` against the float64 logits within the folder's tolerance, with the greedy
 continuations token by token; in one layout also with an f16 KV cache. Hidden states of `logits --hidden`; generated text
@@ -159,6 +160,18 @@ def checks(t):
     yield "golden_babyllama105-hf", baby, lambda: t.logits("babyllama105-hf", baby, "rows16", baby / "golden.safetensors", 4e-4, f16=True)
 
 
+def list_models(t):
+    """Every model with golden logits that this machine has, in the layout rows16."""
+    found = [(name, recorded(name), "") for name in RECORDED] + [("stories260K", FIXTURES / "stories260K", "")]
+    found += [(name, t.out / "cases" / name, " case") for name in make_cases.CASES]
+    for name, folder, kind in found:
+        model = t.out / f"{name}.rows16.bin"
+        if kind and not model.exists():
+            make_cases.write(t.out / "cases", name)
+        if folder.exists():
+            yield f"{model if model.exists() else t.convert(folder, name + '.rows16')}{kind}"
+
+
 def attempt(check):
     name, needs, function = check
     if not needs.exists():
@@ -174,7 +187,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / os.environ.get("BUILD", "build/release"))
     parser.add_argument("--only", default="", help="only the tests whose name contains this")
+    parser.add_argument("--models", action="store_true", help="convert only, and print the models' paths")
     args = parser.parse_args()
+    if args.models:
+        for line in list_models(Test(args.build)):
+            print(line)
+        return 0
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         todo = [c for c in checks(Test(args.build)) if args.only in c[0]]
