@@ -39,7 +39,7 @@ $(BUILD)/src/kernels/avx2/%.o:   ISA_FLAGS = -mavx2 -mfma -mf16c
 $(BUILD)/src/kernels/avx512/%.o: ISA_FLAGS = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
 
 # tests/unit/test_X.c and tests/kernels/check_X.c: one program each, linked with every room's functions
-TEST_SRC := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c))
+TEST_SRC := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c tests/exact/exact.c))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 
 all: $(BUILD)/tblock $(BUILD)/libtblock.so ## build the program and both libraries (config=release|debug|asan|ubsan|clang)

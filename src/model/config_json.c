@@ -157,7 +157,7 @@ static bool read_rope(Config *c, const Json *object, const char *what, Error *er
 {
     static const ConfigKey type_key = { .name = "type", .kind = KEY_WORD, .at = offsetof(Rope, type), .words = rope_type_words };
     Rope *r = &c->rope;
-    char  prefix[WHAT_MAX];
+    char  prefix[WHAT_MAX + 2];
     snprintf(prefix, sizeof prefix, "%s.", what);
     if (!json_is_object(object))
         return fail(err, INPUT, "%s: expected an object, found %s", what, json_kind(object));
@@ -184,7 +184,7 @@ static bool read_rope(Config *c, const Json *object, const char *what, Error *er
 
 static bool read_config(Config *c, const Json *root, const char *what, Error *err)
 {
-    char prefix[WHAT_MAX];
+    char prefix[WHAT_MAX + 2];
     snprintf(prefix, sizeof prefix, "%s: ", what);
     if (!json_is_object(root))
         return fail(err, INPUT, "%s: expected an object, found %s", what, json_kind(root));

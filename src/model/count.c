@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "model/tensor_list.h"
+#include "model/tensor_check.h"
 
 uint64_t count_params(const Config *c)
 {
@@ -25,7 +25,7 @@ static CountPart *find_part(Count *n, const TensorSpec *s)
     return p;
 }
 
-static void add(Count *n, const TensorSpec *s, DType dtype, uint64_t bytes)
+static void add(Count *n, const TensorSpec *s, DType dtype, uint64_t bytes, bool panels)
 {
     uint64_t   params = tensor_spec_params(s);
     CountPart *p      = find_part(n, s);
@@ -33,6 +33,8 @@ static void add(Count *n, const TensorSpec *s, DType dtype, uint64_t bytes)
     p->params += params;
     p->bytes  += bytes;
     p->dtypes |= 1u << dtype;
+    p->n_panels    += panels;
+    n->n_row_major += s->panels && !panels;
     n->params += params;
     n->bytes  += bytes;
     if (s->layer >= 0) {
@@ -71,7 +73,7 @@ void count_config(Count *n, const Config *c, WeightType type)
             matrix_bytes(type, s.rows, s.k, &bytes); /* cannot fail: config_check bounds the shape */
         else if (s.k)
             bytes = (size_t)s.rows * (size_t)s.k * weight_type_bytes(type);
-        add(n, &s, s.k ? dtypes[type] : DT_F32, bytes);
+        add(n, &s, s.k ? dtypes[type] : DT_F32, bytes, s.panels);
     }
     count_kv(n, c);
 }
@@ -80,11 +82,11 @@ bool count_file(Count *n, const Config *c, const TensorFile *f, Error *err)
 {
     *n = (Count){ 0 };
     for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);) {
-        const Tensor *t = tensor_find(f, s.name);
-        if (!t)
-            return fail(err, INPUT, "%s: tensor %s: found no such tensor", f->map.path, s.name);
-        add(n, &s, t->dtype, t->n_bytes);
+        CheckedTensor t;
+        if (!tensor_check(&s, f, &t, err))
+            return false;
+        add(n, &s, t.t->dtype, t.t->n_bytes, t.panels);
     }
     count_kv(n, c);
-    return true;
+    return tensor_check_unknown(c, f, err);
 }

@@ -17,6 +17,7 @@ typedef struct CountPart {
     uint64_t    params;        /* of all of them                                    */
     uint64_t    bytes;         /* of all of them, as stored                         */
     unsigned    dtypes;        /* bit mask of the DTypes they are stored in         */
+    int         n_panels;      /* how many are matrices stored in panels            */
 } CountPart;
 
 typedef struct Count {
@@ -25,6 +26,7 @@ typedef struct Count {
     uint64_t  params, embed_params, layer_params, blocks_params, final_norm_params, head_params; /* head 0 when tied */
     uint64_t  bytes, embed_bytes, layer_bytes, blocks_bytes, final_norm_bytes, head_bytes; /* layer_*: of the first layer */
     uint64_t  kv_bytes_f32, kv_bytes_f16;  /* of one position, all layers            */
+    int       n_row_major;     /* matrices that loading packs into panels (layout rows) */
 } Count;
 
 /* Parameters of a model with this config; a tied head counts once. */
@@ -33,7 +35,8 @@ uint64_t count_params(const Config *c);
 /* Count a config (config_check passed) with matrices of one type, vectors F32, stored as docs/format.md says. */
 void count_config(Count *n, const Config *c, WeightType type);
 
-/* Count what is stored: sizes and dtypes from the file's tensors. Fails (INPUT) naming a tensor that is missing. */
+/* Count what is stored: sizes and dtypes from the file's tensors, which are all checked against the config as model_bind
+ * does. Fails (INPUT) naming the tensor. */
 bool count_file(Count *n, const Config *c, const TensorFile *f, Error *err);
 
 #endif

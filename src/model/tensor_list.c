@@ -108,21 +108,44 @@ bool tensor_list_next(const Config *c, TensorSpec *s)
 
 uint64_t tensor_spec_params(const TensorSpec *s) { return (uint64_t)s->rows * (uint64_t)(s->k ? s->k : 1); }
 
+/* The row of a tensor's name, and its layer (-1 outside); NULL where no config has such a tensor. */
+static const struct Part *find_part(const char *name, int *layer)
+{
+    const char *part = name;
+    *layer = -1;
+    if (strncmp(name, "layers.", 7) == 0) {
+        const char *p = name + 7;
+        int         n = 0, digits = 0;
+        for (; p[digits] >= '0' && p[digits] <= '9' && digits < 7; digits++)
+            n = n * 10 + (p[digits] - '0');
+        if (digits == 0 || p[digits] != '.' || (p[0] == '0' && digits > 1)) /* 007 is no layer */
+            return NULL;
+        *layer = n;
+        part   = p + digits + 1;
+    }
+    for (int i = 0; i < N_PARTS; i++)
+        if (parts[i].in_layer == (*layer >= 0) && strcmp(parts[i].name, part) == 0)
+            return &parts[i];
+    return NULL;
+}
+
+bool tensor_list_has(const Config *c, const char *name)
+{
+    int                layer;
+    const struct Part *p = find_part(name, &layer);
+    return p && has_part(c, p) && layer < c->n_layers;
+}
+
 const char *tensor_list_why_absent(const Config *c, const char *name, char *buf, size_t n)
 {
     static const char *const flags[] = { [QKV_BIAS] = "qkv_bias false", [OUT_BIAS] = "out_bias false",
                                          [FFN_BIAS] = "ffn_bias false", [UNTIED] = "tied_embeddings true" };
-    int  layer = 0, used = 0;
-    bool in_layer = sscanf(name, "layers.%6d.%n", &layer, &used) == 1 && used > 0;
-    const char *part = in_layer ? name + used : name;
+    int                layer;
+    const struct Part *p = find_part(name, &layer);
     buf[0] = '\0';
-    for (int i = 0; i < N_PARTS; i++) {
-        if (parts[i].in_layer != in_layer || strcmp(parts[i].name, part) != 0)
-            continue;
-        if (!has_part(c, &parts[i]))
-            snprintf(buf, n, " (%s in the config)", flags[parts[i].when]);
-        else if (in_layer && layer >= c->n_layers)
-            snprintf(buf, n, " (n_layers %d in the config)", c->n_layers);
-    }
+    if (p && !has_part(c, p))
+        snprintf(buf, n, " (%s in the config)", flags[p->when]);
+    else if (p && layer >= c->n_layers)
+        snprintf(buf, n, " (n_layers %d in the config)", c->n_layers);
     return buf;
 }

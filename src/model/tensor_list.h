@@ -30,6 +30,9 @@ bool       tensor_list_next(const Config *c, TensorSpec *s);
 /* Parameters of one tensor. */
 uint64_t tensor_spec_params(const TensorSpec *s);
 
+/* Is name one of the config's tensors? */
+bool tensor_list_has(const Config *c, const char *name);
+
 /* Why the config has no tensor of this name, as " (n_layers 2 in the config)"; "" where no reason is known. Returns buf. */
 const char *tensor_list_why_absent(const Config *c, const char *name, char *buf, size_t n);
 
