@@ -37,6 +37,7 @@ static void add(Count *n, const TensorSpec *s, DType dtype, uint64_t bytes, bool
     n->n_row_major += s->panels && !panels;
     n->params += params;
     n->bytes  += bytes;
+    n->bytes_of[dtype] += bytes;
     if (s->layer >= 0) {
         n->blocks_params += params;
         n->blocks_bytes  += bytes;
@@ -68,12 +69,7 @@ void count_config(Count *n, const Config *c, WeightType type)
     static const DType dtypes[WT_COUNT] = { [WT_F32] = DT_F32, [WT_F16] = DT_F16, [WT_BF16] = DT_BF16 };
     *n = (Count){ 0 };
     for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);) {
-        size_t bytes = (size_t)s.rows * sizeof(float);
-        if (s.panels)
-            matrix_bytes(type, s.rows, s.k, &bytes); /* cannot fail: config_check bounds the shape */
-        else if (s.k)
-            bytes = (size_t)s.rows * (size_t)s.k * weight_type_bytes(type);
-        add(n, &s, s.k ? dtypes[type] : DT_F32, bytes, s.panels);
+        add(n, &s, s.k ? dtypes[type] : DT_F32, tensor_spec_bytes(&s, type), s.panels);
     }
     count_kv(n, c);
 }

@@ -25,6 +25,7 @@ typedef struct Count {
     int       n_parts;
     uint64_t  params, embed_params, layer_params, blocks_params, final_norm_params, head_params; /* head 0 when tied */
     uint64_t  bytes, embed_bytes, layer_bytes, blocks_bytes, final_norm_bytes, head_bytes; /* layer_*: of the first layer */
+    uint64_t  bytes_of[DT_COUNT];          /* bytes by dtype; their sum is bytes      */
     uint64_t  kv_bytes_f32, kv_bytes_f16;  /* of one position, all layers            */
     int       n_row_major;     /* matrices that loading packs into panels (layout rows) */
 } Count;

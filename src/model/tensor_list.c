@@ -108,6 +108,16 @@ bool tensor_list_next(const Config *c, TensorSpec *s)
 
 uint64_t tensor_spec_params(const TensorSpec *s) { return (uint64_t)s->rows * (uint64_t)(s->k ? s->k : 1); }
 
+size_t tensor_spec_bytes(const TensorSpec *s, WeightType type)
+{
+    size_t n = (size_t)s->rows * sizeof(float);
+    if (s->panels)
+        matrix_bytes(type, s->rows, s->k, &n);
+    else if (s->k)
+        n = (size_t)s->rows * (size_t)s->k * weight_type_bytes(type);
+    return n;
+}
+
 /* The row of a tensor's name, and its layer (-1 outside); NULL where no config has such a tensor. */
 static const struct Part *find_part(const char *name, int *layer)
 {

@@ -4,6 +4,7 @@
 #define MODEL_TENSOR_LIST_H
 
 #include "model/config.h"
+#include "quant/quant.h"
 
 typedef enum TensorRole {
     ROLE_EMBED, ROLE_ATTN_NORM, ROLE_WQ, ROLE_WK, ROLE_WV, ROLE_WO, ROLE_FFN_NORM, ROLE_W_GATE, ROLE_W_UP, ROLE_W_DOWN,
@@ -29,6 +30,9 @@ bool       tensor_list_next(const Config *c, TensorSpec *s);
 
 /* Parameters of one tensor. */
 uint64_t tensor_spec_params(const TensorSpec *s);
+
+/* Bytes of one tensor as writers store it: a matrix in `type`, a vector in F32. c passed config_check: no overflow. */
+size_t tensor_spec_bytes(const TensorSpec *s, WeightType type);
 
 /* Is name one of the config's tensors? */
 bool tensor_list_has(const Config *c, const char *name);

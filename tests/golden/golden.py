@@ -164,12 +164,16 @@ def list_models(t):
     """Every model with golden logits that this machine has, in the layout rows16."""
     found = [(name, recorded(name), "") for name in RECORDED] + [("stories260K", FIXTURES / "stories260K", "")]
     found += [(name, t.out / "cases" / name, " case") for name in make_cases.CASES]
+    newest = max(p.stat().st_mtime for p in (ROOT / "tools" / "convert.py", pathlib.Path(make_cases.__file__)))
     for name, folder, kind in found:
         model = t.out / f"{name}.rows16.bin"
-        if kind and not model.exists():
-            make_cases.write(t.out / "cases", name)
-        if folder.exists():
-            yield f"{model if model.exists() else t.convert(folder, name + '.rows16')}{kind}"
+        if not model.exists() or model.stat().st_mtime < newest:
+            if kind:
+                make_cases.write(t.out / "cases", name)
+            if not folder.exists():
+                continue
+            t.convert(folder, name + ".rows16")
+        yield f"{model}{kind}"
 
 
 def attempt(check):
