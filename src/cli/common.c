@@ -94,15 +94,26 @@ static bool read_text(Prompt *p, const PromptOptions *o, bool quiet, tblock_erro
     return good;
 }
 
-static bool copy_ids(Prompt *p, const IdList *ids, tblock_error *err)
+static bool copy_ids(Prompt *p, const int32_t *ids, size_t n, tblock_error *err)
 {
-    p->ids = malloc((ids->n + 1) * sizeof *p->ids);
+    p->ids = malloc((n + 1) * sizeof *p->ids);
     if (!p->ids)
         return cli_no_memory(err);
-    if (ids->n > 0)
-        memcpy(p->ids, ids->ids, ids->n * sizeof *p->ids);
-    p->n = ids->n;
+    if (n > 0)
+        memcpy(p->ids, ids, n * sizeof *p->ids);
+    p->n = n;
     return true;
+}
+
+static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m, bool quiet, tblock_error *err)
+{
+    unsigned flags = (o->no_bos ? 0 : TBLOCK_ADD_SPECIAL) | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
+    int32_t *ids = NULL;
+    size_t   n = 0;
+    bool good = read_text(p, o, quiet, err) && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err) &&
+                copy_ids(p, ids, n, err);
+    tblock_free(ids);
+    return good;
 }
 
 bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path, bool quiet, tblock_error *err)
@@ -110,16 +121,10 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
     *p = (Prompt){ 0 };
     if (!check_sources(o, err))
         return false;
-    if (o->ids.given) {
-        if (!copy_ids(p, &o->ids, err))
-            return false;
-    } else {
-        unsigned flags = (o->no_bos ? 0 : TBLOCK_ADD_SPECIAL) | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
-        if (!need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err) ||
-            !read_text(p, o, quiet, err) ||
-            !tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &p->ids, &p->n, err))
-            return false;
-    }
+    if (o->ids.given ? !copy_ids(p, o->ids.ids, o->ids.n, err)
+                     : !need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err) ||
+                           !read_tokens(p, o, m, quiet, err))
+        return false;
     return p->n > 0 || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
                                 o->ids.given ? "--ids has none" : o->no_bos ? "--no-bos leaves out the BOS"
                                                                             : "this tokenizer adds no BOS");
@@ -128,7 +133,7 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
 void prompt_free(Prompt *p)
 {
     free(p->text);
-    tblock_free(p->ids);
+    free(p->ids);
     *p = (Prompt){ 0 };
 }
 
