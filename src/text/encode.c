@@ -2,7 +2,7 @@
 #include <string.h>
 #include "base/hash.h"
 #include "text/tokenizer_parts.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 enum { LONGEST_TEXT = 1 << 30, CACHE_FROM = 1024 }; /* bytes; normalizing makes a text at most three times as long */
 
@@ -129,16 +129,16 @@ static bool segment(Encoder *e, const char *text, size_t n, Error *err)
 }
 
 /* NFC of the valid parts of text. *owned: NULL, or what the caller frees; *out: that, or text itself. */
-static bool normalize_nfc(const char *text, size_t n, char **owned, const char **out, size_t *n_out, Error *err)
+static bool segment_nfc(const char *text, size_t n, char **owned, const char **out, size_t *n_out, Error *err)
 {
     *owned = NULL;
     *out   = text;
     *n_out = n;
     size_t at = 0, cap = 0;
     for (size_t i = 0; i < n;) {
-        size_t valid = utf8_valid_prefix(text + i, n - i), n_part;
+        size_t valid = valid_prefix(text + i, n - i), n_part;
         char  *part;
-        bool   ok = utf8_nfc(text + i, valid, &part, &n_part);
+        bool   ok = normalize_nfc(text + i, valid, &part, &n_part);
         if (ok && valid == n) { /* the usual case */
             *owned = part;
             *out   = part ? part : text;
@@ -174,26 +174,26 @@ static bool normalize_nfc(const char *text, size_t n, char **owned, const char *
 static bool stands_alone(const char *text, size_t n, size_t start, size_t end)
 {
     uint32_t cp;
-    bool before = utf8_decode_last(text, start, &cp) && utf8_is_word(cp);
-    bool after  = utf8_decode(text + end, n - end, &cp) && utf8_is_word(cp);
+    bool before = character_before(text, start, &cp) && is_word(cp);
+    bool after  = character_at(text + end, n - end, &cp) && is_word(cp);
     return !before && !after;
 }
 
 static size_t spaces_before(const char *text, size_t first, size_t start)
 {
     uint32_t cp;
-    int      len;
-    while ((len = utf8_decode_last(text + first, start - first, &cp)) > 0 && utf8_is_space(cp))
-        start -= (size_t)len;
+    size_t   len;
+    while ((len = character_before(text + first, start - first, &cp)) > 0 && is_white_space(cp))
+        start -= len;
     return start;
 }
 
 static size_t spaces_after(const char *text, size_t n, size_t end)
 {
     uint32_t cp;
-    int      len;
-    while ((len = utf8_decode(text + end, n - end, &cp)) > 0 && utf8_is_space(cp))
-        end += (size_t)len;
+    size_t   len;
+    while ((len = character_at(text + end, n - end, &cp)) > 0 && is_white_space(cp))
+        end += len;
     return end;
 }
 
@@ -210,7 +210,7 @@ static bool between_special(Encoder *e, int pass, const char *text, size_t n, Er
     char       *owned;
     const char *normal;
     size_t      n_normal;
-    if (!normalize_nfc(text, n, &owned, &normal, &n_normal, err))
+    if (!segment_nfc(text, n, &owned, &normal, &n_normal, err))
         return false;
     bool ok = split_special(e, NORMALIZED, normal, n_normal, err);
     free(owned);

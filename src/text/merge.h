@@ -13,7 +13,7 @@ typedef struct Symbol {
     bool     frozen;      /* never merged: a user-defined symbol of SentencePiece                             */
 } Symbol;
 
-enum { NO_SYMBOL = UINT32_MAX };
+#define NO_SYMBOL UINT32_MAX
 
 typedef struct Merger {
     Symbol *symbol;        /* the word: first symbol 0, then along next */

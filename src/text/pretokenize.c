@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 enum {
     MAX_STEPS        = 16,
@@ -229,8 +229,9 @@ static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, Pretoke
             return false;
         done = from = end;
         if (start == end) { /* an empty match cuts here; look on from the next character */
-            int len = utf8_decode(text + end, n - end, NULL);
-            from += len ? (size_t)len : 1;
+            uint32_t cp;
+            size_t   len = character_at(text + end, n - end, &cp);
+            from += len ? len : 1;
         }
     }
     return cut(r, step + 1, text + done, n - done, word, arg, err);
@@ -241,13 +242,14 @@ bool pretokenize(PretokenizeRun *r, const char *text, size_t n, PretokenizeWord 
     size_t limit = MATCH_LIMIT_BASE + (n < UINT32_MAX / 128 ? 64 * n : UINT32_MAX / 2);
     pcre2_set_match_limit(r->context, (uint32_t)limit);
     for (size_t i = 0; i < n;) {
-        size_t valid = utf8_valid_prefix(text + i, n - i);
+        size_t valid = valid_prefix(text + i, n - i);
         if (!cut(r, 0, text + i, valid, word, arg, err))
             return false;
         i += valid;
-        size_t bad = 0;
-        while (i + bad < n && utf8_decode(text + i + bad, n - i - bad, NULL) == 0)
-            bad += utf8_bad_length(text + i + bad, n - i - bad);
+        size_t   bad = 0;
+        uint32_t cp;
+        while (i + bad < n && character_at(text + i + bad, n - i - bad, &cp) == 0)
+            bad++;
         if (bad && !word(arg, text + i, bad, err))
             return false;
         i += bad;

@@ -3,7 +3,7 @@
  * with a character map is refused by the converter. */
 #include <string.h>
 #include "text/tokenizer_parts.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 static bool ends_with_meta_space(const char *text, size_t n)
 {
@@ -13,9 +13,10 @@ static bool ends_with_meta_space(const char *text, size_t n)
 /* Bytes of the next unit of raw text: a user-defined symbol, or a character; 0 for an invalid byte. */
 static size_t unit(const Tokenizer *t, const char *text, size_t n)
 {
-    int32_t id;
-    size_t  len = piece_set_match(&t->user_defined, text, n, &id);
-    return len ? len : (size_t)utf8_decode(text, n, NULL);
+    int32_t  id;
+    uint32_t cp;
+    size_t   len = piece_set_match(&t->user_defined, text, n, &id);
+    return len ? len : character_at(text, n, &cp);
 }
 
 /* Normalize text into e->buffer: each invalid byte becomes U+FFFD, spaces U+2581, extra ones go, a dummy one comes first. */
@@ -98,11 +99,12 @@ bool sentencepiece_symbols(Encoder *e, const char *word, size_t n, Error *err)
 {
     const Tokenizer *t = e->t;
     for (size_t i = 0; i < n;) {
-        int32_t id;
-        size_t  len = piece_set_match(&t->user_defined, word + i, n - i, &id);
-        bool    frozen = len > 0;
+        int32_t  id;
+        uint32_t cp;
+        size_t   len = piece_set_match(&t->user_defined, word + i, n - i, &id);
+        bool     frozen = len > 0;
         if (!frozen) {
-            len = (size_t)utf8_decode(word + i, n - i, NULL);
+            len = character_at(word + i, n - i, &cp);
             len = len ? len : 1; /* a user-defined symbol that is not UTF-8 can leave half a character */
             id  = vocab_find(&t->vocab, word + i, len);
         }

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "text/tokenizer_parts.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 struct TextStream {
     const Tokenizer *t;
@@ -27,7 +27,7 @@ const char *text_stream_put(TextStream *s, int id, size_t *n_bytes)
     memcpy(s->out, s->waiting, n);
     if (id >= 0 && id < s->t->vocab.size)
         n += decode_id(s->t, id, &s->start, s->out + n);
-    s->n_waiting = utf8_partial_tail(s->out, n);
+    s->n_waiting = partial_tail(s->out, n);
     n -= s->n_waiting;
     memcpy(s->waiting, s->out + n, s->n_waiting);
     s->out[n] = '\0';

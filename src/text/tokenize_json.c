@@ -4,7 +4,7 @@
 #include <string.h>
 #include "base/json.h"
 #include "text/tokenizer_parts.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 enum { MOST_DEPTH = 64 };
 
@@ -77,7 +77,7 @@ static bool read_unicode(Line *l, char **out)
     }
     if (cp >= 0xD800 && cp < 0xE000)
         return fail(l->err, INPUT, "request: byte %zu: expected a character, found a lone surrogate", l->at);
-    *out += utf8_encode(cp, *out);
+    *out += character_write(cp, *out);
     return true;
 }
 
@@ -109,8 +109,9 @@ static bool read_string(Line *l, char **s, size_t *n_s)
     char *at = out;
     for (;;) {
         unsigned char c = l->at < l->n ? (unsigned char)l->text[l->at] : 0;
-        int len = 1;
-        bool ok = true;
+        size_t   len = 1;
+        uint32_t cp;
+        bool     ok = true;
         if (c == '"' && l->at < l->n)
             break;
         if (c < 0x20)
@@ -119,15 +120,15 @@ static bool read_string(Line *l, char **s, size_t *n_s)
             l->at++;
             ok = read_escape(l, &at);
             len = 0;
-        } else if ((len = utf8_decode(l->text + l->at, l->n - l->at, NULL)) == 0)
+        } else if ((len = character_at(l->text + l->at, l->n - l->at, &cp)) == 0)
             ok = fail(l->err, INPUT, "request: byte %zu: expected UTF-8, found byte 0x%02x", l->at, c);
         if (!ok) {
             free(out);
             return false;
         }
-        memcpy(at, l->text + l->at, (size_t)len);
+        memcpy(at, l->text + l->at, len);
         at += len;
-        l->at += (size_t)len;
+        l->at += len;
     }
     l->at++;
     *at  = '\0';
@@ -304,15 +305,16 @@ static bool replace_invalid(bool each_byte, const char *text, size_t n, char **o
     char *at = *out = n < SIZE_MAX / 4 ? malloc(3 * n + 1) : NULL;
     if (!at)
         return false;
+    uint32_t cp;
     for (size_t i = 0; i < n;) {
-        size_t valid = utf8_valid_prefix(text + i, n - i);
+        size_t valid = valid_prefix(text + i, n - i);
         memcpy(at, text + i, valid);
         at += valid;
         i += valid;
         if (i < n) {
             memcpy(at, "\xEF\xBF\xBD", 3);
             at += 3;
-            i += each_byte ? 1 : utf8_bad_length(text + i, n - i);
+            i += each_byte ? 1 : (size_t)-utf8_decode(text + i, n - i, &cp);
         }
     }
     *n_out = (size_t)(at - *out);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/json.h"
 #include "text/tokenizer_parts.h"
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 enum { MOST_TEMPLATE_IDS = 64 };
 
@@ -166,7 +166,7 @@ static bool is_nfc(const char *p, size_t n)
 {
     char  *normal = NULL;
     size_t n_normal;
-    bool   same = utf8_valid_prefix(p, n) == n && utf8_nfc(p, n, &normal, &n_normal) &&
+    bool   same = valid_prefix(p, n) == n && normalize_nfc(p, n, &normal, &n_normal) &&
                 (!normal || (n_normal == n && memcmp(p, normal, n) == 0));
     free(normal);
     return same;

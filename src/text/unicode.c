@@ -1,127 +1,72 @@
-#include "text/utf8.h"
+#include "text/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
-/* The length that a lead byte announces (0: not a lead byte) and the range of the second byte, which alone excludes
- * overlong forms, surrogates and code points over U+10FFFF (Unicode 15, table 3-7). */
-static int lead_length(unsigned char lead, unsigned char *low, unsigned char *high)
-{
-    *low  = 0x80;
-    *high = 0xBF;
-    if (lead < 0x80)
-        return 1;
-    if (lead < 0xC2 || lead > 0xF4)
-        return 0;
-    if (lead < 0xE0)
-        return 2;
-    if (lead < 0xF0) {
-        *low  = lead == 0xE0 ? 0xA0 : 0x80;
-        *high = lead == 0xED ? 0x9F : 0xBF;
-        return 3;
-    }
-    *low  = lead == 0xF0 ? 0x90 : 0x80;
-    *high = lead == 0xF4 ? 0x8F : 0xBF;
-    return 4;
-}
+static bool continues(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
-/* Bytes at p that are a prefix of a valid character (0 .. 4); *want is the whole character's length. */
-static int matching_bytes(const unsigned char *p, size_t n, int *want)
-{
-    unsigned char low, high;
-    *want = n ? lead_length(p[0], &low, &high) : 0;
-    if (*want <= 1)
-        return *want;
-    int have = 1;
-    while (have < *want && (size_t)have < n && p[have] >= low && p[have] <= high) {
-        low  = 0x80;
-        high = 0xBF;
-        have++;
-    }
-    return have;
-}
-
-int utf8_decode(const char *text, size_t n, uint32_t *cp)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    int want;
-    if (matching_bytes(p, n, &want) != want || want == 0)
-        return 0;
-    if (cp) {
-        static const unsigned char mask[5] = { 0, 0x7F, 0x1F, 0x0F, 0x07 };
-        uint32_t c = p[0] & mask[want];
-        for (int i = 1; i < want; i++)
-            c = c << 6 | (p[i] & 0x3F);
-        *cp = c;
-    }
-    return want;
-}
-
-int utf8_decode_last(const char *p, size_t n, uint32_t *cp)
+size_t character_before(const char *p, size_t n, uint32_t *cp)
 {
     for (size_t back = 1; back <= 4 && back <= n; back++)
-        if (((unsigned char)p[n - back] & 0xC0) != 0x80)
-            return utf8_decode(p + n - back, back, cp) == (int)back ? (int)back : 0;
+        if (!continues(p[n - back]))
+            return character_at(p + n - back, back, cp) == back ? back : 0;
     return 0;
 }
 
-int utf8_encode(uint32_t cp, char out[4])
+size_t character_write(uint32_t cp, char out[4])
 {
     if (cp < 0x80) {
         out[0] = (char)cp;
         return 1;
     }
-    int n = cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
-    for (int i = n - 1; i > 0; i--, cp >>= 6)
+    size_t n = cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, cp >>= 6)
         out[i] = (char)(0x80 | (cp & 0x3F));
     static const unsigned char lead[5] = { 0, 0, 0xC0, 0xE0, 0xF0 };
     out[0] = (char)(lead[n] | cp);
     return n;
 }
 
-size_t utf8_valid_prefix(const char *p, size_t n)
+size_t valid_prefix(const char *p, size_t n)
 {
     size_t i = 0;
     while (i < n) {
         uint64_t eight;
+        uint32_t cp;
         if (n - i >= 8 && (memcpy(&eight, p + i, 8), (eight & 0x8080808080808080u) == 0)) {
             i += 8;
             continue;
         }
-        int len = utf8_decode(p + i, n - i, NULL);
+        size_t len = character_at(p + i, n - i, &cp);
         if (len == 0)
             break;
-        i += (size_t)len;
+        i += len;
     }
     return i;
 }
 
-size_t utf8_bad_length(const char *p, size_t n)
+/* The bytes from the last lead byte on are such a prefix if the decoder, which stops at the first wrong byte, took all of
+ * them and wanted more. */
+size_t partial_tail(const char *p, size_t n)
 {
-    int want, have = matching_bytes((const unsigned char *)p, n, &want);
-    return have < 1 ? 1 : (size_t)have;
-}
-
-size_t utf8_partial_tail(const char *p, size_t n)
-{
-    for (size_t back = 1; back <= 3 && back <= n; back++) {
-        const unsigned char *tail = (const unsigned char *)p + n - back;
-        if ((*tail & 0xC0) == 0x80)
-            continue;
-        int want, have = matching_bytes(tail, back, &want);
-        return have == (int)back && have < want ? back : 0;
-    }
+    uint32_t cp;
+    for (size_t back = 1; back <= 3 && back <= n; back++)
+        if (!continues(p[n - back])) {
+            const unsigned char lead = (unsigned char)p[n - back];
+            bool longer = lead >= 0xC2 && lead <= 0xF4;
+            return longer && utf8_decode(p + n - back, back, &cp) == -(int)back ? back : 0;
+        }
     return 0;
 }
 
-bool utf8_is_space(uint32_t cp)
+bool is_white_space(uint32_t cp)
 {
     return (cp >= 9 && cp <= 13) || cp == ' ' || cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) ||
            cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
 }
 
-bool utf8_is_word(uint32_t cp)
+bool is_word(uint32_t cp)
 {
     if (cp == 0x200C || cp == 0x200D || (cp >= 0x24B6 && cp <= 0x24E9) || (cp >= 0x1F130 && cp <= 0x1F149) ||
         (cp >= 0x1F150 && cp <= 0x1F169) || (cp >= 0x1F170 && cp <= 0x1F189))
@@ -168,7 +113,7 @@ static size_t decompose(const char *p, size_t n, int32_t *cps)
     size_t n_cps = 0;
     for (size_t i = 0; i < n;) {
         uint32_t cp = 0;
-        i += (size_t)utf8_decode(p + i, n - i, &cp);
+        i += character_at(p + i, n - i, &cp);
         if (cp < 0xC0) {
             cps[n_cps++] = (int32_t)cp;
             continue;
@@ -179,7 +124,7 @@ static size_t decompose(const char *p, size_t n, int32_t *cps)
     return n_cps;
 }
 
-bool utf8_nfc(const char *p, size_t n, char **out, size_t *n_out)
+bool normalize_nfc(const char *p, size_t n, char **out, size_t *n_out)
 {
     *out   = NULL;
     *n_out = n;
@@ -203,7 +148,7 @@ bool utf8_nfc(const char *p, size_t n, char **out, size_t *n_out)
 
     size_t at = 0;
     for (size_t i = 0; i < n_cps; i++) /* in place: a code point takes at most the 4 bytes that it was read from */
-        at += (size_t)utf8_encode((uint32_t)cps[i], (char *)scratch + at);
+        at += character_write((uint32_t)cps[i], (char *)scratch + at);
     *out   = (char *)scratch;
     *n_out = at;
     scratch = NULL;
