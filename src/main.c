@@ -67,8 +67,14 @@ static bool dispatch(int argc, char **argv, tblock_error *err)
         return print_version();
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         name = "help";
-    if (name[0] == '-')
-        return cli_fail(err, TBLOCK_USAGE, "unknown option %s; expected --help, --version or a command", name);
+    if (name[0] == '-') {
+        Nearest near = { name, 0, 0 };
+        nearest_offer(&near, "--help");
+        nearest_offer(&near, "--version");
+        const char *meant = nearest_answer(&near);
+        return cli_fail(err, TBLOCK_USAGE, "unknown option %s; %s%s?", name, meant ? "did you mean " : "where is the command",
+                        meant ? meant : "");
+    }
     const Command *command = command_find(name, err);
     return command && run_command(command, argc - 2, argv + 2, err);
 }

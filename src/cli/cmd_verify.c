@@ -23,17 +23,25 @@ static const char *row_name(const tblock_verify_row *r, char out[80])
     return r->name[0] ? out : "(unnamed)";
 }
 
+/* printf writes NaN with its sign, which is noise. */
+static const char *spell_number(double x, char out[24])
+{
+    snprintf(out, 24, isnan(x) ? "nan" : "%.3g", x);
+    return out;
+}
+
 static void print_row(const tblock_verify_row *r, int name_width)
 {
-    char name[80], first[24] = "-", greedy[48] = "-";
+    char name[80], first[24] = "-", greedy[48] = "-", max_abs[24], mean_kl[24];
     if (r->first_diff >= 0)
         snprintf(first, sizeof first, "%" PRId64, r->first_diff);
     if (r->greedy_diff >= 0)
         snprintf(greedy, sizeof greedy, "differs at %" PRId64, r->greedy_diff);
     else if (r->n_greedy > 0)
         snprintf(greedy, sizeof greedy, "%zu equal", r->n_greedy);
-    output_format("%-*s  %6zu  %10.3g  %9.3g  %6.2f%%  %10s  %14s  %s\n", name_width, row_name(r, name), r->n_tokens, r->max_abs,
-                  r->mean_kl, r->top1 * 100, first, greedy, r->ok ? "ok" : "DIFFERS");
+    output_format("%-*s  %6zu  %10s  %9s  %6.2f%%  %10s  %14s  %s\n", name_width, row_name(r, name), r->n_tokens,
+                  spell_number(r->max_abs, max_abs), spell_number(r->mean_kl, mean_kl), r->top1 * 100, first, greedy,
+                  r->ok ? "ok" : "DIFFERS");
 }
 
 static const char *spell_rule(const tblock_verify_report *report, char out[48])
@@ -95,12 +103,12 @@ static void print_json(const tblock_verify_report *report)
 static bool report_difference(const tblock_verify_report *report, const char *golden, tblock_error *err)
 {
     const tblock_verify_row *r = report->rows;
-    char                     name[80], rule[48];
+    char                     name[80], rule[48], max_abs[24];
     while (r->ok && r + 1 < report->rows + report->n_rows)
         r++;
     if (r->first_diff >= 0)
-        return cli_fail(err, TBLOCK_NO, "%s: %s: logits differ from position %" PRId64 " on: expected %s, found max |diff| %.3g",
-                        golden, row_name(r, name), r->first_diff, spell_rule(report, rule), r->max_abs);
+        return cli_fail(err, TBLOCK_NO, "%s: %s: logits differ from position %" PRId64 " on: expected %s, found max |diff| %s",
+                        golden, row_name(r, name), r->first_diff, spell_rule(report, rule), spell_number(r->max_abs, max_abs));
     return cli_fail(err, TBLOCK_NO, "%s: %s: greedy continuation differs at its token %" PRId64, golden, row_name(r, name),
                     r->greedy_diff);
 }

@@ -1,5 +1,4 @@
 /* model/config_json.c: the config as JSON, both ways. The keys stand in config.c's tables. */
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,22 +219,17 @@ bool config_parse(Config *c, const char *json, size_t n_bytes, const char *what,
 
 /* ---- Writing ---- */
 
-/* The shortest digits that read back as the same double, with a point whatever the locale. */
+/* The fewest digits that read back as the same double. */
 static void out_double(JsonOut *o, double value)
 {
     char text[40];
-    for (int digits = 1; digits <= 17; digits++) {
+    int  digits = 1;
+    for (; digits < 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
             break;
     }
-    const char *point = localeconv()->decimal_point;
-    char       *at    = strcmp(point, ".") == 0 ? NULL : strstr(text, point);
-    if (at) {
-        *at = '.';
-        memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
-    }
-    json_out(o, "%s", text);
+    json_out(o, "%.*g", digits, value); /* with a point, whatever the locale */
 }
 
 static void out_rope(JsonOut *o, const Rope *r);
