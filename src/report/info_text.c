@@ -96,8 +96,11 @@ static void draw_config(Page *p, const Config *c)
     draw_attention(p, c);
     draw_positions(p, c);
     label(p, "biases");
-    json_out(&p->out, "%s%s%s%s\n", c->qkv_bias ? "qkv " : "", c->out_bias ? "out " : "", c->ffn_bias ? "ffn" : "",
-             c->qkv_bias || c->out_bias || c->ffn_bias ? "" : "none");
+    if (!c->qkv_bias && !c->out_bias && !c->ffn_bias)
+        json_out(&p->out, "none");
+    else
+        json_out(&p->out, "on%s%s%s", c->qkv_bias ? " q k v" : "", c->out_bias ? " wo" : "", c->ffn_bias ? " ffn" : "");
+    json_out(&p->out, "\n");
     label(p, "vocabulary");
     json_out(&p->out, "%d, %s\n", c->vocab_size, c->tied_embeddings ? "the head is the embedding (tied)" : "a head of its own (untied)");
     label(p, "context");
