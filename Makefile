@@ -25,6 +25,10 @@ LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
 ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off -fopenmp $(WARN) $(CFLAGS)
 CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
 LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
+# one short line for each step; V=1 shows the commands
+ifneq ($(V),1)
+Q = @printf '%-4s %s\n' "$(1)" $@;
+endif
 
 # Folders of another CPU family are left out.
 ISA_x86_64  = avx2 avx512
@@ -46,40 +50,38 @@ all: $(BUILD)/tblock $(BUILD)/libtblock.so ## build the program and both librari
 
 $(BUILD)/%.o: %.c Makefile | headers
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
+	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
 
 headers:
-	@pkg-config --exists $(PKGS) && echo '#include <omp.h>' | $(CC) -fopenmp -E - >/dev/null 2>&1 || tools/setup.sh --missing
+	@pkg-config --exists $(PKGS) && echo '#include <omp.h>' | $(CC) -fopenmp -E - >/dev/null 2>&1 || CC="$(CC)" tools/setup.sh --missing
 
 # The rooms' functions, for the tests; the library that users link shows only tblock_*, so no name of theirs can clash.
 $(BUILD)/librooms.a: $(LIB_OBJ)
-	rm -f $@ && ar rcs $@ $^
+	$(call Q,ar) rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/libtblock.a: $(LIB_OBJ)
-	ld -r -o $(BUILD)/tblock.o $^ && objcopy --localize-hidden $(BUILD)/tblock.o
-	rm -f $@ && ar rcs $@ $(BUILD)/tblock.o
+	$(call Q,ar) ld -r -o $(BUILD)/tblock.o $^ && objcopy --localize-hidden $(BUILD)/tblock.o && rm -f $@ && ar rcs $@ $(BUILD)/tblock.o
 
 $(BUILD)/libtblock.so: $(LIB_OBJ)
-	$(LINK) -shared -Wl,-soname,libtblock.so.$(SOMAJOR) -o $@ $^ $(LIBS)
-	ln -sf libtblock.so $@.$(SOMAJOR)
+	$(call Q,ld) $(LINK) -shared -Wl,-soname,$(@F).$(SOMAJOR) -o $@ $^ $(LIBS) && ln -sf $(@F) $@.$(SOMAJOR)
 
 $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a
-	$(LINK) -o $@ $^ $(LIBS)
+	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
 $(TEST_BIN): %: %.o $(BUILD)/librooms.a
-	$(LINK) -o $@ $^ $(LIBS)
+	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
 tests: all $(TEST_BIN) ## build the test programs
 
 demo: ## set up, build, and let the shipped model write
-	@tools/setup.sh demo
+	@CC="$(CC)" tools/setup.sh demo
 	@$(MAKE) --no-print-directory all
 	$(BUILD)/tblock run models/shakespeare.bin --prompt "ROMEO:"
 	@echo
 	$(BUILD)/tblock info models/shakespeare.bin
 
 test: ## set up, build and run all tests; the last line counts them
-	@tools/setup.sh test
+	@CC="$(CC)" tools/setup.sh test
 	@$(MAKE) --no-print-directory tests
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh
 

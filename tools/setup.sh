@@ -9,11 +9,13 @@
 set -u
 cd "$(dirname "$0")/.." || exit 4
 purpose=${1:-demo}
+cc=${CC:-cc}
 say() { printf 'set-up: %s\n' "$*" >&2; }
 
 has()     { command -v "$1" >/dev/null 2>&1; }
 has_pc()  { has pkg-config && pkg-config --exists "$1" 2>/dev/null; }
-has_omp() { echo '#include <omp.h>' | "$1" -fopenmp -E - >/dev/null 2>&1; }
+includes() { has "$2" && echo "#include <$1>" | "$2" -fopenmp -E - >/dev/null 2>&1; }
+has_omp() { includes omp.h "$1"; }
 
 # A Python that can make virtual environments: python3 of PATH or the system's own.
 find_python() {
@@ -28,12 +30,12 @@ need() { local package=$1; shift; "$@" || needed+=("$package"); }
 want() { local package=$1; shift; "$@" || optional+=("$package"); }
 
 needs_of_build() {
+    case $cc in
+    *clang*) need clang has "$cc"; need libomp-dev has_omp "$cc" ;;
+    *)       need gcc has "$cc" ;;
+    esac
     need make has make
-    need gcc has "${CC:-cc}"
-    need libc6-dev eval 'has "${CC:-cc}" && echo "#include <stdio.h>" | "${CC:-cc}" -E - >/dev/null 2>&1'
-    if has "${CC:-cc}" && ! has_omp "${CC:-cc}"; then
-        case "$("${CC:-cc}" --version)" in *clang*) needed+=(libomp-dev) ;; esac
-    fi
+    need libc6-dev includes stdio.h "$cc"
     need pkg-config has pkg-config
     need libcjson-dev has_pc libcjson
     need libpcre2-dev has_pc libpcre2-8
@@ -44,8 +46,9 @@ needs_of_build() {
 case $purpose in
 --missing)
     needs_of_build
-    say "the build lacks: ${needed[*]:-nothing}"
-    say "as root: apt-get install ${needed[*]:-}   (or: make demo, which installs them)"
+    [ ${#needed[@]} -gt 0 ] || { say "$cc cannot compile for OpenMP (omp.h)"; exit 1; }
+    say "the build lacks: ${needed[*]}"
+    say "as root: apt-get install ${needed[*]}   (or: make demo, which installs them)"
     exit 1 ;;
 demo) requirements=tools/requirements.txt
     needs_of_build
@@ -56,7 +59,7 @@ test) requirements=tools/requirements-test.txt
     need python3-venv eval '[ -x .venv/bin/python ] || find_python'
     # the comparison of compilers is skipped without these
     want clang has clang
-    want libomp-dev eval 'has clang && has_omp clang' ;;
+    want libomp-dev has_omp clang ;;
 neon) requirements=
     need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
     need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
@@ -114,7 +117,7 @@ install_python_packages() {
     wanted > $stamp
 }
 
-say "installing Python packages into .venv: $(grep -hv -e '^#' -e '^-r' $(wanted | grep -q safetensors && echo tools/requirements.txt) "$requirements" | tr '\n' ' ')"
+say "installing Python packages into .venv: $(wanted | grep -v -e '^#' -e '^-r' | tr '\n' ' ')"
 install_python_packages && exit 0
 say "pip could not install $requirements into .venv (is there a network, or a mirror in pip's configuration?)"
 if [ "$purpose" = demo ]; then

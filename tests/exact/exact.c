@@ -12,7 +12,7 @@
 
 #include "tblock.h"
 
-enum { MAX_TOKENS = 200, N_SEQS = 3 }; /* 200 positions: four tiles of 64, the last not full */
+enum { MAX_TOKENS = 140, N_SEQS = 3 }; /* 140 positions: three tiles of 64, the last not full */
 
 static const char *const kv_types[] = {"f32", "f16"};
 static const int thread_counts[]    = {1, 2, 3, 7};

@@ -4,13 +4,10 @@
 #ifndef KERNELS_BODIES_ATTENTION_H
 #define KERNELS_BODIES_ATTENTION_H
 
-#include "kernels/bodies/matmul.h" /* UNROLL */
+#include "kernels/bodies/matmul.h" /* WIDTH */
 #include "kernels/bodies/norm.h"
 
 enum { ATTN_Q = 6, ATTN_GROUPS = KV_TILE / LANES };
-
-/* Vectors of K or V in flight beside n_q queries: as many as the registers hold. */
-#define ATTN_WIDTH(n_q) ((n_q) == 1 || LANES_ACC / (n_q) >= 4 ? 4 : LANES_ACC / (n_q) >= 2 ? 2 : 1)
 
 V_INLINE f32x16 kv_load(KvType type, const void *p, size_t i)
 {
@@ -93,8 +90,8 @@ V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, float (
 V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, float (*p)[KV_TILE], int first, int end, int n_q)
 {
     int d = 0, n = (a->head_dim + LANES - 1) / LANES;
-    for (; d + ATTN_WIDTH(n_q) <= n; d += ATTN_WIDTH(n_q))
-        values(a, type, q, p, first, end, d, ATTN_WIDTH(n_q), n_q);
+    for (; d + WIDTH(n_q) <= n; d += WIDTH(n_q))
+        values(a, type, q, p, first, end, d, WIDTH(n_q), n_q);
     for (; d < n; d++)
         values(a, type, q, p, first, end, d, 1, n_q);
 }
@@ -131,8 +128,8 @@ V_INLINE void attn_queries(const AttnTile *a, KvType type, const AttnQuery *q, i
         memset(q[i].part + 16, 0, (attn_state_floats(a->head_dim) - 16) * sizeof(float));
     }
     int g = lo / LANES, g1 = (hi + LANES - 1) / LANES;
-    for (; g + ATTN_WIDTH(n_q) <= g1; g += ATTN_WIDTH(n_q))
-        scores(a, type, q, s, g, ATTN_WIDTH(n_q), n_q);
+    for (; g + WIDTH(n_q) <= g1; g += WIDTH(n_q))
+        scores(a, type, q, s, g, WIDTH(n_q), n_q);
     for (; g < g1; g++)
         scores(a, type, q, s, g, 1, n_q);
     for (int i = 0; i < n_q; i++)

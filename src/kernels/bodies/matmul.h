@@ -10,13 +10,6 @@
 #ifndef KERNELS_BODIES_MATMUL_H
 #define KERNELS_BODIES_MATMUL_H
 
-/* gcc keeps small arrays of vectors in registers only where every index is a constant. */
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
-
 #if !defined(STREAM_AHEAD)
 #define STREAM_AHEAD 1024 /* bytes that stream prefetches ahead of each panel it reads */
 #endif
@@ -113,14 +106,14 @@ V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0
     }
 }
 
-/* Four panels at once where the registers hold that many sums, else two or one; the rest one by one. */
-#define STREAM_WIDTH(n_t) ((n_t) == 1 || LANES_ACC / (n_t) >= 4 ? 4 : LANES_ACC / (n_t) >= 2 ? 2 : 1)
+/* How many sums beside n others: as many as the registers hold, for one token or query as many as hide the latency. */
+#define WIDTH(n) ((n) == 1 ? LANES_CHAINS : LANES_ACC / (n) >= 4 ? 4 : LANES_ACC / (n) >= 2 ? 2 : 1)
 
 V_INLINE void stream_tokens(const MatmulArgs *a, WeightType type, int t0, int n_t)
 {
     int p = 0;
-    for (; p + STREAM_WIDTH(n_t) <= a->n_panels; p += STREAM_WIDTH(n_t))
-        stream_panels(a, type, p, t0, STREAM_WIDTH(n_t), n_t);
+    for (; p + WIDTH(n_t) <= a->n_panels; p += WIDTH(n_t))
+        stream_panels(a, type, p, t0, WIDTH(n_t), n_t);
     for (; p < a->n_panels; p++)
         stream_panels(a, type, p, t0, 1, n_t);
 }
@@ -182,9 +175,9 @@ V_INLINE void tile(const Tile *a, int n_p, int n_t)
 static __attribute__((noinline)) void tile_any(const Tile *a, int n_p, int n_t)
 {
     switch (n_t) {
-        TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4)
+        TILE_CASE(1)
 #if LANES_ACC / LANES_PANELS >= 6
-        TILE_CASE(5) TILE_CASE(6)
+        TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6)
 #endif
 #if LANES_ACC / LANES_PANELS >= 12
         TILE_CASE(7) TILE_CASE(8) TILE_CASE(9) TILE_CASE(10) TILE_CASE(11) TILE_CASE(12)

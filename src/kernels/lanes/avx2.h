@@ -6,8 +6,14 @@
 #include <stdint.h>
 
 #define LANES_ISA "avx2"
-#define LANES_ACC 6
+#define LANES_ACC    6
+#define LANES_CHAINS 4
 #define LANES_PANELS 1
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 32") /* gcc keeps an array of vectors in registers only under constant indices */
+#endif
 
 #define V_INLINE static inline __attribute__((always_inline, unused))
 

@@ -13,12 +13,13 @@
 #include "base/half.h"
 
 #define LANES_ISA "scalar"
-/* How many f32x16 accumulators the register file holds beside their operands: the bodies cut their blocks by it. */
-#define LANES_ACC 4
-/* Panels of a prefill block. */
-#define LANES_PANELS 1
+/* How the bodies cut their blocks. No block is larger than one sum here: nothing would stay in registers. */
+#define LANES_ACC    1 /* f32x16 sums that the register file holds beside their operands                          */
+#define LANES_CHAINS 1 /* sums in flight that hide the latency of an fma, where there is one token or query only */
+#define LANES_PANELS 1 /* panels of a prefill block                                                               */
+#define UNROLL         /* stands before a loop over the sums of a block, which must become registers             */
 
-#define V_INLINE static inline __attribute__((always_inline, unused))
+#define V_INLINE static inline __attribute__((unused)) /* the compiler judges: a body of 16-lane loops inlined whole is huge */
 #define V_EACH(i) for (int i = 0; i < 16; i++)
 
 typedef struct f32x16 { float v[16]; } f32x16;
