@@ -17,11 +17,16 @@ static const char *in_folder(const char *name)
     return path[at];
 }
 
-static const char config[] = "{\"d_model\": 40, \"n_layers\": 2, \"heads\": 4, \"kv_heads\": 2, \"head_dim\": 10, \"d_ff\": 70,"
-                             "\"vocab_size\": 301, \"qkv_bias\": true, \"window\": 64, \"bos\": 1, \"eos\": [2],"
-                             "\"rope\": {\"type\": \"linear\", \"factor\": 2}}";
+static const char config[] =
+    "{\"d_model\": 40, \"n_layers\": 2, \"heads\": 4, \"kv_heads\": 2, \"head_dim\": 10, \"d_ff\": 70,"
+    "\"vocab_size\": 301, \"qkv_bias\": true, \"window\": 64, \"bos\": 1, \"eos\": [2],"
+    "\"rope\": {\"type\": \"linear\", \"factor\": 2}}";
 
-enum { EMBED = 301 * 40, BLOCK = 80 + 2 * 40 * 40 + 2 * 20 * 40 + 40 + 20 + 20 + 3 * 70 * 40, TOTAL = 2 * EMBED + 2 * BLOCK + 40 };
+enum {
+    EMBED = 301 * 40,
+    BLOCK = 80 + 2 * 40 * 40 + 2 * 20 * 40 + 40 + 20 + 20 + 3 * 70 * 40,
+    TOTAL = 2 * EMBED + 2 * BLOCK + 40
+};
 
 static bool write_config(const char *json)
 {
@@ -55,7 +60,8 @@ static char *report(const char *name, bool json, bool tensors, bool colour)
 {
     Error e    = { 0 };
     char *text = NULL;
-    bool  ok   = tblock_report(in_folder(name), &(tblock_report_options){ .json = json, .tensors = tensors, .colour = colour }, &text, &e);
+    bool  ok   = tblock_report(in_folder(name),
+                               &(tblock_report_options){ .json = json, .tensors = tensors, .colour = colour }, &text, &e);
     CHECK(ok, "%.400s", e.msg);
     return ok ? text : NULL;
 }
@@ -80,8 +86,9 @@ static void text_of_a_model_fits_80_columns(void)
     if (!text)
         return;
     CHECK(widest(text) <= 80, "%zu columns", widest(text));
-    static const char *const parts[] = { "window 64", "linear factor 2", "on q k v", "4 heads of 10, 2 kv heads", "[70, 40]",
-                                         "rows16", "synth, seed 0", "layers.1.wk_bias", "50,840", "sha256", "1; 2" };
+    static const char *const parts[] = { "window 64", "linear factor 2", "on q k v",      "4 heads of 10, 2 kv heads",
+                                         "[70, 40]",  "rows16",          "synth, seed 0", "layers.1.wk_bias",
+                                         "50,840",    "sha256",          "1; 2" };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         CHECK(strstr(text, parts[i]), "no '%s' in: %.700s", parts[i], text);
     CHECK(!strchr(text, '\033'), "colours unasked");
@@ -121,7 +128,8 @@ static void json_of_a_model_has_the_counts(void)
         int64_t bytes = 0;
         for (const Json *t = json_first(json_get(j, "tensors")); t; t = json_next(t))
             bytes += number(t, "bytes", NULL);
-        CHECK(bytes + number(j, "data_offset", NULL) == number(j, "file_bytes", NULL), "%lld bytes of tensors", (long long)bytes);
+        CHECK(bytes + number(j, "data_offset", NULL) == number(j, "file_bytes", NULL), "%lld bytes of tensors",
+              (long long)bytes);
     }
     json_free(j);
     free(text);
@@ -150,14 +158,16 @@ static void a_tokenizer_alone_is_described(void)
     Error e = { 0 };
     write_tokenizer();
     char *text = report("tok.bin", false, true, false);
-    CHECK(text && strstr(text, "spm, 512 tokens") && strstr(text, "a?[31m.model, sha256 00ff") && strstr(text, "tok.bytes"), "%.700s",
-          text ? text : "");
+    CHECK(text && strstr(text, "spm, 512 tokens") && strstr(text, "a?[31m.model, sha256 00ff...") &&
+              strstr(text, "tok.bytes"),
+          "%.700s", text ? text : "");
     CHECK(text && !strstr(text, "parameters") && !strchr(text, '\033'), "%.700s", text ? text : "");
     free(text);
     text    = report("tok.bin", true, false, false);
     Json *j = text ? json_parse(text, strlen(text), "report", &e) : NULL;
-    CHECK(j && is(j, "kind", "tokenizer") && is(json_get(j, "tokenizer"), "type", "spm") && number(j, "tokenizer", "size") == 512, "%.700s",
-          text ? text : e.msg);
+    CHECK(j && is(j, "kind", "tokenizer") && is(json_get(j, "tokenizer"), "type", "spm") &&
+              number(j, "tokenizer", "size") == 512,
+          "%.700s", text ? text : e.msg);
     CHECK(j && json_is_null(json_get(j, "sha256")) && !json_get(j, "parameters"), "%.700s", text ? text : "");
     json_free(j);
     free(text);

@@ -21,9 +21,11 @@ static const char *in_folder(const char *name)
 }
 
 /* Odd widths, rows that are no multiple of 16, biases, one matrix longer than a chunk of work. */
-static const char untied[] = "{\"d_model\": 37, \"n_layers\": 2, \"heads\": 3, \"kv_heads\": 1, \"head_dim\": 10, \"d_ff\": 70,"
-                             "\"vocab_size\": 150001, \"qkv_bias\": true, \"ffn_bias\": true}";
-static const char tied[]   = "{\"d_model\": 64, \"n_layers\": 1, \"heads\": 4, \"d_ff\": 100, \"vocab_size\": 501, \"tied_embeddings\": true}";
+static const char untied[] =
+    "{\"d_model\": 37, \"n_layers\": 2, \"heads\": 3, \"kv_heads\": 1, \"head_dim\": 10, \"d_ff\": 70,"
+    "\"vocab_size\": 150001, \"qkv_bias\": true, \"ffn_bias\": true}";
+static const char tied[] =
+    "{\"d_model\": 64, \"n_layers\": 1, \"heads\": 4, \"d_ff\": 100, \"vocab_size\": 501, \"tied_embeddings\": true}";
 
 static bool write_config(const char *json)
 {
@@ -34,7 +36,8 @@ static bool write_config(const char *json)
 
 static bool synth(const char *name, const char *type, uint64_t seed, int threads, Error *e)
 {
-    return tblock_synth(in_folder("config.json"), in_folder(name), &(tblock_synth_options){ .type = type, .seed = seed, .threads = threads }, e);
+    return tblock_synth(in_folder("config.json"), in_folder(name),
+                        &(tblock_synth_options){ .type = type, .seed = seed, .threads = threads }, e);
 }
 
 static uint64_t digest(const char *name)
@@ -77,8 +80,8 @@ static void the_seed_and_the_type_change_the_bytes(void)
     h[2] = digest("model.bin");
     CHECK(synth("model.bin", "f32", 0, 1, &e), "%.400s", e.msg);
     h[3] = digest("model.bin");
-    CHECK(h[0] == h[1] && h[0] != h[2] && h[0] != h[3], "%llx %llx %llx %llx", (unsigned long long)h[0], (unsigned long long)h[1],
-          (unsigned long long)h[2], (unsigned long long)h[3]);
+    CHECK(h[0] == h[1] && h[0] != h[2] && h[0] != h[3], "%llx %llx %llx %llx", (unsigned long long)h[0],
+          (unsigned long long)h[1], (unsigned long long)h[2], (unsigned long long)h[3]);
 }
 
 static void check_file(const TensorFile *f)
@@ -90,8 +93,8 @@ static void check_file(const TensorFile *f)
     CHECK(strcmp(hex, tensor_meta(f, "sha256")) == 0, "sha256 %s, recorded %s", hex, tensor_meta(f, "sha256"));
     CHECK(f->data_offset % 4096 == 0, "data at %zu", f->data_offset);
     for (int i = 0; i < f->n_tensors; i++)
-        CHECK(strncmp(f->tensors[i].name, "pad.", 4) == 0 || f->tensors[i].offset % 64 == 0, "%s at %zu", f->tensors[i].name,
-              f->tensors[i].offset);
+        CHECK(strncmp(f->tensors[i].name, "pad.", 4) == 0 || f->tensors[i].offset % 64 == 0, "%s at %zu",
+              f->tensors[i].name, f->tensors[i].offset);
     CHECK(strcmp(tensor_meta(f, "format"), "tblock") == 0 && strcmp(tensor_meta(f, "version"), "1") == 0, "metadata");
     CHECK(strcmp(tensor_meta(f, "source"), "[{\"synth\": \"seed 5\"}]") == 0, "source %s", tensor_meta(f, "source"));
 }
@@ -154,7 +157,8 @@ static void progress_is_told(void)
     Error  e    = { 0 };
     double done = 0;
     CHECK(write_config(untied), "cannot write");
-    CHECK(tblock_synth(in_folder("config.json"), in_folder("model.bin"), &(tblock_synth_options){ .progress = progress_goes_up_to_one, .user = &done }, &e),
+    CHECK(tblock_synth(in_folder("config.json"), in_folder("model.bin"),
+                       &(tblock_synth_options){ .progress = progress_goes_up_to_one, .user = &done }, &e),
           "%.400s", e.msg);
     CHECK(done == 1, "ended at %g", done);
 }
@@ -164,12 +168,19 @@ static void wrong_usage_and_wrong_configs_leave_no_file(void)
     Error e = { 0 };
     unlink(in_folder("none.bin"));
     CHECK(write_config(tied), "cannot write");
-    CHECK(!synth("none.bin", "f64", 0, 1, &e) && e.status == USAGE && strstr(e.msg, "expected f32, f16 or bf16, found 'f64'"), "%.400s", e.msg);
+    CHECK(!synth("none.bin", "f64", 0, 1, &e) && e.status == USAGE &&
+              strstr(e.msg, "expected f32, f16 or bf16, found 'f64'"),
+          "%.400s", e.msg);
     CHECK(write_config("{\"d_model\": 64}"), "cannot write");
-    CHECK(!synth("none.bin", "f32", 0, 1, &e) && e.status == INPUT && strstr(e.msg, "config.json: n_layers"), "%.400s", e.msg);
-    CHECK(write_config("{\"d_model\": 64, \"n_layers\": 1, \"heads\": 4, \"d_ff\": 100, \"vocab_size\": 501, \"ffn\": \"relu\"}"), "cannot write");
+    CHECK(!synth("none.bin", "f32", 0, 1, &e) && e.status == INPUT && strstr(e.msg, "config.json: n_layers"), "%.400s",
+          e.msg);
+    CHECK(
+        write_config(
+            "{\"d_model\": 64, \"n_layers\": 1, \"heads\": 4, \"d_ff\": 100, \"vocab_size\": 501, \"ffn\": \"relu\"}"),
+        "cannot write");
     CHECK(!synth("none.bin", "f32", 0, 1, &e) && strstr(e.msg, "ffn: expected swiglu, found relu"), "%.400s", e.msg);
-    CHECK(!tblock_synth(in_folder("absent.json"), in_folder("none.bin"), NULL, &e) && e.status == INPUT, "%d %.400s", e.status, e.msg);
+    CHECK(!tblock_synth(in_folder("absent.json"), in_folder("none.bin"), NULL, &e) && e.status == INPUT, "%d %.400s",
+          e.status, e.msg);
     CHECK(write_config(tied), "cannot write");
     CHECK(!synth("no folder/none.bin", "f32", 0, 1, &e) && e.status == SYSTEM, "%d %.400s", e.status, e.msg);
     CHECK(access(in_folder("none.bin"), F_OK) != 0, "a file was left");
