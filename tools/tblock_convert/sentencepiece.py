@@ -1,0 +1,88 @@
+"""tokenizer.model: a SentencePiece BPE model. Field numbers are those of sentencepiece_model.proto (sentencepiece 0.2)."""
+import math
+
+from .errors import bad, quoted
+from . import protobuf, vocab
+
+# ModelProto
+PIECES, TRAINER, NORMALIZER = 1, 2, 3
+PIECE, SCORE, TYPE = 1, 2, 3
+# TrainerSpec
+MODEL_TYPE, WHITESPACE_SUFFIX, BYTE_FALLBACK, UNK_PIECE, BOS_PIECE, EOS_PIECE = 3, 24, 35, 45, 46, 47
+MODEL_TYPES = {1: "unigram", 2: "BPE", 3: "word", 4: "char"}
+# NormalizerSpec
+CHARSMAP = 2
+NORMALIZER_FLAGS = {3: "add_dummy_prefix", 4: "remove_extra_whitespaces", 5: "escape_whitespaces"}   # all true when absent
+
+
+def looks_like(head):
+    """The first field of every model is a piece: tag 0x0A, a length, then tag 0x0A of its text."""
+    return len(head) > 4 and head[0] == 0x0A and head[2] == 0x0A
+
+
+def load(file):
+    """The Vocab of a file (source.SourceFile)."""
+    data, path = file.read_small(), file.path
+    v = vocab.Vocab(path, "spm")
+    trainer, normalizer = {}, {}
+    for number, value in protobuf.fields(data, path):
+        if number == PIECES and isinstance(value, bytes):
+            _piece(v, value)
+        elif number == TRAINER and isinstance(value, bytes):
+            trainer = protobuf.message(value, path)
+        elif number == NORMALIZER and isinstance(value, bytes):
+            normalizer = protobuf.message(value, path)
+    if not v.pieces:
+        raise bad(path, "", "a SentencePiece model", "no pieces")
+    model_type = trainer.get(MODEL_TYPE, 1)
+    if model_type != 2:
+        raise bad(path, "model type", "BPE", MODEL_TYPES.get(model_type, model_type))
+    if normalizer.get(CHARSMAP):
+        raise bad(path, "normalizer", "identity", "a character map of %d bytes" % len(normalizer[CHARSMAP]))
+    if trainer.get(WHITESPACE_SUFFIX):
+        raise bad(path, "treat_whitespace_as_suffix", "false", "true")
+    v.settings = {name: bool(normalizer.get(number, 1)) for number, name in NORMALIZER_FLAGS.items()}
+    v.settings["byte_fallback"] = bool(trainer.get(BYTE_FALLBACK, 0))
+    _ids(v, trainer)
+    return v
+
+
+def _piece(v, data):
+    piece = protobuf.message(data, v.file)
+    text, i = piece.get(PIECE, b""), v.size()
+    type_ = piece.get(TYPE, vocab.NORMAL)
+    score = protobuf.float32(piece[SCORE]) if isinstance(piece.get(SCORE), bytes) and len(piece[SCORE]) == 4 else 0.0
+    if not isinstance(text, bytes) or not text or type_ not in (1, 2, 3, 4, 5, 6) or math.isnan(score):
+        raise bad(v.file, "piece %d" % i, "a text, a type from 1 to 6 and a score", "other values")
+    if type_ == vocab.BYTE:
+        text = byte_of(text)
+        if text is None:
+            raise bad(v.file, "piece %d" % i, "a byte piece spelled <0xNN>", quoted(piece[PIECE]))
+    v.add(i, text, type_)
+    v.scores[i] = score
+    if type_ in (vocab.NORMAL, vocab.USER_DEFINED, vocab.UNUSED):
+        v.indexed.append(i)
+
+
+def byte_of(piece):
+    """b'<0x0A>' -> b'\\n'; None for another text."""
+    if len(piece) == 6 and piece.startswith(b"<0x") and piece.endswith(b">"):
+        try:
+            return bytes([int(piece[3:5], 16)])
+        except ValueError:
+            return None
+    return None
+
+
+def _ids(v, trainer):
+    """The library finds bos and eos by their piece, and takes them only if they are control pieces."""
+    control = {p: i for i, p in enumerate(v.pieces) if v.types[i] == vocab.CONTROL}
+    v.bos = control.get(trainer.get(BOS_PIECE, b"<s>"), -1)
+    v.eos = control.get(trainer.get(EOS_PIECE, b"</s>"), -1)
+    unknown = [i for i, t in enumerate(v.types) if t == vocab.UNKNOWN]
+    if len(unknown) != 1:
+        raise bad(v.file, "pieces", "one of type unknown", len(unknown))
+    v.unk = unknown[0]
+    v.prefix = [v.bos] if v.bos >= 0 else []
+    for i in control.values():
+        v.add_special(i)

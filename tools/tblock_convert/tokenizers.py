@@ -1,0 +1,135 @@
+"""Which tokenizer a file or a folder holds, and what the small JSON files beside it add: added tokens, names of bos and eos,
+the template that goes around a text."""
+import os
+
+from .errors import bad, quoted
+from . import bytelevel, jsonfile, llama2c_vocab, sentencepiece, tiktoken, vocab
+
+JSON, MODEL, CONFIG, ADDED, SPECIAL = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "added_tokens.json",
+                                       "special_tokens_map.json")
+# Classes whose template is made from add_bos_token and add_eos_token; others take post_processor as it is.
+LLAMA_CLASSES = ("LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast")
+
+
+def from_file(path, sources):
+    """The Vocab of a tokenizer file; None if the file is no tokenizer."""
+    file = sources.open(path)
+    head = file.read(0, min(file.size, 256))
+    if head.lstrip()[:1] == b"{":
+        return from_json(file)
+    if llama2c_vocab.looks_like(head):
+        return llama2c_vocab.load(file)
+    if tiktoken.looks_like(head):
+        return tiktoken.load(file, sources)
+    if sentencepiece.looks_like(head):
+        return sentencepiece.load(file)
+    return None
+
+
+def from_json(file):
+    root = jsonfile.parse_object(file.read_small(), file.path)
+    if "model" not in root:
+        raise bad(file.path, "", "a tokenizer.json", "a JSON object without the key 'model'")
+    if is_sentencepiece(root):
+        raise bad(file.path, "", "byte-level BPE", "a SentencePiece vocabulary as tokenizer.json",
+                  "the tokenizer.model it was made from converts")
+    return bytelevel.from_json(file.path, root)
+
+
+def is_sentencepiece(root):
+    """Is it a SentencePiece vocabulary in tokenizer.json's clothes: spaces become U+2581?"""
+    def mentions(node):
+        if isinstance(node, dict):
+            return any(mentions(v) for v in node.values())
+        if isinstance(node, list):
+            return any(mentions(v) for v in node)
+        return node == "\u2581"
+    model = root.get("model")
+    return isinstance(model, dict) and model.get("type", "BPE") == "BPE" and \
+        (mentions(root.get("normalizer")) or mentions(root.get("pre_tokenizer")))
+
+
+def from_folder(folder, sources, config_ids):
+    """The Vocab of a Hugging Face folder; None if it has none. config_ids: (bos, [eos]) of the model's config."""
+    json_path, model_path = os.path.join(folder, JSON), os.path.join(folder, MODEL)
+    v = root = None
+    if os.path.exists(json_path):
+        file = sources.open(json_path)
+        root = jsonfile.parse_object(file.read_small(), json_path)
+        if not (os.path.exists(model_path) and is_sentencepiece(root)):
+            v = from_json(file)
+    if v is None and os.path.exists(model_path):
+        v = from_file(model_path, sources)
+        if v is None:
+            raise bad(model_path, "", "a SentencePiece model or a tiktoken rank file", "something else")
+    if v is None:
+        return None
+    ids = {} if v.type == "spm" else dict(root["model"]["vocab"]) if root else {}
+    if v.type == "spm":
+        ids = {p.decode("utf-8", "replace"): i for i, p in reversed(list(enumerate(v.pieces))) if v.types[i] != vocab.BYTE}
+        if root:
+            bytelevel.added_tokens(v, root.get("added_tokens") or [], ids, add_known)
+    settings = _read(folder, CONFIG, sources)
+    _merge_added(v, folder, settings, ids, sources)
+    v.changed()
+    _name_ids(v, folder, settings, config_ids, sources)
+    _template(v, settings, folder)
+    return v
+
+
+def _read(folder, name, sources):
+    path = os.path.join(folder, name)
+    return jsonfile.parse_object(sources.open(path).read_small(), path) if os.path.exists(path) else {}
+
+
+def _merge_added(v, folder, settings, ids, sources):
+    """added_tokens_decoder ({id: token}) and added_tokens.json ({content: id}), each where it exists."""
+    path = os.path.join(folder, CONFIG)
+    for key, entry in (settings.get("added_tokens_decoder") or {}).items():
+        if not key.isdigit() or not isinstance(entry, dict) or not isinstance(entry.get("content"), str):
+            raise bad(path, "added_tokens_decoder", "{id: {content: ...}}", "'%s': %s" % (quoted(key), jsonfile.kind(entry)))
+        add_known(v, int(key), entry, ids)
+    for content, i in _read(folder, ADDED, sources).items():
+        if isinstance(i, bool) or not isinstance(i, int):
+            raise bad(os.path.join(folder, ADDED), "'%s'" % quoted(content), "an id", jsonfile.kind(i))
+        if i not in v.special:
+            add_known(v, i, {"content": content}, ids)
+
+
+def add_known(v, i, entry, ids):
+    """An added token over a piece keeps the piece's type: SentencePiece's types say how plain text is read."""
+    if v.type == "spm" and 0 <= i < v.size() and v.pieces[i] == entry["content"].encode("utf-8", "replace"):
+        v.add_special(i, bool(entry.get("special")),
+                      **{f: bool(entry.get(f)) for f in ("lstrip", "rstrip", "single_word", "normalized")})
+    else:
+        bytelevel.add_token(v, i, entry, ids)
+
+
+def _name_ids(v, folder, settings, config_ids, sources):
+    """bos, eos, unk: by name from tokenizer_config.json or special_tokens_map.json, else from the model's config."""
+    names = dict(_read(folder, SPECIAL, sources))
+    names.update((k, x) for k, x in settings.items() if x is not None)
+    for key in ("bos", "eos", "unk"):
+        name = names.get(key + "_token")
+        name = name.get("content") if isinstance(name, dict) else name
+        i = v.find(name.encode("utf-8", "replace")) if isinstance(name, str) and name else None
+        if i is not None:
+            setattr(v, key, i)
+            v.add_special(i)
+    if v.bos < 0 and 0 <= config_ids[0] < v.size():
+        v.bos = config_ids[0]
+    if v.eos < 0 and config_ids[1] and config_ids[1][0] < v.size():
+        v.eos = config_ids[1][0]
+
+
+def _template(v, settings, folder):
+    """add_bos_token and add_eos_token rule the Llama classes; elsewhere they are only compared with the template."""
+    bos, eos = settings.get("add_bos_token"), settings.get("add_eos_token")
+    rules = v.type == "spm" or settings.get("tokenizer_class") in LLAMA_CLASSES
+    if rules and isinstance(bos, bool):
+        v.prefix = [v.bos] if bos and v.bos >= 0 else []
+    if rules and isinstance(eos, bool):
+        v.suffix = [v.eos] if eos and v.eos >= 0 else []
+    if not rules and isinstance(bos, bool) and bos != bool(v.prefix):
+        v.warnings.append("%s: add_bos_token is %s, but the template of %s %s a token before the text: the template holds" %
+                          (os.path.join(folder, CONFIG), jsonfile.kind(bos), JSON, "puts" if v.prefix else "does not put"))
