@@ -247,6 +247,8 @@ def test_added_tokens_of_a_folder_are_merged():
 def test_a_folder_without_a_tokenizer_converts():
     status, out, err = convert(made())
     assert status == 0 and not err and "tokenizer   none" in out and ModelFile(temp("out.bin")).tokenizer is None
+    status, out, err = convert(made(files={"vocab.json": {}, "merges.txt": b""}))
+    assert status == 0 and "vocab.json, merges.txt: not read" in err
 
 
 if __name__ == "__main__":
