@@ -1,64 +1,119 @@
-# tblock: `make help` lists the targets.
+# tblock: `make help` lists the targets. Every object lies in build/CONFIG, dependencies are written by the compiler.
 config ?= release
 BUILD  ?= build/$(config)
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+ARCH   := $(shell uname -m)
+VERSION = $(shell sed -n 's/^\#define TBLOCK_VERSION "\(.*\)"/\1/p' src/tblock.h)
+SOMAJOR = 0
 
-ARCH := $(shell uname -m)
 ifeq ($(config),clang)
 CC      := clang
-else
-CC      ?= cc
 endif
 OPT_release = -O2
 OPT_clang   = -O2
 OPT_debug   = -O0
 OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer
 OPT_ubsan   = -O1 -fsanitize=undefined -fno-sanitize-recover=all
-OPT      ?= $(or $(OPT_$(config)),$(error config=$(config): expected release, debug, asan, ubsan or clang))
-WARN      = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+OPT        ?= $(or $(OPT_$(config)),$(error config=$(config): expected release, debug, asan, ubsan or clang))
+
 # -ffp-contract=off: a fused multiply-add that the source does not spell changes bits (docs/numerics.md)
+WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+PKGS       = libcjson libpcre2-8 libutf8proc nettle
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
 ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off -fopenmp $(WARN) $(CFLAGS)
-CPPFLAGS += -Isrc -D_GNU_SOURCE
-PKGS      = libcjson libpcre2-8 libutf8proc nettle
-LIBS      = $(shell pkg-config --libs $(PKGS)) -lm
+CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
+LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
+# one short line for each step; V=1 shows the commands
+ifneq ($(V),1)
+Q = @printf '%-4s %s\n' "$(1)" $@;
+endif
 
 # Folders of another CPU family are left out.
 ISA_x86_64  = avx2 avx512
 ISA_aarch64 = neon
 OTHER_ISA  := $(filter-out $(ISA_$(ARCH)),avx2 avx512 neon)
-SRC := $(sort $(wildcard src/*.c src/*/*.c src/kernels/*/*.c))
-SRC := $(filter-out $(OTHER_ISA:%=src/kernels/%/%.c) $(foreach i,$(OTHER_ISA),$(wildcard src/kernels/$(i)/*.c)),$(SRC))
+SRC     := $(sort $(wildcard src/*.c src/*/*.c src/kernels/*/*.c))
+SRC     := $(filter-out $(wildcard $(OTHER_ISA:%=src/kernels/%/*.c)),$(SRC))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o)
-LIB_OBJ := $(filter-out $(BUILD)/src/main.o $(BUILD)/src/cli/%,$(OBJ))
 CLI_OBJ := $(filter $(BUILD)/src/main.o $(BUILD)/src/cli/%,$(OBJ))
-
+LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
 $(BUILD)/src/kernels/avx2/%.o:   ISA_FLAGS = -mavx2 -mfma -mf16c
 $(BUILD)/src/kernels/avx512/%.o: ISA_FLAGS = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
 
-all: $(BUILD)/tblock $(BUILD)/libtblock.so
+# tests/unit/test_X.c and tests/kernels/check_X.c: one program each, linked with every room's functions
+TEST_SRC := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c tests/exact/exact.c))
+TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 
-$(BUILD)/%.o: %.c Makefile
+all: $(BUILD)/tblock $(BUILD)/libtblock.so ## build the program and both libraries (config=release|debug|asan|ubsan|clang)
+
+$(BUILD)/%.o: %.c Makefile | headers
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
+	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
+
+headers:
+	@pkg-config --exists $(PKGS) && echo '#include <omp.h>' | $(CC) -fopenmp -E - >/dev/null 2>&1 || CC="$(CC)" tools/setup.sh --missing
+
+# The rooms' functions, for the tests; the library that users link shows only tblock_*, so no name of theirs can clash.
+$(BUILD)/librooms.a: $(LIB_OBJ)
+	$(call Q,ar) rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/libtblock.a: $(LIB_OBJ)
-	rm -f $@ && ar rcs $@ $^
+	$(call Q,ar) ld -r -o $(BUILD)/tblock.o $^ && objcopy --localize-hidden $(BUILD)/tblock.o && rm -f $@ && ar rcs $@ $(BUILD)/tblock.o
 
 $(BUILD)/libtblock.so: $(LIB_OBJ)
-	$(CC) $(ALL_CFLAGS) -shared -Wl,-soname,libtblock.so.0 -o $@ $^ $(LIBS)
+	$(call Q,ld) $(LINK) -shared -Wl,-soname,$(@F).$(SOMAJOR) -o $@ $^ $(LIBS) && ln -sf $(@F) $@.$(SOMAJOR)
 
 $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a
-	$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
+	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
-# tests/unit/test_X.c and tests/kernels/check_X.c: one program each
-TEST_SRC := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c))
-TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
-tests: $(TEST_BIN)
-$(TEST_BIN): %: %.o $(BUILD)/libtblock.a
-	$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
+$(TEST_BIN): %: %.o $(BUILD)/librooms.a
+	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
-clean:
+tests: all $(TEST_BIN) ## build the test programs
+
+demo: ## set up, build, and let the shipped model write
+	@CC="$(CC)" tools/setup.sh demo
+	@$(MAKE) --no-print-directory all
+	$(BUILD)/tblock run models/shakespeare.bin --prompt "ROMEO:"
+	@echo
+	$(BUILD)/tblock info models/shakespeare.bin
+
+test: ## set up, build and run all tests; the last line counts them
+	@CC="$(CC)" tools/setup.sh test
+	@$(MAKE) --no-print-directory tests
+	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh
+
+check: tests ## the quick part of the tests, under a minute
+	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh --quick
+
+update-cli: all ## rewrite the expected output of tests/cli (read the diff)
+	@BUILD=$(BUILD) tests/cli/run_cases.sh --update
+
+install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(PREFIX)/share/doc/tblock"
+	install -m 755 $(BUILD)/tblock "$(DESTDIR)$(PREFIX)/bin/tblock"
+	install -m 644 src/tblock.h "$(DESTDIR)$(PREFIX)/include/tblock.h"
+	install -m 644 $(BUILD)/libtblock.a "$(DESTDIR)$(LIBDIR)/libtblock.a"
+	install -m 755 $(BUILD)/libtblock.so "$(DESTDIR)$(LIBDIR)/libtblock.so.$(VERSION)"
+	ln -sf libtblock.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libtblock.so.$(SOMAJOR)"
+	ln -sf libtblock.so.$(SOMAJOR) "$(DESTDIR)$(LIBDIR)/libtblock.so"
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@OPENMP@|$(if $(findstring clang,$(CC)),-lomp,-lgomp)|' \
+	    tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
+	install -m 644 README.md LICENSE docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/tblock"
+
+uninstall: ## remove what install put there
+	rm -f "$(DESTDIR)$(PREFIX)/bin/tblock" "$(DESTDIR)$(PREFIX)/include/tblock.h" "$(DESTDIR)$(LIBDIR)"/libtblock.a "$(DESTDIR)$(LIBDIR)"/libtblock.so* "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
+	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/tblock"
+
+clean: ## remove build/
 	rm -rf build
 
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
+
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d)
-.PHONY: all tests clean
+.PHONY: all headers tests demo test check bench test-neon update-cli install uninstall clean help
+.DELETE_ON_ERROR:
 .SECONDARY:

@@ -134,7 +134,8 @@ typedef struct tblock_item {
 /* Run the tokens of a batch: prefill, decode and several sequences are this one call, and any way of cutting the same
  * tokens into calls gives the same bits. Items of one sequence stand in ascending order of position.
  * Fails with TBLOCK_USAGE (a position that is not the next, an id out of range, a full context: both numbers named; the
- * context is unchanged) or TBLOCK_SYSTEM (memory; the sequences of the batch keep their old lengths). */
+ * context is unchanged) or TBLOCK_SYSTEM (memory: pieces of n_batch tokens before it are done and kept, see
+ * tblock_seq_length). */
 TBLOCK_API bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, tblock_error *err);
 
 /* Logits [vocab_size] after item i of the last tblock_decode; NULL where not asked for. Valid until the next decode. */

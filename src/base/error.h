@@ -2,13 +2,15 @@
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
+#include "base/platform.h"
 #include "tblock.h"
 
 typedef tblock_error Error;
 enum { NO = TBLOCK_NO, USAGE = TBLOCK_USAGE, INPUT = TBLOCK_INPUT, SYSTEM = TBLOCK_SYSTEM };
 
 /* Fill *err (err may be NULL) with a status and a formatted one-line message: control characters and invalid UTF-8 that
- * came in through names are escaped, an overlong message is cut at a character boundary with "...". Always returns false. */
+ * came in through names are escaped, an overlong message is cut at a character boundary with "...". Arguments may point
+ * into err->msg, to put something in front of it. Always returns false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif

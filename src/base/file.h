@@ -27,17 +27,21 @@ bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes,
 
 /* An output file under a temporary name in the same folder; commit renames it over path, abort removes it. Errors name
  * path and the reason (SYSTEM). The temporary file is removed by the process's exit path only through abort, so callers
- * that handle signals call out_file_abort from their clean-up. An existing path that is a directory, or not a regular
- * file other than a character device such as /dev/null or /dev/full or a FIFO (those are written in place), is refused. */
+ * that handle signals call out_file_abort from their clean-up. A symbolic link stays: the file it points to is replaced,
+ * and keeps its mode; a new file gets 0666 less the umask. A character device such as /dev/null or /dev/full, a FIFO, and
+ * the names /dev/stdout, /dev/stderr and /dev/fd/N are written in place; a directory, socket or block device is refused. */
 typedef struct OutFile {
-    char *path, *temp;
-    int   fd;
-    size_t written;
-    bool  in_place;
+    char  *path, *temp; /* as given, for messages; the temporary file, NULL in place                         */
+    char  *target;      /* what is renamed over: path with symbolic links followed                          */
+    int    fd;
+    int    spool;       /* in place only: an unnamed file that write_at fills and commit copies; -1: none    */
+    size_t written;     /* by out_file_write                                                                */
+    bool   open, in_place;
 } OutFile;
 bool out_file_open(OutFile *f, const char *path, Error *err);
-bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err);
-bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_bytes, Error *err); /* pwrite; not in place */
+bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err); /* append */
+/* Write at an offset; any thread, once a first call has returned. A file is written by this or by out_file_write. */
+bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_bytes, Error *err);
 bool out_file_commit(OutFile *f, Error *err); /* flush, rename; releases f either way */
 void out_file_abort(OutFile *f);              /* a zeroed or committed OutFile is accepted */
 

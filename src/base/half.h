@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include <string.h>
+#include "base/platform.h"
 
 static inline uint32_t f32_bits(float f)    { uint32_t u; memcpy(&u, &f, 4); return u; }
 static inline float    f32_from(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }

@@ -8,7 +8,8 @@
 
 typedef struct cJSON Json;
 
-/* Parse n_bytes of text. what names the source in messages ("model.bin: config"). Errors are INPUT with the byte offset. */
+/* Parse n_bytes of text, strictly RFC 8259. what names the source in messages ("model.bin: config"). Errors are INPUT with
+ * the byte offset, SYSTEM without memory. The locale has no influence here, nor anywhere in this file. */
 Json *json_parse(const char *text, size_t n_bytes, const char *what, Error *err);
 void  json_free(Json *j); /* only the root; NULL is accepted */
 
@@ -29,20 +30,21 @@ bool json_is_null(const Json *j);
 const char *json_kind(const Json *j); /* "object", "array", "string", "number", "true", "false", "null", "nothing" (NULL) */
 
 /* Typed reads; what names the value in the error: "WHAT: expected an integer from MIN to MAX, found 3.5". Numbers over
- * 2^53 are refused as not exact. *out is untouched on failure. */
+ * 2^53 - 1 are refused as not exact. *out is untouched on failure. */
 bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, int64_t *out, Error *err);
 bool json_read_double(const Json *j, const char *what, double min, double max, double *out, Error *err);
 bool json_read_bool(const Json *j, const char *what, bool *out, Error *err);
 bool json_read_string(const Json *j, const char *what, const char **out, Error *err); /* lives as long as the root */
 
-/* A growing text for JSON output; check ok (no memory) once at the end. */
+/* A growing text for JSON output; zero it to begin. Lack of memory is reported once, by json_out_take. */
 typedef struct JsonOut { char *text; size_t n, cap; bool failed; } JsonOut;
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
-void  json_out(JsonOut *o, const char *fmt, ...);
+void  json_out(JsonOut *o, const char *fmt, ...);           /* printf, the decimal point is always '.' */
 void  json_out_bytes(JsonOut *o, const char *s, size_t n);  /* raw */
 void  json_out_string(JsonOut *o, const char *s, size_t n); /* quoted, ASCII only, invalid UTF-8 becomes \ufffd */
+void  json_out_double(JsonOut *o, double x);                /* fewest digits that read back as x; null when not finite */
 char *json_out_take(JsonOut *o, Error *err);                /* the text, NUL-terminated; NULL: no memory; resets o */
 
 #endif

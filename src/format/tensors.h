@@ -24,35 +24,45 @@ typedef struct Tensor {
     const void *data;        /* in the mapping */
 } Tensor;
 
+typedef struct MetaEntry {
+    const char *key, *value; /* unescaped, NUL-terminated */
+    size_t      value_bytes;
+} MetaEntry;
+
 typedef struct TensorFile {
-    FileMap  map;
-    Tensor  *tensors;        /* in file order (ascending offset; header order among empty ones) */
-    int      n_tensors;
-    size_t   data_offset, data_bytes;
-    struct MetaEntry { const char *key, *value; size_t value_bytes; } *meta; /* values: unescaped, NUL-terminated */
-    int      n_meta;
-    int     *index;          /* hash of names, see tensor_find */
-    int      index_size;
-    void    *owned;          /* what the strings above point into (may be an arena, a parsed header...) */
+    FileMap        map;
+    Tensor        *tensors;  /* in file order (ascending offset; header order among empty ones) */
+    int            n_tensors;
+    size_t         data_offset, data_bytes;
+    MetaEntry     *meta;     /* ascending by key */
+    int            n_meta;
+    const Tensor **by_name;  /* ascending by name, for tensor_find */
+    char          *strings;  /* what the names and metadata point into */
 } TensorFile;
 
-/* Open and check a safetensors file: header length, JSON, every offset (in range, no overlap, no hole, nothing after the
- * last tensor), sizes against shape and dtype with overflow seen, duplicate names, metadata values that are not strings.
- * Names may be anything but NUL-holding strings. Errors are INPUT and name the file and the tensor. */
+/* Open and check a safetensors file: header length (at most 100 MB), JSON, every offset (in range, no overlap, no hole,
+ * nothing after the last tensor), sizes against shape and dtype with overflow seen, duplicate names, metadata values
+ * that are not strings. Offsets need not be aligned. Errors are INPUT and name the file and the tensor; SYSTEM without
+ * memory. Format: https://github.com/huggingface/safetensors, README "Format". */
 bool safetensors_open(TensorFile *f, const char *path, Error *err);
 void tensor_file_close(TensorFile *f);               /* a zeroed TensorFile is accepted */
 
 const Tensor *tensor_find(const TensorFile *f, const char *name);   /* NULL: no such tensor */
 const char   *tensor_meta(const TensorFile *f, const char *key);    /* NULL: no such entry  */
 
-/* "[3, 4]" into buf; returns buf. For messages. */
+/* "[3, 4]" into buf of n >= 1 bytes, cut where it does not fit; returns buf. For messages. */
 const char *tensor_shape_text(const Tensor *t, char *buf, size_t n);
+
+/* The number of elements of a shape and its bytes; false where they overflow or a dimension is negative. */
+bool shape_bytes(DType dtype, int rank, const int64_t *shape, size_t *n_elements, size_t *n_bytes);
 
 /* ---- Writing ---- */
 
 /* Declare tensors first (in file order), then begin, then write the data (any order, any thread, non-overlapping), then
- * end: the file appears under its name only then. data_align: 1, or 4096: the header is padded with spaces so that the data section
- * starts on a multiple of it (1 pads to 8 as the format recommends). */
+ * end: the file appears under its name only then. data_align: a power of two; the header is padded with spaces so that
+ * the data section starts on a multiple of it (under 8 pads to 8, as the format recommends). Names and metadata are
+ * UTF-8. Errors are those of out_file_open and out_file_write_at; misuse by the caller (a name twice, a patch of
+ * another length, too few bytes) is SYSTEM with a message that names the tensor. */
 typedef struct TensorWriter TensorWriter;
 TensorWriter *tensor_writer_new(const char *path, size_t data_align, Error *err);
 bool tensor_writer_meta(TensorWriter *w, const char *key, const char *value, Error *err);

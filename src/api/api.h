@@ -1,0 +1,39 @@
+/* api/api.h: what stands behind tblock.h's handles. This room ties the others together: model files, text, runtime; it
+ * computes nothing itself. */
+#ifndef API_API_H
+#define API_API_H
+
+#include "format/tensors.h"
+#include "model/model.h"
+#include "runtime/forward.h"
+#include "text/tokenizer.h"
+
+struct tblock_model {
+    TensorFile file;
+    Model      weights;
+    bool       has_weights;
+    Tokenizer *tokenizer;       /* NULL: the file has none */
+    char       types[64];       /* "bf16,f32" */
+};
+
+struct tblock_context {
+    const tblock_model *model;
+    const Kernels      *kernels;
+    Forward            *forward;
+    KvCache             kv;
+    int                 n_ctx, n_seqs, n_batch, threads;
+    const char         *math;
+    BatchToken         *token;          /* the last batch, [cap_items] */
+    size_t              n_items, cap_items;
+    int                *next_pos;       /* [n_seqs] scratch of the batch check */
+    float              *logits;         /* [n_logits, logits_stride] */
+    size_t              cap_logits, logits_stride;
+    tblock_observer     observer;
+    void               *observer_user;
+};
+
+/* Check that path holds a model file of a version we know: format, version, config. Used by open and by reports. */
+bool model_file_check(const TensorFile *f, Error *err);
+const char *kv_type_name(KvType t);
+
+#endif

@@ -1,0 +1,230 @@
+/* api/context_api.c: contexts, decode and sampling: checks what the caller gives, then calls the runtime. */
+#include "api/api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/half.h"
+#include "base/hash.h"
+#include "base/threads.h"
+#include "runtime/sampler.h"
+
+enum { MAX_SEQS = 1 << 16, MAX_BATCH = 1 << 16, MAX_THREADS = 1024 };
+
+const char *kv_type_name(KvType t) { return t == KV_F16 ? "f16" : "f32"; }
+
+static bool in_range(const char *name, int value, int max, Error *err)
+{
+    return value >= 0 && value <= max ? true : fail(err, USAGE, "%s: expected 0 to %d, found %d", name, max, value);
+}
+
+static bool is_auto(const char *name) { return !name || strcmp(name, "auto") == 0; }
+
+static bool choose(tblock_context *c, const tblock_context_options *o, KvType *kv, Error *err)
+{
+    const Config *cfg = &c->model->weights.cfg;
+    if (!in_range("n_ctx", o->n_ctx, 1 << 24, err) || !in_range("n_seqs", o->n_seqs, MAX_SEQS, err)
+        || !in_range("n_batch", o->n_batch, MAX_BATCH, err) || !in_range("threads", o->threads, MAX_THREADS, err))
+        return false;
+    c->n_ctx   = o->n_ctx ? o->n_ctx : cfg->n_ctx;
+    c->n_seqs  = o->n_seqs ? o->n_seqs : 1;
+    c->n_batch = o->n_batch ? o->n_batch : 512;
+    c->threads = o->threads ? o->threads : threads_default();
+    if (c->n_batch > c->n_ctx && c->n_seqs == 1)
+        c->n_batch = c->n_ctx;
+    if (!is_auto(o->math) && strcmp(o->math, "f32") != 0)
+        return fail(err, USAGE, "math: expected auto or f32, found '%s'", o->math);
+    c->math = "f32";
+    if (!is_auto(o->kv_type) && strcmp(o->kv_type, "f32") != 0 && strcmp(o->kv_type, "f16") != 0)
+        return fail(err, USAGE, "kv-type: expected auto, f32 or f16, found '%s'", o->kv_type);
+    *kv = !is_auto(o->kv_type) && strcmp(o->kv_type, "f16") == 0 ? KV_F16 : KV_F32; /* auto: f32 for float weights */
+    return true;
+}
+
+tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt, tblock_error *err)
+{
+    static const tblock_context_options defaults = {0};
+    const Config *cfg = &m->weights.cfg;
+    KvType        kv  = KV_F32;
+    if (!opt)
+        opt = &defaults;
+    if (!m->has_weights) {
+        fail(err, INPUT, "%s: weights: the file holds only a tokenizer", m->file.map.path);
+        return NULL;
+    }
+    tblock_context *c = calloc(1, sizeof *c);
+    if (!c) {
+        fail(err, SYSTEM, "out of memory");
+        return NULL;
+    }
+    c->model         = m;
+    c->logits_stride = round_up((size_t)cfg->vocab_size, LANES);
+    bool ok = choose(c, opt, &kv, err) && (c->kernels = kernels_select(opt->isa, err)) != NULL;
+    if (ok) {
+        KvShape shape = {cfg->n_layers, cfg->kv_heads, cfg->head_dim, cfg->window, kv};
+        ok = kv_cache_init(&c->kv, &shape, c->n_seqs, err)
+             && (c->forward = forward_new(&m->weights, c->kernels, c->n_batch, c->threads, err)) != NULL;
+    }
+    if (ok && !(c->next_pos = malloc((size_t)c->n_seqs * sizeof *c->next_pos)))
+        ok = fail(err, SYSTEM, "out of memory");
+    if (!ok) {
+        tblock_context_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void tblock_context_free(tblock_context *c)
+{
+    if (!c)
+        return;
+    forward_free(c->forward);
+    kv_cache_free(&c->kv);
+    free(c->token);
+    free(c->next_pos);
+    free(c->logits);
+    free(c);
+}
+
+/* Every item names a sequence, its next position and a token of the vocabulary; nothing is changed. */
+static bool check_batch(tblock_context *c, const tblock_item *item, size_t n, Error *err)
+{
+    int vocab = c->model->weights.cfg.vocab_size;
+    for (int s = 0; s < c->n_seqs; s++)
+        c->next_pos[s] = c->kv.seq[s].length;
+    for (size_t i = 0; i < n; i++) {
+        if (item[i].seq < 0 || item[i].seq >= c->n_seqs)
+            return fail(err, USAGE, "item %zu: sequence: expected 0 to %d, found %d", i, c->n_seqs - 1, item[i].seq);
+        if (item[i].token < 0 || item[i].token >= vocab)
+            return fail(err, USAGE, "item %zu: token: expected 0 to %d, found %d", i, vocab - 1, item[i].token);
+        int next = c->next_pos[item[i].seq]++;
+        if (item[i].pos != next)
+            return fail(err, USAGE, "item %zu: position: expected %d, the next of sequence %d, found %d", i, next, item[i].seq,
+                        item[i].pos);
+        if (next >= c->n_ctx)
+            return fail(err, USAGE, "sequence %d: %zu more tokens after %d do not fit into the context of %d", item[i].seq, n,
+                        c->kv.seq[item[i].seq].length, c->n_ctx);
+    }
+    return true;
+}
+
+static bool grow(void **p, size_t *cap, size_t n, size_t size, Error *err)
+{
+    size_t bytes;
+    if (n <= *cap)
+        return true;
+    if (!mul_size(n, size, &bytes))
+        return fail(err, SYSTEM, "a batch of %zu is too large", n);
+    free(*p); /* the old contents are not needed */
+    *cap = 0;
+    *p   = aligned_alloc(64, round_up(bytes, 64));
+    if (!*p)
+        return fail(err, SYSTEM, "out of memory: %zu MB for a batch of %zu", bytes >> 20, n);
+    *cap = n;
+    return true;
+}
+
+bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, tblock_error *err)
+{
+    size_t n_logits = 0;
+    void  *token = c->token, *logits = c->logits;
+    c->n_items = 0;
+    if (!check_batch(c, items, n_items, err))
+        return false;
+    for (size_t i = 0; i < n_items; i++)
+        n_logits += items[i].want_logits;
+    bool grown = grow(&token, &c->cap_items, n_items, sizeof *c->token, err)
+                 && grow(&logits, &c->cap_logits, n_logits, c->logits_stride * sizeof *c->logits, err);
+    c->token  = token;
+    c->logits = logits;
+    if (!grown)
+        return false;
+
+    size_t at = 0;
+    for (size_t i = 0; i < n_items; i++)
+        c->token[i] = (BatchToken){items[i].seq, items[i].pos, items[i].token,
+                                   items[i].want_logits ? c->logits + at++ * c->logits_stride : NULL};
+    forward_observe(c->forward, c->observer, c->observer_user);
+    for (size_t i = 0; i < n_items;) {
+        size_t piece = n_items - i < (size_t)c->n_batch ? n_items - i : (size_t)c->n_batch;
+        for (size_t j = i, run; j < i + piece; j += run) { /* room for each run of one sequence's tokens */
+            for (run = 1; j + run < i + piece && items[j + run].seq == items[j].seq;)
+                run++;
+            int pending = items[j].pos - c->kv.seq[items[j].seq].length; /* tokens of this piece before the run */
+            if (!kv_cache_reserve(&c->kv, items[j].seq, pending + (int)run, err))
+                return false;
+        }
+        forward(c->forward, &c->kv, c->token + i, (int)piece, i);
+        i += piece;
+    }
+    c->n_items = n_items;
+    return true;
+}
+
+const float *tblock_logits(const tblock_context *c, size_t i) { return i < c->n_items ? c->token[i].logits : NULL; }
+
+int32_t tblock_seq_length(const tblock_context *c, int32_t seq)
+{
+    return seq >= 0 && seq < c->n_seqs ? c->kv.seq[seq].length : -1;
+}
+
+bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_error *err)
+{
+    if (seq < 0 || seq >= c->n_seqs)
+        return fail(err, USAGE, "sequence: expected 0 to %d, found %d", c->n_seqs - 1, seq);
+    if (length < 0 || length > c->kv.seq[seq].length)
+        return fail(err, USAGE, "sequence %d: length: expected 0 to %d, found %d", seq, c->kv.seq[seq].length, length);
+    if (!kv_cache_rewind(&c->kv, seq, length))
+        return fail(err, USAGE, "sequence %d: cannot go back to length %d: the window of %d has moved on", seq, length,
+                    c->kv.shape.window);
+    return true;
+}
+
+void tblock_observe(tblock_context *c, tblock_observer fn, void *user)
+{
+    c->observer      = fn;
+    c->observer_user = user;
+}
+
+void tblock_context_describe(const tblock_context *c, tblock_context_info *out)
+{
+    *out = (tblock_context_info){
+        .n_ctx = c->n_ctx,
+        .n_seqs = c->n_seqs,
+        .n_batch = c->n_batch,
+        .threads = c->threads,
+        .isa = c->kernels->isa,
+        .math = c->math,
+        .kv_type = kv_type_name(c->kv.shape.type),
+        .kv_bytes = c->kv.bytes,
+        .activation_bytes = forward_bytes(c->forward) + c->cap_logits * c->logits_stride * sizeof *c->logits,
+    };
+}
+
+/* ---- Sampling ---- */
+
+tblock_sampler *tblock_sampler_new(int vocab_size, const tblock_sampler_options *opt, tblock_error *err)
+{
+    return sampler_new(vocab_size, opt, err);
+}
+
+void tblock_sampler_free(tblock_sampler *s) { sampler_free(s); }
+
+bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *previous, size_t n_previous, uint32_t index,
+                         int32_t *token, tblock_error *err)
+{
+    return sampler_next(s, logits, previous, n_previous, index, token, err);
+}
+
+uint64_t tblock_hash_floats(const float *x, size_t n)
+{
+    uint64_t h = FNV_SEED;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = f32_bits(x[i]);
+        if ((bits & 0x7fffffffu) > 0x7f800000u)
+            bits = 0x7fc00000u; /* which elements are NaN is covered by the contract, not their bits */
+        h = fnv1a(h, &bits, sizeof bits);
+    }
+    return h;
+}

@@ -1,0 +1,108 @@
+/* api/golden_write.c: golden logits of a token sequence as a safetensors file that says what it was made with. */
+#include "api/api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+enum { PIECE = 128 }; /* tokens whose logits are held at once: a 128k vocabulary then takes 64 MB */
+
+typedef struct Golden {
+    TensorWriter *writer;
+    int           n_layers, d_model;
+    size_t        at;            /* index of the running piece's first token */
+    bool          hidden, ok;
+    Error        *err;
+} Golden;
+
+/* Tensor numbers in the order of declaration. */
+enum { T_TOKENS, T_LOGITS, T_EMBED, T_LAYER0 };
+
+static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows, Error *err)
+{
+    int64_t vocab = c->model->weights.cfg.vocab_size;
+    char    name[32];
+    bool    ok = tensor_writer_declare(g->writer, "tokens", DT_I32, 1, (int64_t[]){(int64_t)n}, err)
+              && tensor_writer_declare(g->writer, "logits", DT_F32, 2, (int64_t[]){(int64_t)n_rows, vocab}, err);
+    for (int i = -1; ok && g->hidden && i <= g->n_layers; i++) {
+        if (i >= 0 && i < g->n_layers)
+            snprintf(name, sizeof name, "hidden.layer%d", i);
+        else
+            snprintf(name, sizeof name, "hidden.%s", i < 0 ? "embed" : "final_norm");
+        ok = tensor_writer_declare(g->writer, name, DT_F32, 2, (int64_t[]){(int64_t)n, g->d_model}, err);
+    }
+    return ok;
+}
+
+static bool put_metadata(Golden *g, const tblock_context *c, Error *err)
+{
+    const TensorFile *f = &c->model->file;
+    const char       *hash = tensor_meta(f, "sha256"), *config = tensor_meta(f, "config");
+    char              numerics[16];
+    snprintf(numerics, sizeof numerics, "%d", TBLOCK_NUMERICS_VERSION);
+    const char *entry[][2] = {
+        {"format", "tblock-logits"}, {"tblock", TBLOCK_VERSION}, {"numerics", numerics}, {"model_sha256", hash ? hash : ""},
+        {"config", config}, {"math", c->math}, {"weight_types", c->model->types}, {"kv_type", kv_type_name(c->kv.shape.type)},
+    };
+    for (size_t i = 0; i < sizeof entry / sizeof *entry; i++)
+        if (!tensor_writer_meta(g->writer, entry[i][0], entry[i][1], err))
+            return false;
+    return true;
+}
+
+static void keep_hidden(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride)
+{
+    Golden *g = user;
+    size_t  row = (size_t)g->d_model * sizeof(float);
+    int     i = strcmp(name, "embed") == 0 ? T_EMBED
+              : strcmp(name, "final_norm") == 0 ? T_LAYER0 + g->n_layers : T_LAYER0 + atoi(name + strlen("layer"));
+    for (int t = 0; t < n_tok && g->ok; t++)
+        g->ok = tensor_writer_put(g->writer, i, (g->at + first + (size_t)t) * row, x + (size_t)t * stride, row, g->err);
+}
+
+static bool run_piece(Golden *g, tblock_context *c, const int32_t *tokens, size_t n, size_t n_total, bool last_only, Error *err)
+{
+    tblock_item item[PIECE];
+    size_t      row = (size_t)c->model->weights.cfg.vocab_size * sizeof(float);
+    for (size_t i = 0; i < n; i++)
+        item[i] = (tblock_item){0, (int32_t)(g->at + i), tokens[g->at + i], !last_only || g->at + i + 1 == n_total};
+    g->err = err;
+    if (!tblock_decode(c, item, n, err) || !g->ok)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (item[i].want_logits
+            && !tensor_writer_put(g->writer, T_LOGITS, last_only ? 0 : (g->at + i) * row, tblock_logits(c, i), row, err))
+            return false;
+    g->at += n;
+    return true;
+}
+
+bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, const char *path, const tblock_logits_options *opt,
+                         tblock_error *err)
+{
+    const Config *cfg = &c->model->weights.cfg;
+    Golden        g   = {.n_layers = cfg->n_layers, .d_model = cfg->d_model, .hidden = opt && opt->hidden, .ok = true};
+    bool          last = opt && opt->last;
+    if (n == 0)
+        return fail(err, USAGE, "logits: expected at least one token, found none");
+    if (n > (size_t)c->n_ctx)
+        return fail(err, USAGE, "logits: %zu tokens do not fit into the context of %d", n, c->n_ctx);
+    if (!tblock_seq_rewind(c, 0, 0, err) || !(g.writer = tensor_writer_new(path, 1, err)))
+        return false;
+
+    tblock_observer saved      = c->observer;
+    void           *saved_user = c->observer_user;
+    tblock_observe(c, g.hidden ? keep_hidden : NULL, &g);
+    bool ok = put_metadata(&g, c, err) && declare(&g, c, n, last ? 1 : n, err) && tensor_writer_begin(g.writer, err)
+              && tensor_writer_put(g.writer, T_TOKENS, 0, tokens, n * sizeof *tokens, err);
+    while (ok && g.at < n)
+        ok = run_piece(&g, c, tokens, n - g.at < PIECE ? n - g.at : PIECE, n, last, err);
+    tblock_observe(c, saved, saved_user);
+    if (ok)
+        ok = tensor_writer_end(g.writer, err);
+    else
+        tensor_writer_abort(g.writer);
+    return tblock_seq_rewind(c, 0, 0, NULL) && ok;
+}

@@ -1,0 +1,202 @@
+/* api/model_api.c: opening a model file, and text through its tokenizer. */
+#include "api/api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *tblock_version(void) { return TBLOCK_VERSION; }
+void        tblock_free(void *p) { free(p); }
+
+bool model_file_check(const TensorFile *f, Error *err)
+{
+    const char *format = tensor_meta(f, "format"), *version = tensor_meta(f, "version");
+    if (!format || strcmp(format, "tblock") != 0)
+        return fail(err, INPUT, "%s: metadata format: expected \"tblock\", found %s%s%s: convert it with tools/convert.py",
+                    f->map.path, format ? "\"" : "", format ? format : "no such entry", format ? "\"" : "");
+    if (!version || strcmp(version, "1") != 0)
+        return fail(err, INPUT, "%s: metadata version: expected 1, found %s: this tblock (%s) is older than the file",
+                    f->map.path, version ? version : "no such entry", TBLOCK_VERSION);
+    if (!tensor_meta(f, "config") && !tensor_meta(f, "tokenizer"))
+        return fail(err, INPUT, "%s: metadata: expected a config or a tokenizer, found neither", f->map.path);
+    return true;
+}
+
+static bool bind_weights(tblock_model *m, Error *err)
+{
+    const char *json = tensor_meta(&m->file, "config");
+    if (!json)
+        return true;
+    char what[512];
+    snprintf(what, sizeof what, "%s: config", m->file.map.path);
+    Config cfg;
+    m->has_weights = config_parse(&cfg, json, strlen(json), what, err) && config_supported(&cfg, what, err)
+                     && model_bind(&m->weights, &cfg, &m->file, err);
+    return m->has_weights;
+}
+
+static bool open_tokenizer(tblock_model *m, Error *err)
+{
+    if (!tensor_meta(&m->file, "tokenizer"))
+        return true;
+    if (!tokenizer_open(&m->tokenizer, &m->file, err))
+        return false;
+    int size = tokenizer_size(m->tokenizer), vocab = m->weights.cfg.vocab_size;
+    if (m->has_weights && size > vocab)
+        return fail(err, INPUT, "%s: tokenizer: expected at most vocab_size %d tokens, found %d", m->file.map.path, vocab, size);
+    return true;
+}
+
+/* The weight types of the matrices, most bytes first. */
+static void name_types(tblock_model *m)
+{
+    size_t bytes[WT_COUNT] = {0};
+    for (int i = 0; i < m->file.n_tensors; i++) {
+        const Tensor *t = &m->file.tensors[i];
+        if (t->rank < 2 || strncmp(t->name, "tok.", 4) == 0)
+            continue;
+        bytes[t->dtype == DT_F32 ? WT_F32 : t->dtype == DT_F16 ? WT_F16 : WT_BF16] += t->n_bytes;
+    }
+    for (;;) {
+        int best = 0;
+        for (int t = 1; t < WT_COUNT; t++)
+            best = bytes[t] > bytes[best] ? t : best;
+        if (bytes[best] == 0)
+            return;
+        bytes[best] = 0;
+        size_t n = strlen(m->types);
+        snprintf(m->types + n, sizeof m->types - n, "%s%s", n ? "," : "", weight_type_name((WeightType)best));
+    }
+}
+
+tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err)
+{
+    tblock_model *m = calloc(1, sizeof *m);
+    if (!m) {
+        fail(err, SYSTEM, "%s: out of memory", path);
+        return NULL;
+    }
+    bool ok = safetensors_open(&m->file, path, err) && model_file_check(&m->file, err) && bind_weights(m, err)
+              && open_tokenizer(m, err);
+    if (ok && opt) {
+        if (opt->huge_pages)
+            file_map_huge_pages(&m->file.map);
+        if (opt->populate)
+            file_map_populate(&m->file.map);
+        if (opt->mlock)
+            ok = file_map_lock(&m->file.map, err);
+    }
+    if (!ok) {
+        tblock_close(m);
+        return NULL;
+    }
+    name_types(m);
+    return m;
+}
+
+void tblock_close(tblock_model *m)
+{
+    if (!m)
+        return;
+    tokenizer_free(m->tokenizer);
+    model_free(&m->weights);
+    tensor_file_close(&m->file);
+    free(m);
+}
+
+void tblock_model_describe(const tblock_model *m, tblock_model_info *out)
+{
+    const Config *c    = &m->weights.cfg;
+    const char   *hash = tensor_meta(&m->file, "sha256");
+    *out = (tblock_model_info){
+        .has_weights = m->has_weights,
+        .has_tokenizer = m->tokenizer != NULL,
+        .family = c->family,
+        .hash = hash ? hash : "",
+        .weight_types = m->types,
+        .file_bytes = m->file.map.size,
+        .bos = -1,
+    };
+    if (!m->has_weights)
+        return;
+    out->d_model         = c->d_model;
+    out->n_layers        = c->n_layers;
+    out->heads           = c->heads;
+    out->kv_heads        = c->kv_heads;
+    out->head_dim        = c->head_dim;
+    out->d_ff            = c->d_ff;
+    out->vocab_size      = c->vocab_size;
+    out->n_ctx           = c->n_ctx;
+    out->window          = c->window;
+    out->tied_embeddings = c->tied_embeddings;
+    out->n_params        = m->weights.n_params;
+    out->bytes_per_token = m->weights.bytes_per_token;
+    out->bos             = c->bos;
+    out->n_eos           = c->n_eos;
+    out->eos             = c->eos;
+}
+
+/* ---- Text ---- */
+
+static bool need_tokenizer(const tblock_model *m, Error *err)
+{
+    return m->tokenizer ? true
+                        : fail(err, INPUT, "%s: tokenizer: the file has none, so text needs token ids instead (--ids), or convert "
+                                           "with --tokenizer FILE", m->file.map.path);
+}
+
+bool tblock_tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags, int32_t **ids, size_t *n_ids,
+                     tblock_error *err)
+{
+    Ids out = {0};
+    if (!need_tokenizer(m, err))
+        return false;
+    if (!tokenizer_encode(m->tokenizer, text, n_bytes, (flags & TBLOCK_PARSE_SPECIAL) != 0, (flags & TBLOCK_ADD_SPECIAL) != 0,
+                          &out, err)) {
+        free(out.id);
+        return false;
+    }
+    if (!out.id && !(out.id = malloc(sizeof *out.id)))
+        return fail(err, SYSTEM, "out of memory");
+    *ids   = out.id;
+    *n_ids = out.n;
+    return true;
+}
+
+bool tblock_detokenize(const tblock_model *m, const int32_t *ids, size_t n_ids, char **text, size_t *n_bytes, tblock_error *err)
+{
+    return need_tokenizer(m, err) && tokenizer_decode(m->tokenizer, ids, n_ids, text, n_bytes, err);
+}
+
+bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_bytes, char **answer, tblock_error *err)
+{
+    return need_tokenizer(m, err) && tokenizer_answer_json(m->tokenizer, line, n_bytes, answer, err);
+}
+
+struct tblock_stream { TextStream *text; };
+
+tblock_stream *tblock_stream_new(const tblock_model *m, bool continues, tblock_error *err)
+{
+    if (!need_tokenizer(m, err))
+        return NULL;
+    tblock_stream *s = calloc(1, sizeof *s);
+    if (s)
+        s->text = text_stream_new(m->tokenizer, continues);
+    if (!s || !s->text) {
+        free(s);
+        fail(err, SYSTEM, "out of memory");
+        return NULL;
+    }
+    return s;
+}
+
+const char *tblock_stream_put(tblock_stream *s, int32_t id, size_t *n_bytes) { return text_stream_put(s->text, id, n_bytes); }
+const char *tblock_stream_flush(tblock_stream *s, size_t *n_bytes) { return text_stream_flush(s->text, n_bytes); }
+
+void tblock_stream_free(tblock_stream *s)
+{
+    if (!s)
+        return;
+    text_stream_free(s->text);
+    free(s);
+}

@@ -1,0 +1,129 @@
+#include "base/cpu_count.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The first n - 1 bytes of a small file of /sys or /proc. */
+static bool read_small(const char *path, char *text, size_t n)
+{
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    size_t got = fread(text, 1, n - 1, f);
+    fclose(f);
+    text[got] = 0;
+    return got > 0;
+}
+
+/* Does a list such as "0-3,8,10-11" name an allowed CPU below `cpu`? */
+static bool lower_sibling(const char *list, int cpu, const bool *allowed)
+{
+    for (const char *p = list; *p >= '0' && *p <= '9';) {
+        char *end;
+        long  first = strtol(p, &end, 10), last = first;
+        if (*end == '-')
+            last = strtol(end + 1, &end, 10);
+        for (long i = first; i <= last && i < cpu; i++)
+            if (allowed[i])
+                return true;
+        p = *end == ',' ? end + 1 : "";
+    }
+    return false;
+}
+
+int cpu_count_cores(const char *root, const bool *allowed, int n_cpus)
+{
+    int n = 0;
+    for (int cpu = 0; cpu < n_cpus; cpu++) {
+        char path[PATH_MAX], list[4096];
+        if (!allowed[cpu])
+            continue;
+        snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", root, cpu);
+        n += !read_small(path, list, sizeof list) || !lower_sibling(list, cpu, allowed);
+    }
+    return n;
+}
+
+static void lower(int *limit, double quota, double period)
+{
+    if (!(quota > 0) || !(period > 0) || quota / period >= INT_MAX)
+        return;
+    int cpus = quota < period ? 1 : (int)(quota / period);
+    if (*limit == 0 || cpus < *limit)
+        *limit = cpus;
+}
+
+static void lower_by_v2(int *limit, const char *folder)
+{
+    char      path[PATH_MAX + 64], text[64];
+    long long quota, period;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    if (read_small(path, text, sizeof text) && sscanf(text, "%lld %lld", &quota, &period) == 2) /* "max 100000": no limit */
+        lower(limit, (double)quota, (double)period);
+}
+
+static void lower_by_v1(int *limit, const char *folder)
+{
+    char path[PATH_MAX + 64], quota[64], period[64];
+    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
+    if (!read_small(path, quota, sizeof quota)) /* "-1": no limit */
+        return;
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    if (read_small(path, period, sizeof period))
+        lower(limit, (double)atoll(quota), (double)atoll(period));
+}
+
+/* Every group from `group` ("/a/b") up to the mount. In a container the path may be one of the host that is not
+ * visible here: then only the mount itself is found, which is the container's own group. */
+static void lower_by_ancestors(int *limit, const char *mount, const char *group, void (*lower_by)(int *, const char *))
+{
+    char   folder[PATH_MAX];
+    size_t n_mount = strlen(mount), n_group = strlen(group);
+    if (n_mount + n_group >= sizeof folder)
+        return;
+    memcpy(folder, mount, n_mount);
+    memcpy(folder + n_mount, group, n_group + 1);
+    for (;;) {
+        lower_by(limit, folder);
+        char *slash = strrchr(folder + n_mount, '/');
+        if (!slash)
+            return;
+        *slash = 0;
+    }
+}
+
+/* Is "cpu" one of the names in "cpu,cpuacct"? */
+static bool has_cpu(const char *controllers)
+{
+    for (const char *p = controllers; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (strncmp(p, "cpu", 3) == 0 && (p[3] == ',' || p[3] == 0))
+            return true;
+    return false;
+}
+
+int cpu_count_quota(const char *root)
+{
+    char path[PATH_MAX], mount[PATH_MAX], text[8192];
+    int  limit = 0;
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    if (!read_small(path, text, sizeof text))
+        return 0;
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group)
+            continue;
+        *group++ = 0;
+        controllers++;
+        if (!*controllers) { /* "0::/path" */
+            snprintf(mount, sizeof mount, "%s/sys/fs/cgroup", root);
+            lower_by_ancestors(&limit, mount, group, lower_by_v2);
+        } else if (has_cpu(controllers)) { /* "4:cpu,cpuacct:/path" */
+            snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/cpu", root);
+            lower_by_ancestors(&limit, mount, group, lower_by_v1);
+        }
+    }
+    return limit;
+}

@@ -1,0 +1,368 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *kind_of(mode_t mode)
+{
+    return S_ISDIR(mode)    ? "a directory"
+           : S_ISFIFO(mode) ? "a FIFO"
+           : S_ISCHR(mode)  ? "a character device"
+           : S_ISBLK(mode)  ? "a block device"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "a regular file";
+}
+
+/* A name that leads to no file is bad input; any other refusal is the system's. */
+static int status_of(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP || error == ENXIO || error == EISDIR
+               ? INPUT : SYSTEM;
+}
+
+/* ---- Reading ---------------------------------------------------------------------------------------------------- */
+
+static bool map_fd(FileMap *f, int fd, const char *path, Error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return fail(err, SYSTEM, "%s: cannot read: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return fail(err, INPUT, "%s: expected a regular file, found %s", path, kind_of(st.st_mode));
+
+    FileMap m = { .path = strdup(path), .size = (size_t)st.st_size };
+    if (!m.path)
+        return fail(err, SYSTEM, "%s: no memory", path);
+    if (m.size) {
+        void *data = mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0);
+        if (data == MAP_FAILED) {
+            fail(err, SYSTEM, "%s: cannot map %zu bytes: %s", path, m.size, strerror(errno));
+            free(m.path);
+            return false;
+        }
+        m.data = data;
+    }
+    *f = m;
+    return true;
+}
+
+bool file_map_open(FileMap *f, const char *path, Error *err)
+{
+    *f = (FileMap){ 0 };
+    /* Looked at before it is opened: opening a FIFO would let its writer go, opening a device may act on it. It may
+     * change in between, so the open must not wait (O_NONBLOCK) and map_fd looks again. */
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return fail(err, INPUT, "%s: expected a regular file, found %s", path, kind_of(st.st_mode));
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return fail(err, status_of(errno), "%s: cannot open: %s", path, strerror(errno));
+    bool ok = map_fd(f, fd, path, err);
+    close(fd);
+    return ok;
+}
+
+void file_map_close(FileMap *f)
+{
+    if (f->data)
+        munmap((void *)(uintptr_t)f->data, f->size);
+    free(f->path);
+    *f = (FileMap){ 0 };
+}
+
+/* The pages that hold [offset, offset + n_bytes) of the file; false: none. */
+static bool pages_of(const FileMap *f, size_t offset, size_t n_bytes, void **start, size_t *length)
+{
+    if (!f->data || offset >= f->size || n_bytes == 0)
+        return false;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), end = n_bytes < f->size - offset ? offset + n_bytes : f->size;
+    offset -= offset % page;
+    *start = (void *)((uintptr_t)f->data + offset);
+    *length = end - offset;
+    return true;
+}
+
+static void advise(const FileMap *f, size_t offset, size_t n_bytes, int advice)
+{
+    void  *start;
+    size_t length;
+    if (pages_of(f, offset, n_bytes, &start, &length))
+        (void)madvise(start, length, advice); /* a hint: what the kernel lacks does not matter */
+}
+
+void file_map_will_need(const FileMap *f, size_t offset, size_t n_bytes) { advise(f, offset, n_bytes, MADV_WILLNEED); }
+
+void file_map_huge_pages(const FileMap *f) { advise(f, 0, f->size, MADV_HUGEPAGE); }
+
+void file_map_populate(const FileMap *f)
+{
+#ifdef MADV_POPULATE_READ
+    if (f->data && madvise((void *)(uintptr_t)f->data, f->size, MADV_POPULATE_READ) == 0)
+        return;
+#endif
+    advise(f, 0, f->size, MADV_WILLNEED); /* before Linux 5.14 */
+}
+
+bool file_map_lock(const FileMap *f, Error *err)
+{
+    if (!f->data || mlock(f->data, f->size) == 0)
+        return true;
+    int           error = errno;
+    struct rlimit limit;
+    if (error != EPERM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < f->size)
+        return fail(err, SYSTEM, "%s: cannot lock %zu bytes in memory: the limit is %llu bytes (ulimit -l)", f->path, f->size,
+                    (unsigned long long)limit.rlim_cur);
+    return fail(err, SYSTEM, "%s: cannot lock %zu bytes in memory: %s", f->path, f->size, strerror(error));
+}
+
+/* Read to the end of fd, at most max_bytes. */
+static bool read_all(int fd, const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err)
+{
+    size_t n = 0, cap = 0;
+    char  *buffer = NULL;
+    for (;;) {
+        if (n + 1 >= cap) { /* always room for a byte past the limit, by which we see it is passed, and a NUL */
+            size_t want = cap ? cap * 2 : 1 << 16;
+            if (want / 2 > max_bytes)
+                want = max_bytes + 2;
+            char *grown = realloc(buffer, want);
+            if (!grown) {
+                free(buffer);
+                return fail(err, SYSTEM, "%s: no memory for %zu bytes", path, want);
+            }
+            buffer = grown;
+            cap = want;
+        }
+        ssize_t got = read(fd, buffer + n, cap - 1 - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            int error = errno;
+            free(buffer);
+            return fail(err, status_of(error), "%s: cannot read: %s", path, strerror(error));
+        }
+        n += (size_t)got;
+        if (n > max_bytes) {
+            free(buffer);
+            return fail(err, INPUT, "%s: expected at most %zu bytes, found more", path, max_bytes);
+        }
+        if (got == 0)
+            break;
+    }
+    buffer[n] = 0;
+    *text = buffer;
+    *n_bytes = n;
+    return true;
+}
+
+bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err)
+{
+    if (max_bytes > SIZE_MAX / 4)
+        max_bytes = SIZE_MAX / 4;
+    if (strcmp(path, "-") == 0)
+        return read_all(STDIN_FILENO, "standard input", max_bytes, text, n_bytes, err);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return fail(err, status_of(errno), "%s: cannot open: %s", path, strerror(errno));
+    bool ok = read_all(fd, path, max_bytes, text, n_bytes, err);
+    close(fd);
+    return ok;
+}
+
+/* ---- Writing ---------------------------------------------------------------------------------------------------- */
+
+/* The descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1: another name. Opening the name would begin
+ * a second time at byte 0 of a redirected file. */
+static int descriptor_of(const char *path)
+{
+    if (strcmp(path, "/dev/stdout") == 0)
+        return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0)
+        return STDERR_FILENO;
+    static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        size_t n = strlen(folders[i]);
+        if (strncmp(path, folders[i], n) == 0 && path[n] >= '0' && path[n] <= '9' && strlen(path + n) <= 6) {
+            char *end;
+            long  fd = strtol(path + n, &end, 10);
+            if (*end == 0)
+                return (int)fd;
+        }
+    }
+    return -1;
+}
+
+static bool open_failed(OutFile *f, const char *why, Error *err)
+{
+    fail(err, SYSTEM, "%s: cannot write: %s", f->path, why);
+    out_file_abort(f);
+    return false;
+}
+
+static bool open_in_place(OutFile *f, int fd, Error *err)
+{
+    f->in_place = true;
+    f->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : open(f->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    return f->fd >= 0 || open_failed(f, strerror(errno), err);
+}
+
+/* Create the temporary file beside the target. Its short name fits where the target's long one fits. */
+static bool open_temp(OutFile *f, Error *err)
+{
+    const char *slash = strrchr(f->target, '/');
+    int         folder = slash ? (int)(slash - f->target) + 1 : 0;
+    for (int i = 0; i < 1000; i++) {
+        if (asprintf(&f->temp, "%.*s.tblock-%ld-%d.tmp", folder, f->target, (long)getpid(), i) < 0) {
+            f->temp = NULL;
+            return open_failed(f, "no memory", err);
+        }
+        f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (f->fd >= 0)
+            return true;
+        int error = errno;
+        free(f->temp);
+        f->temp = NULL; /* not ours: abort must not remove it */
+        if (error != EEXIST)
+            return open_failed(f, strerror(error), err);
+    }
+    return open_failed(f, "too many temporary files of earlier runs in its folder (.tblock-*.tmp)", err);
+}
+
+bool out_file_open(OutFile *f, const char *path, Error *err)
+{
+    *f = (OutFile){ .fd = -1, .spool = -1, .open = true };
+    f->path = strdup(path);
+    if (!f->path) {
+        f->open = false;
+        return fail(err, SYSTEM, "%s: no memory", path);
+    }
+    if (descriptor_of(path) >= 0)
+        return open_in_place(f, descriptor_of(path), err);
+
+    struct stat st;
+    bool        exists = stat(path, &st) == 0;
+    if (!exists && errno != ENOENT)
+        return open_failed(f, strerror(errno), err);
+    if (exists && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)))
+        return open_in_place(f, -1, err);
+    if (exists && !S_ISREG(st.st_mode)) {
+        fail(err, SYSTEM, "%s: cannot write: expected a file, found %s", path, kind_of(st.st_mode));
+        out_file_abort(f);
+        return false;
+    }
+    /* a rename needs no permission on the old file; whoever made it read-only meant it */
+    if (exists && access(path, W_OK) != 0)
+        return open_failed(f, strerror(errno), err);
+    if (!exists && lstat(path, &st) == 0)
+        return open_failed(f, "a symbolic link that leads nowhere", err);
+
+    f->target = exists ? realpath(path, NULL) : strdup(path);
+    if (!f->target)
+        return open_failed(f, strerror(errno), err);
+    if (!open_temp(f, err))
+        return false;
+    if (exists && fchmod(f->fd, st.st_mode & 0777) != 0)
+        return open_failed(f, strerror(errno), err);
+    return true;
+}
+
+/* at < 0: append. */
+static bool write_all(const OutFile *f, int fd, off_t at, const char *data, size_t n, Error *err)
+{
+    while (n) {
+        ssize_t put = at < 0 ? write(fd, data, n) : pwrite(fd, data, n, at);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return fail(err, SYSTEM, "%s: cannot write: %s", f->path, put < 0 ? strerror(errno) : "nothing was taken");
+        data += put;
+        n -= (size_t)put;
+        if (at >= 0)
+            at += put;
+    }
+    return true;
+}
+
+bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err)
+{
+    if (!write_all(f, f->fd, -1, data, n_bytes, err))
+        return false;
+    f->written += n_bytes;
+    return true;
+}
+
+bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_bytes, Error *err)
+{
+    if (offset > INT64_MAX || n_bytes > INT64_MAX - offset)
+        return fail(err, SYSTEM, "%s: cannot write: no file has %zu + %zu bytes", f->path, offset, n_bytes);
+    if (f->in_place && f->spool < 0) {
+        FILE *spool = tmpfile();
+        if (spool) {
+            f->spool = fcntl(fileno(spool), F_DUPFD_CLOEXEC, 3);
+            fclose(spool);
+        }
+        if (f->spool < 0)
+            return fail(err, SYSTEM, "%s: cannot write: no temporary file: %s", f->path, strerror(errno));
+    }
+    return write_all(f, f->in_place ? f->spool : f->fd, (off_t)offset, data, n_bytes, err);
+}
+
+static bool copy_spool(OutFile *f, Error *err)
+{
+    char  buffer[1 << 16];
+    off_t at = 0;
+    for (;;) {
+        ssize_t got = pread(f->spool, buffer, sizeof buffer, at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail(err, SYSTEM, "%s: cannot read the temporary file: %s", f->path, strerror(errno));
+        if (got == 0)
+            return true;
+        if (!write_all(f, f->fd, -1, buffer, (size_t)got, err))
+            return false;
+        at += got;
+    }
+}
+
+bool out_file_commit(OutFile *f, Error *err)
+{
+    bool ok = f->spool < 0 || copy_spool(f, err);
+    int  fd = f->fd;
+    f->fd = -1;
+    if (close(fd) != 0 && ok) /* where a full disk may be told last */
+        ok = fail(err, SYSTEM, "%s: cannot write: %s", f->path, strerror(errno));
+    if (ok && !f->in_place) {
+        if (rename(f->temp, f->target) == 0) {
+            free(f->temp);
+            f->temp = NULL;
+        } else {
+            ok = fail(err, SYSTEM, "%s: cannot rename the finished file: %s", f->path, strerror(errno));
+        }
+    }
+    out_file_abort(f);
+    return ok;
+}
+
+void out_file_abort(OutFile *f)
+{
+    if (!f->open)
+        return;
+    if (f->fd >= 0)
+        close(f->fd);
+    if (f->spool >= 0)
+        close(f->spool);
+    if (f->temp)
+        unlink(f->temp);
+    free(f->path);
+    free(f->temp);
+    free(f->target);
+    *f = (OutFile){ 0 };
+}

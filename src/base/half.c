@@ -1,0 +1,38 @@
+#include "base/half.h"
+
+uint16_t f32_to_bf16(float f)
+{
+    uint32_t u = f32_bits(f);
+    if ((u & 0x7FFFFFFF) > 0x7F800000)
+        return (uint16_t)(u >> 16 | 0x40); /* a NaN whose payload lies in the low half must not become infinity */
+    return (uint16_t)((u + 0x7FFF + (u >> 16 & 1)) >> 16);
+}
+
+float f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3FF;
+    if (exponent == 31)
+        return f32_from(sign | 0x7F800000 | mantissa << 13 | (mantissa ? 0x400000u : 0u));
+    if (exponent == 0) /* mantissa * 2^-24 is exact in f32 */
+        return f32_from(sign | f32_bits((float)mantissa * 0x1p-24f));
+    return f32_from(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+uint16_t f32_to_f16(float f)
+{
+    uint32_t u = f32_bits(f), sign = u >> 16 & 0x8000;
+    u &= 0x7FFFFFFF;
+    if (u > 0x7F800000)
+        return (uint16_t)(sign | 0x7E00 | (u >> 13 & 0x3FF));
+    if (u >= 0x477FF000) /* 65520, half way past the largest f16, and up */
+        return (uint16_t)(sign | 0x7C00);
+    if (u >= 0x38800000) /* normal: rounding may carry into the exponent, which is right */
+        return (uint16_t)(sign | (((u - 0x38000000) + 0xFFF + (u >> 13 & 1)) >> 13));
+    if (u < 0x33000000) /* under 2^-25: zero (2^-25 itself ties to even, also zero, below) */
+        return (uint16_t)sign;
+    /* subnormal: units of 2^-24, nearest even, in integers so that no rounding mode has a say */
+    uint32_t mantissa = (u & 0x7FFFFF) | 0x800000, shift = 126 - (u >> 23);
+    uint32_t half = 1u << (shift - 1), units = mantissa >> shift, rest = mantissa & ((1u << shift) - 1);
+    units += rest > half || (rest == half && (units & 1));
+    return (uint16_t)(sign | units);
+}

@@ -1,0 +1,56 @@
+#include "command.h"
+#include "common.h"
+
+typedef struct LogitsArgs {
+    const char    *model, *out;
+    bool           last, hidden;
+    PromptOptions  prompt;
+    ComputeOptions compute;
+    GeneralOptions general;
+} LogitsArgs;
+
+static bool logits(void *args, tblock_error *err)
+{
+    const LogitsArgs *a = args;
+    Prompt            prompt = { 0 };
+    tblock_context   *c = NULL;
+    tblock_model     *m = compute_open(a->model, &a->compute, err);
+    bool              quiet = a->general.quiet;
+    tblock_logits_options o = { .last = a->last, .hidden = a->hidden };
+
+    bool good = m && prompt_read(&prompt, &a->prompt, m, a->model, quiet, err) &&
+                (c = compute_context(m, a->model, &a->compute, quiet, err)) != NULL &&
+                tblock_logits_write(c, prompt.ids, prompt.n, a->out, &o, err);
+    prompt_free(&prompt);
+    tblock_context_free(c);
+    tblock_close(m);
+    return good;
+}
+
+#define AT(field) offsetof(LogitsArgs, field)
+static const Option options[] = {
+    { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the safetensors file to write" },
+    { "last",    0,  NULL, OPT_FLAG, AT(last),   0, 0, NULL, "only the logits of the last position" },
+    { "hidden",  0,  NULL, OPT_FLAG, AT(hidden), 0, 0, NULL, "also the output of the embedding, each layer and the final norm" },
+    { 0 },
+};
+static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const OptionGroup groups[] = {
+    { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
+    { "Options", options, 0 },
+    { "Computing", compute_options, AT(compute) },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock logits model.bin --ids 1,2,3 -o golden.safetensors", "record the logits after each of three tokens" },
+    { "tblock verify model.bin golden.safetensors --exact", "and compare them later, bit by bit" },
+    { 0 },
+};
+const Command cmd_logits = {
+    { "logits", operands, groups },
+    "write the logits of a prompt to a file",
+    "Writes a safetensors file with tokens I32 [n] and logits F32 [n, vocab_size]: what run computes, and what verify compares. "
+    "The file appears under its name when it is complete.",
+    examples, sizeof(LogitsArgs), logits,
+};

@@ -1,0 +1,488 @@
+/* tblock run: prompt in, text out. The stages are functions of their own, in the order in which they happen. */
+#include "command.h"
+#include "common.h"
+#include "message.h"
+#include "output.h"
+#include "stop_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+typedef struct RunArgs {
+    const char    *model, *trace;
+    int            n_predict, top_k;
+    double         temp, top_p, min_p, repeat_penalty;
+    Seed           seed;
+    TextList       stop;
+    bool           echo, stats, json;
+    PromptOptions  prompt;
+    ComputeOptions compute;
+    GeneralOptions general;
+} RunArgs;
+
+typedef enum StopReason { STOP_LENGTH, STOP_EOS, STOP_TEXT, STOP_CONTEXT, STOP_INTERRUPT } StopReason;
+static const char *const reason_names[] = { "length", "eos", "stop", "context", "interrupt" };
+
+typedef struct Run {
+    const RunArgs     *args;
+    tblock_model      *model;
+    tblock_model_info  info;
+    tblock_context    *context;
+    tblock_context_info computing;
+    tblock_sampler    *sampler;
+    tblock_stream     *stream; /* NULL for a model without tokenizer: ids are printed */
+    Prompt             prompt;
+    int32_t           *ids;    /* prompt and generated tokens: the whole sequence */
+    size_t             n_ids;
+    StopText           stop;
+    Bytes              text;   /* to print now; with --json all that was generated */
+    FILE              *trace;
+    StopReason         reason;
+    const float       *logits; /* after the last computed token, or NULL */
+    uint64_t           hash;   /* of the last logits */
+    double             load_s, prefill_s, decode_s;
+    size_t             n_prefilled, n_pieces, n_decoded;
+} Run;
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+/* The first Ctrl-C ends the text cleanly, a second one at once. A shell that starts us in the background ignores the
+ * signal, and then so do we. */
+static void catch_interrupt(void)
+{
+    struct sigaction old, action = { .sa_handler = on_interrupt, .sa_flags = (int)(SA_RESTART | SA_RESETHAND) };
+    sigemptyset(&action.sa_mask);
+    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &action, NULL);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- Before the first token ------------------------------------------------------------------------------------ */
+
+static bool load(Run *r, tblock_error *err)
+{
+    const RunArgs *a = r->args;
+    double         start = now_s();
+    tblock_sampler_options sampling = {
+        .temp = (float)a->temp, .top_k = a->top_k, .top_p = a->top_p, .min_p = (float)a->min_p,
+        .repeat_penalty = (float)a->repeat_penalty, .seed = a->seed.value,
+    };
+
+    r->model = compute_open(a->model, &a->compute, err);
+    if (!r->model)
+        return false;
+    tblock_model_describe(r->model, &r->info);
+    r->context = compute_context(r->model, a->model, &a->compute, a->general.quiet, err);
+    if (!r->context)
+        return false;
+    tblock_context_describe(r->context, &r->computing);
+    r->sampler = tblock_sampler_new(r->info.vocab_size, &sampling, err);
+    r->load_s = now_s() - start;
+    if (a->stop.n > 0 && !need_tokenizer(r->model, a->model, "--stop needs text to compare with", err))
+        return false;
+    return r->sampler != NULL;
+}
+
+static bool read_prompt(Run *r, tblock_error *err)
+{
+    const RunArgs *a = r->args;
+    if (!prompt_read(&r->prompt, &a->prompt, r->model, a->model, a->general.quiet, err))
+        return false;
+    size_t n = r->prompt.n, n_ctx = (size_t)r->computing.n_ctx;
+    if (n > n_ctx)
+        return cli_fail(err, TBLOCK_USAGE, "the prompt has %zu tokens, and the context holds %zu", n, n_ctx);
+
+    size_t room = n_ctx - n < (size_t)a->n_predict ? n_ctx : n + (size_t)a->n_predict;
+    r->ids = malloc(room * sizeof *r->ids);
+    if (!r->ids)
+        return cli_no_memory(err);
+    memcpy(r->ids, r->prompt.ids, n * sizeof *r->ids);
+    r->n_ids = n;
+    if (!r->info.has_tokenizer)
+        return true;
+    bool only_bos = n == 1 && r->ids[0] == r->info.bos; /* then the text starts here, and its dummy space goes */
+    r->stream = tblock_stream_new(r->model, !only_bos, err);
+    return r->stream != NULL;
+}
+
+/* A log rather than a result: written line by line, so that a run that dies leaves what it did, and a pipe can follow it. */
+static bool open_trace(Run *r, tblock_error *err)
+{
+    const char *path = r->args->trace;
+    if (!path)
+        return true;
+    r->trace = fopen(path, "we");
+    if (!r->trace)
+        return cli_fail(err, TBLOCK_SYSTEM, "%s: %s", path, strerror(errno));
+    setvbuf(r->trace, NULL, _IOLBF, 0);
+    return true;
+}
+
+static bool close_trace(Run *r, tblock_error *err)
+{
+    if (!r->trace)
+        return true;
+    bool good = !ferror(r->trace);
+    errno = 0;
+    good &= fclose(r->trace) == 0;
+    r->trace = NULL;
+    return good || cli_fail(err, TBLOCK_SYSTEM, "%s: %s", r->args->trace, errno ? strerror(errno) : "a write failed");
+}
+
+/* ---- Text ------------------------------------------------------------------------------------------------------ */
+
+/* Write r->text out, unless --json collects it. */
+static bool show_text(Run *r, tblock_error *err)
+{
+    if (r->args->json)
+        return true;
+    output_write(r->text.data, r->text.n);
+    r->text.n = 0;
+    return output_flush(err);
+}
+
+static bool echo_prompt(Run *r, tblock_error *err)
+{
+    char  *text = NULL;
+    size_t n = 0;
+    if (!r->args->echo || r->args->json)
+        return true;
+    if (!r->args->prompt.ids.given)
+        return bytes_add(&r->text, r->prompt.text, r->prompt.n_text, err) && show_text(r, err);
+    if (!r->stream) {
+        for (size_t i = 0; i < r->n_ids; i++)
+            output_format("%" PRId32 " ", r->ids[i]);
+        return output_flush(err);
+    }
+    bool good = tblock_detokenize(r->model, r->ids, r->n_ids, &text, &n, err) && bytes_add(&r->text, text, n, err) &&
+                show_text(r, err);
+    tblock_free(text);
+    return good;
+}
+
+static bool show_token(Run *r, int32_t id, tblock_error *err)
+{
+    char        number[16];
+    size_t      n;
+    const char *text = number;
+    if (r->stream) {
+        text = tblock_stream_put(r->stream, id, &n);
+    } else {
+        bool first = r->n_ids == r->prompt.n + 1;
+        n = (size_t)snprintf(number, sizeof number, "%s%" PRId32, first ? "" : " ", id);
+    }
+    return stop_text_put(&r->stop, text, n, &r->text, err) && show_text(r, err);
+}
+
+/* The rest: half a character, and what might have become a stop text. */
+static bool show_end(Run *r, tblock_error *err)
+{
+    size_t      n = 0;
+    const char *rest = r->stream ? tblock_stream_flush(r->stream, &n) : "";
+    if (!stop_text_put(&r->stop, rest, n, &r->text, err) || !stop_text_flush(&r->stop, &r->text, err))
+        return false;
+    if (!r->args->json && (output_is_terminal() || !r->stream) && !bytes_add(&r->text, "\n", 1, err))
+        return false;
+    return show_text(r, err);
+}
+
+/* ---- Tokens ---------------------------------------------------------------------------------------------------- */
+
+/* Compute the tokens from .. from + n - 1 of the sequence; r->logits are those after the last one, if wanted. */
+static bool compute(Run *r, size_t from, size_t n, bool want_logits, tblock_error *err)
+{
+    tblock_item items[COMPUTE_BATCH];
+    for (size_t i = 0; i < n; i++)
+        items[i] = (tblock_item){ .pos = (int32_t)(from + i), .token = r->ids[from + i],
+                                  .want_logits = want_logits && i + 1 == n };
+    r->logits = NULL;
+    if (!tblock_decode(r->context, items, n, err))
+        return false;
+    if (want_logits) {
+        r->logits = tblock_logits(r->context, n - 1);
+        r->hash = tblock_hash_floats(r->logits, (size_t)r->info.vocab_size);
+    }
+    return true;
+}
+
+/* The prompt goes in pieces that take a moment each, so that Ctrl-C is heard: they grow while they are quick. Any pieces
+ * give the same bits. */
+static bool prefill(Run *r, tblock_error *err)
+{
+    double start = now_s();
+    size_t n = 64;
+    while (r->n_prefilled < r->n_ids && !interrupted) {
+        double piece_start = now_s();
+        size_t left = r->n_ids - r->n_prefilled;
+        size_t piece = left < n ? left : n;
+        if (!compute(r, r->n_prefilled, piece, piece == left, err))
+            return false;
+        r->n_prefilled += piece;
+        r->n_pieces++;
+        if (n < COMPUTE_BATCH && now_s() - piece_start < 0.2)
+            n *= 2;
+    }
+    r->prefill_s = now_s() - start;
+    return true;
+}
+
+static bool is_eos(const Run *r, int32_t id)
+{
+    for (int i = 0; i < r->info.n_eos; i++)
+        if (r->info.eos[i] == id)
+            return true;
+    return false;
+}
+
+/* Draw the next token and append it to the sequence, or set *ended where it ends the text. */
+static bool draw(Run *r, bool *ended, tblock_error *err)
+{
+    int32_t id;
+    double  start = now_s();
+    bool    good = tblock_sampler_next(r->sampler, r->logits, r->ids, r->n_ids, (uint32_t)r->n_ids, &id, err);
+    r->decode_s += now_s() - start;
+    if (!good)
+        return false;
+    if (r->trace)
+        fprintf(r->trace, "%zu %" PRId32 " %016" PRIx64 "\n", r->n_ids, id, r->hash);
+    if (is_eos(r, id)) {
+        r->reason = STOP_EOS;
+        *ended = true;
+        return true;
+    }
+    r->ids[r->n_ids++] = id;
+    return show_token(r, id, err);
+}
+
+/* Whether something other than the end token ends the text after n_generated tokens. */
+static bool must_stop(Run *r, int n_generated)
+{
+    if (interrupted)
+        r->reason = STOP_INTERRUPT;
+    else if (r->stop.found)
+        r->reason = STOP_TEXT;
+    else if (n_generated == r->args->n_predict)
+        r->reason = STOP_LENGTH;
+    else if (r->n_ids == (size_t)r->computing.n_ctx)
+        r->reason = STOP_CONTEXT;
+    else
+        return false;
+    return true;
+}
+
+static bool generate(Run *r, tblock_error *err)
+{
+    bool ended = false;
+    for (int i = 0; !ended; i++) {
+        if (must_stop(r, i))
+            break;
+        if (i > 0) {
+            double start = now_s();
+            if (!compute(r, r->n_ids - 1, 1, true, err))
+                return false;
+            r->decode_s += now_s() - start;
+            r->n_decoded++;
+        }
+        if (!draw(r, &ended, err))
+            return false;
+    }
+    return true;
+}
+
+/* ---- After the last token -------------------------------------------------------------------------------------- */
+
+typedef struct Speed { double tok_per_s, gb_per_s; } Speed;
+
+/* Weights are read once for each piece of tokens. */
+static Speed speed(const Run *r, size_t tokens, size_t pieces, double seconds)
+{
+    if (tokens == 0 || seconds <= 0)
+        return (Speed){ 0, 0 };
+    return (Speed){ (double)tokens / seconds, (double)pieces * (double)r->info.bytes_per_token / seconds / 1e9 };
+}
+
+static const char *spell_bytes(size_t n, char out[24])
+{
+    static const char *const units[] = { "bytes", "KB", "MB", "GB", "TB" };
+    double x = (double)n;
+    int    u = 0;
+    while (x >= 1000 && u < 4) {
+        x /= 1000;
+        u++;
+    }
+    snprintf(out, 24, u ? "%.2f %s" : "%.0f %s", x, units[u]);
+    return out;
+}
+
+static size_t resident_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
+}
+
+/* On standard error; the last line ends with the hash of the last logits. */
+static void print_stats(const Run *r)
+{
+    const tblock_context_info *c = &r->computing;
+    char  file[24], weights[24], kv[24], activations[24], resident[24];
+    Speed prefill_speed = speed(r, r->n_prefilled, r->n_pieces, r->prefill_s);
+    Speed decode_speed = speed(r, r->n_decoded, r->n_decoded, r->decode_s);
+
+    fprintf(stderr, "load      %.2f ms: %s, %s, %" PRIu64 " parameters, %s read for each token\n", r->load_s * 1e3, r->info.family,
+            r->info.weight_types, r->info.n_params, spell_bytes(r->info.bytes_per_token, weights));
+    fprintf(stderr, "prefill   %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", r->n_prefilled, r->prefill_s * 1e3,
+            prefill_speed.tok_per_s, prefill_speed.gb_per_s);
+    fprintf(stderr, "decode    %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", r->n_decoded, r->decode_s * 1e3,
+            decode_speed.tok_per_s, decode_speed.gb_per_s);
+    fprintf(stderr, "memory    file %s, kv %s, activations %s, peak resident %s\n", spell_bytes(r->info.file_bytes, file),
+            spell_bytes(c->kv_bytes, kv), spell_bytes(c->activation_bytes, activations), spell_bytes(resident_bytes(), resident));
+    fprintf(stderr, "computed  seed %" PRIu64 ", threads %d, isa %s, math %s, kv %s, context %d\n", r->args->seed.value,
+            c->threads, c->isa, c->math, c->kv_type, c->n_ctx);
+    fprintf(stderr, "stopped   %s; last logits %016" PRIx64 "\n", reason_names[r->reason], r->hash);
+}
+
+static void print_json_speed(const Run *r, const char *key, size_t tokens, size_t pieces, double seconds)
+{
+    Speed s = speed(r, tokens, pieces, seconds);
+    output_format("\"%s\": {\"tokens\": %zu, ", key, tokens);
+    output_json_number("seconds", seconds);
+    output_format(", ");
+    output_json_number("tok_per_s", s.tok_per_s);
+    output_format(", ");
+    output_json_number("gb_per_s", s.gb_per_s);
+    output_format("}, ");
+}
+
+static void print_json(const Run *r)
+{
+    const tblock_context_info *c = &r->computing;
+    output_format("{");
+    output_json_ids("prompt_ids", r->ids, r->prompt.n);
+    output_format(", ");
+    output_json_ids("ids", r->ids + r->prompt.n, r->n_ids - r->prompt.n);
+    output_format(", \"text\": ");
+    if (r->stream)
+        output_json_text(r->text.data ? r->text.data : "", r->text.n);
+    else
+        output_format("null");
+    output_format(", \"stop_reason\": \"%s\", \"seed\": %" PRIu64 ", \"logits_hash\": \"%016" PRIx64 "\", \"stats\": {",
+                  reason_names[r->reason], r->args->seed.value, r->hash);
+    output_json_number("load_seconds", r->load_s);
+    output_format(", ");
+    print_json_speed(r, "prefill", r->n_prefilled, r->n_pieces, r->prefill_s);
+    print_json_speed(r, "decode", r->n_decoded, r->n_decoded, r->decode_s);
+    output_format("\"file_bytes\": %zu, \"kv_bytes\": %zu, \"activation_bytes\": %zu, \"resident_bytes\": %zu, "
+                  "\"threads\": %d, \"isa\": \"%s\", \"math\": \"%s\", \"kv_type\": \"%s\", \"n_ctx\": %d}}\n",
+                  r->info.file_bytes, c->kv_bytes, c->activation_bytes, resident_bytes(), c->threads, c->isa, c->math, c->kv_type,
+                  c->n_ctx);
+}
+
+static bool finish(Run *r, tblock_error *err)
+{
+    bool quiet = r->args->general.quiet;
+    if (!show_end(r, err))
+        return false;
+    if (r->stop.found && r->reason != STOP_INTERRUPT)
+        r->reason = STOP_TEXT; /* also when only the last half character completed it */
+    tblock_context_describe(r->context, &r->computing);
+    if (r->args->json)
+        print_json(r);
+    if (r->reason == STOP_CONTEXT)
+        cli_note(quiet, "stopped: the context of %d tokens is full", r->computing.n_ctx);
+    if (r->args->stats)
+        print_stats(r);
+    if (!output_flush(err) || !close_trace(r, err))
+        return false;
+    return r->reason != STOP_INTERRUPT || cli_fail(err, CLI_INTERRUPTED, "%s", "");
+}
+
+static bool run(void *args, tblock_error *err)
+{
+    RunArgs *a = args;
+    if (!seed_choose(&a->seed, a->general.quiet, err))
+        return false;
+    Run  r = { .args = a, .stop = { .texts = a->stop.texts, .n = a->stop.n } };
+    bool good = load(&r, err) && read_prompt(&r, err) && open_trace(&r, err);
+    if (good) {
+        catch_interrupt();
+        good = echo_prompt(&r, err) && prefill(&r, err) && generate(&r, err) && finish(&r, err);
+    }
+    close_trace(&r, NULL);
+    tblock_stream_free(r.stream);
+    tblock_sampler_free(r.sampler);
+    tblock_context_free(r.context);
+    tblock_close(r.model);
+    prompt_free(&r.prompt);
+    free(r.ids);
+    free(r.stop.held.data);
+    free(r.text.data);
+    return good;
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------------------------- */
+
+#define AT(field) offsetof(RunArgs, field)
+static const Option generate_options[] = {
+    { "predict", 'n', "N",    OPT_INT,   AT(n_predict), 0, 1 << 20, "256", "most tokens to generate; 0: only read the prompt" },
+    { "stop",     0,  "TEXT", OPT_TEXTS, AT(stop), 0, 0, NULL, "end where this text would appear; it is not printed" },
+    { "echo",     0,  NULL,   OPT_FLAG,  AT(echo), 0, 0, NULL, "print the prompt first" },
+    { "json",     0,  NULL,   OPT_FLAG,  AT(json), 0, 0, NULL,
+      "instead of the text, one JSON object at the end: ids, text, stop_reason, stats" },
+    { "stats",    0,  NULL,   OPT_FLAG,  AT(stats), 0, 0, NULL,
+      "speed, memory, settings and a hash of the last logits, on standard error" },
+    { "trace",    0,  "FILE", OPT_TEXT,  AT(trace), 0, 0, NULL,
+      "log a line for each token: its index, its id, the hash of the logits it was drawn from" },
+    { 0 },
+};
+static const Option sampling_options[] = {
+    { "temp",           0, "F", OPT_FLOAT, AT(temp),  0, 100, "0.8", "sampling temperature; 0 is greedy" },
+    { "top-k",          0, "N", OPT_INT,   AT(top_k), 0, 1 << 24, "40", "draw from the N most likely tokens; 0: all" },
+    { "top-p",          0, "F", OPT_FLOAT, AT(top_p), 0, 1, "0.95", "of these the fewest whose probability reaches F; 1: all" },
+    { "min-p",          0, "F", OPT_FLOAT, AT(min_p), 0, 1, "0", "of these the ones at least F times as likely as the first; 0: all" },
+    { "repeat-penalty", 0, "F", OPT_FLOAT, AT(repeat_penalty), 0.01, 100, "1", "make tokens that stand in the text less likely; 1: do not" },
+    { "seed",          's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "the same seed gives the same text; random prints the one it took" },
+    { 0 },
+};
+static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const OptionGroup groups[] = {
+    { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
+    { "Generating", generate_options, 0 },
+    { "Sampling", sampling_options, 0 },
+    { "Computing", compute_options, AT(compute) },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock run models/shakespeare.bin --prompt 'ROMEO:'", "a continuation, the same one each time" },
+    { "tblock run models/shakespeare.bin --prompt 'ROMEO:' --seed random", "another one; its seed is told" },
+    { "tblock run model.bin --prompt-file story.txt --temp 0 -n 100 --stats > out.txt", "the most likely one, and how fast" },
+    { "tblock run model.bin --prompt 'Q: 6 x 7? A:' --stop 'Q:'", "up to the next question" },
+    { 0 },
+};
+const Command cmd_run = {
+    { "run", operands, groups },
+    "continue a text",
+    "The continuation goes to standard output as it comes, exact to the byte (on a terminal a newline is added at the end); all "
+    "else goes to standard error. It ends with the model's end token, after --predict tokens, before a --stop text, or when prompt "
+    "and continuation fill the context. An empty prompt starts from the BOS token alone. A model without tokenizer takes --ids "
+    "and prints ids. Ctrl-C ends the text early, with exit status 130; a second Ctrl-C ends the program.",
+    examples, sizeof(RunArgs), run,
+};

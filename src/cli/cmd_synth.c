@@ -1,0 +1,51 @@
+#include "command.h"
+#include "common.h"
+#include "output.h"
+
+typedef struct SynthArgs {
+    const char    *config, *out, *type;
+    Seed           seed;
+    int            threads;
+    GeneralOptions general;
+} SynthArgs;
+
+static void show_progress(void *user, double done) { output_progress(user, done); }
+
+static bool synth(void *args, tblock_error *err)
+{
+    SynthArgs *a = args;
+    if (!seed_choose(&a->seed, a->general.quiet, err))
+        return false;
+    char what[] = "synth";
+    tblock_synth_options o = { .type = a->type, .seed = a->seed.value, .threads = a->threads,
+                               .progress = a->general.quiet ? NULL : show_progress, .user = what };
+    return tblock_synth(a->config, a->out, &o, err);
+}
+
+#define AT(field) offsetof(SynthArgs, field)
+static const Option options[] = {
+    { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the model file to write" },
+    { "type",     0,  "f32|f16|bf16", OPT_CHOICE, AT(type), 0, 0, "bf16", "type of the matrices" },
+    { "seed",    's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "the same seed gives the same file" },
+    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
+    { 0 },
+};
+static const Operand operands[] = {
+    { "CONFIG", AT(config), false, "a JSON config, as in docs/format.md" },
+    { 0 },
+};
+static const OptionGroup groups[] = {
+    { "Options", options, 0 },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock synth models/llama-3.2-1b.json -o /tmp/1b.bin", "a model with the shape and the speed of the real one" },
+    { 0 },
+};
+const Command cmd_synth = {
+    { "synth", operands, groups },
+    "write a model with random weights for a config",
+    "For benchmarks and tests at real sizes. The file appears under its name when it is complete; it has no tokenizer.",
+    examples, sizeof(SynthArgs), synth,
+};

@@ -1,0 +1,209 @@
+#include "command.h"
+#include "common.h"
+#include "input.h"
+#include "message.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct TokenizeArgs {
+    const char    *model, *text, *file, *jsonl;
+    IdList         ids;
+    bool           json, pieces, no_bos, special;
+    GeneralOptions general;
+} TokenizeArgs;
+
+/* Bytes of one token alone, also where they are a part of a character. *text belongs to the caller: free(). */
+static bool piece_bytes(tblock_stream *s, int32_t id, Bytes *piece, tblock_error *err)
+{
+    size_t      n;
+    const char *part = tblock_stream_put(s, id, &n);
+    piece->n = 0;
+    if (!bytes_add(piece, part, n, err))
+        return false;
+    part = tblock_stream_flush(s, &n);
+    return bytes_add(piece, part, n, err);
+}
+
+/* id, tabulator, text in quotes; bytes that are not UTF-8 as \xNN */
+static void print_piece(int32_t id, const Bytes *piece)
+{
+    output_format("%" PRId32 "\t\"", id);
+    for (size_t i = 0; i < piece->n;) {
+        size_t length = cli_utf8_length(piece->data + i, piece->n - i);
+        char   escaped[16];
+        if (piece->data[i] == '"' || piece->data[i] == '\\')
+            output_write("\\", 1);
+        cli_escape(escaped, sizeof escaped, piece->data + i, length ? length : 1);
+        output_write(escaped, strlen(escaped));
+        i += length ? length : 1;
+    }
+    output_format("\"\n");
+}
+
+static bool print_pieces(const tblock_model *m, const int32_t *ids, size_t n, bool json, tblock_error *err)
+{
+    Bytes          piece = { 0 };
+    tblock_stream *s = tblock_stream_new(m, true, err);
+    bool           good = s != NULL;
+
+    for (size_t i = 0; good && i < n; i++) {
+        good = piece_bytes(s, ids[i], &piece, err);
+        if (good && json) {
+            output_format("%s", i ? ", " : "");
+            output_json_text(piece.data ? piece.data : "", piece.n);
+        } else if (good) {
+            print_piece(ids[i], &piece);
+        }
+    }
+    free(piece.data);
+    tblock_stream_free(s);
+    return good;
+}
+
+static bool print_ids(const tblock_model *m, const TokenizeArgs *a, const int32_t *ids, size_t n, tblock_error *err)
+{
+    if (a->json) {
+        output_format("{");
+        output_json_ids("ids", ids, n);
+        if (a->pieces) {
+            output_format(", \"pieces\": [");
+            if (!print_pieces(m, ids, n, true, err))
+                return false;
+            output_format("]");
+        }
+        output_format("}\n");
+        return true;
+    }
+    if (a->pieces)
+        return print_pieces(m, ids, n, false, err);
+    for (size_t i = 0; i < n; i++)
+        output_format("%s%" PRId32, i ? " " : "", ids[i]);
+    output_format("\n");
+    return true;
+}
+
+static bool encode(const tblock_model *m, const TokenizeArgs *a, tblock_error *err)
+{
+    unsigned flags = (a->no_bos ? 0 : TBLOCK_ADD_SPECIAL) | (a->special ? TBLOCK_PARSE_SPECIAL : 0);
+    int32_t *ids = NULL;
+    size_t   n = 0;
+    Bytes    text = { 0 };
+
+    bool good = (a->text ? bytes_add(&text, a->text, strlen(a->text), err) : input_read(a->file ? a->file : "-", &text, err)) &&
+                tblock_tokenize(m, text.data ? text.data : "", text.n, flags, &ids, &n, err) && print_ids(m, a, ids, n, err);
+    free(text.data);
+    tblock_free(ids);
+    return good;
+}
+
+static bool decode(const tblock_model *m, const TokenizeArgs *a, tblock_error *err)
+{
+    char        *text = NULL;
+    size_t       n = 0;
+    tblock_error why = { 0 };
+    if (!tblock_detokenize(m, a->ids.ids, a->ids.n, &text, &n, &why)) /* not a file's fault: the ids are the user's */
+        return cli_fail(err, why.status == TBLOCK_INPUT ? TBLOCK_USAGE : why.status, "--ids: %s", why.msg);
+    if (a->pieces) {
+        tblock_free(text);
+        return print_ids(m, a, a->ids.ids, a->ids.n, err);
+    }
+    if (a->json) {
+        output_format("{\"text\": ");
+        output_json_text(text, n);
+        output_format(", \"bytes_hex\": \"");
+        for (size_t i = 0; i < n; i++)
+            output_format("%02x", (unsigned)(unsigned char)text[i]);
+        output_format("\"}\n");
+    } else {
+        output_write(text, n);
+        if (output_is_terminal() && n > 0 && text[n - 1] != '\n')
+            output_write("\n", 1);
+    }
+    tblock_free(text);
+    return true;
+}
+
+static bool answer_lines(const tblock_model *m, const char *path, tblock_error *err)
+{
+    Lines        lines;
+    tblock_error why = { 0 };
+    const char  *line;
+    size_t       n;
+
+    if (!lines_open(&lines, path, err))
+        return false;
+    bool good = true;
+    while (good && (line = lines_next(&lines, &n, &why)) != NULL) {
+        char *answer = NULL;
+        good = tblock_tokenize_json(m, line, n, &answer, &why);
+        if (good) {
+            output_write(answer, strlen(answer));
+            output_write("\n", 1);
+        } else {
+            cli_fail(err, why.status, "%s: line %zu: %s", lines.name, lines.number, why.msg);
+        }
+        tblock_free(answer);
+    }
+    if (good && why.status != 0) { /* the input or the output failed */
+        *err = why;
+        good = false;
+    }
+    lines_close(&lines);
+    return good;
+}
+
+static bool tokenize(void *args, tblock_error *err)
+{
+    const TokenizeArgs *a = args;
+    if ((a->text != NULL) + (a->file != NULL) + (a->jsonl != NULL) + a->ids.given > 1)
+        return cli_fail(err, TBLOCK_USAGE, "--text, --file, --ids and --jsonl: expected one of them, found more");
+    if (a->jsonl && (a->json || a->pieces || a->no_bos || a->special))
+        return cli_fail(err, TBLOCK_USAGE, "--%s: does not go with --jsonl, where each line says what it wants",
+                        a->json ? "json" : a->pieces ? "pieces" : a->no_bos ? "no-bos" : "special");
+    if (a->ids.given && (a->no_bos || a->special))
+        return cli_fail(err, TBLOCK_USAGE, "--%s: goes with a text, not with --ids", a->no_bos ? "no-bos" : "special");
+
+    tblock_model *m = tblock_open(a->model, NULL, err);
+    bool good = m && need_tokenizer(m, a->model, "there is nothing to tokenize with", err) &&
+                (a->jsonl ? answer_lines(m, a->jsonl, err) : a->ids.given ? decode(m, a, err) : encode(m, a, err));
+    tblock_close(m);
+    return good;
+}
+
+#define AT(field) offsetof(TokenizeArgs, field)
+static const Option options[] = {
+    { "text",    0, "TEXT", OPT_TEXT, AT(text),    0, 0, NULL, "the text; without it, --file, --ids or --jsonl: standard input" },
+    { "file",   'f', "FILE", OPT_TEXT, AT(file),   0, 0, NULL, "a file with the text, every byte of it; -: standard input" },
+    { "ids",     0, "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL, "token ids to turn into text, such as 1,2,3" },
+    { "jsonl",   0, "FILE", OPT_TEXT, AT(jsonl),   0, 0, NULL, "a file with one request a line, see above; -: standard input" },
+    { "json",    0, NULL,   OPT_FLAG, AT(json),    0, 0, NULL, "the answer as one JSON object" },
+    { "pieces",  0, NULL,   OPT_FLAG, AT(pieces),  0, 0, NULL, "show each token with its text, one a line" },
+    { "no-bos",  0, NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL, "the text alone, without the tokens the tokenizer adds" },
+    { "special", 0, NULL,   OPT_FLAG, AT(special), 0, 0, NULL,
+      "special tokens spelled in the text count as such; otherwise they are ordinary text" },
+    { 0 },
+};
+static const Operand operands[] = { { "MODEL", AT(model), false, "a model file with a tokenizer" }, { 0 } };
+static const OptionGroup groups[] = {
+    { "Options", options, 0 },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock tokenize model.bin --text 'Hello world'", "the ids, separated by spaces, on one line" },
+    { "tblock tokenize model.bin --text 'Hello world' --pieces", "a line for each token: its id and its text" },
+    { "tblock tokenize model.bin --ids 1,15043,3186", "back to text, the exact bytes" },
+    { "tblock tokenize model.bin --jsonl requests.jsonl", "many texts in one go" },
+    { 0 },
+};
+const Command cmd_tokenize = {
+    { "tokenize", operands, groups },
+    "text to token ids and back",
+    "Prints the ids of a text, or the text of --ids (its exact bytes; a newline follows only on a terminal).\n"
+    "--jsonl: each line is a JSON object with \"text\" or \"bytes_hex\", and optionally \"mode\" (\"plain\": special tokens are "
+    "ordinary text; \"special\": they count as such) and \"add_special\" (true: with BOS and the like), or with \"ids\" to decode. "
+    "Each is answered by one line, {\"ids\": [...]} or {\"text\": ..., \"bytes_hex\": ...}, as soon as it has been read.",
+    examples, sizeof(TokenizeArgs), tokenize,
+};

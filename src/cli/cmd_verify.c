@@ -1,0 +1,171 @@
+#include "command.h"
+#include "common.h"
+#include "message.h"
+#include "output.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct VerifyArgs {
+    const char    *model, *golden;
+    bool           exact, greedy, json;
+    double         tol; /* NaN: not given */
+    ComputeOptions compute;
+    GeneralOptions general;
+} VerifyArgs;
+
+/* A name from a file, safe to print. */
+static const char *row_name(const tblock_verify_row *r, char out[80])
+{
+    cli_escape(out, 80, r->name, strlen(r->name));
+    return r->name[0] ? out : "(unnamed)";
+}
+
+/* printf writes NaN with its sign, which is noise. */
+static const char *spell_number(double x, char out[24])
+{
+    snprintf(out, 24, isnan(x) ? "nan" : "%.3g", x);
+    return out;
+}
+
+static void print_row(const tblock_verify_row *r, int name_width)
+{
+    char name[80], first[24] = "-", greedy[48] = "-", max_abs[24], mean_kl[24];
+    if (r->first_diff >= 0)
+        snprintf(first, sizeof first, "%" PRId64, r->first_diff);
+    if (r->greedy_diff >= 0)
+        snprintf(greedy, sizeof greedy, "differs at %" PRId64, r->greedy_diff);
+    else if (r->n_greedy > 0)
+        snprintf(greedy, sizeof greedy, "%zu equal", r->n_greedy);
+    output_format("%-*s  %6zu  %10s  %9s  %6.2f%%  %10s  %14s  %s\n", name_width, row_name(r, name), r->n_tokens,
+                  spell_number(r->max_abs, max_abs), spell_number(r->mean_kl, mean_kl), r->top1 * 100, first, greedy,
+                  r->ok ? "ok" : "DIFFERS");
+}
+
+static const char *spell_rule(const tblock_verify_report *report, char out[48])
+{
+    if (report->exact)
+        snprintf(out, 48, "equal bit by bit");
+    else
+        snprintf(out, 48, "within %.3g", report->tol);
+    return out;
+}
+
+static void print_table(const tblock_verify_report *report, const char *golden)
+{
+    char   rule[48], name[80];
+    size_t n_ok = 0;
+    int    width = (int)strlen("sequence");
+
+    for (size_t i = 0; i < report->n_rows; i++) {
+        int n = (int)strlen(row_name(&report->rows[i], name));
+        width = n > width ? n : width;
+        n_ok += report->rows[i].ok;
+    }
+    output_format("%-*s  %6s  %10s  %9s  %7s  %10s  %14s  %s\n", width, "sequence", "tokens", "max |diff|", "mean KL", "top-1",
+                  "first diff", "greedy", "verdict");
+    for (size_t i = 0; i < report->n_rows; i++)
+        print_row(&report->rows[i], width);
+    char shown[256];
+    cli_escape(shown, sizeof shown, golden, strlen(golden));
+    output_format("%s: %zu of %zu sequences %s\n", shown, n_ok, report->n_rows, spell_rule(report, rule));
+}
+
+static void print_json_row(const tblock_verify_row *r)
+{
+    output_format("{\"name\": ");
+    output_json_text(r->name, strlen(r->name));
+    output_format(", \"tokens\": %zu, ", r->n_tokens);
+    output_json_number("max_abs", r->max_abs);
+    output_format(", ");
+    output_json_number("mean_kl", r->mean_kl);
+    output_format(", ");
+    output_json_number("top1", r->top1);
+    output_format(", \"first_diff\": %" PRId64 ", \"greedy\": %zu, \"greedy_diff\": %" PRId64 ", \"ok\": %s}", r->first_diff,
+                  r->n_greedy, r->greedy_diff, r->ok ? "true" : "false");
+}
+
+static void print_json(const tblock_verify_report *report)
+{
+    output_format("{\"ok\": %s, \"exact\": %s, ", report->ok ? "true" : "false", report->exact ? "true" : "false");
+    output_json_number("tol", report->tol);
+    output_format(", \"sequences\": [");
+    for (size_t i = 0; i < report->n_rows; i++) {
+        output_format("%s", i ? ", " : "");
+        print_json_row(&report->rows[i]);
+    }
+    output_format("]}\n");
+}
+
+/* The answer is no: say where the first difference is. */
+static bool report_difference(const tblock_verify_report *report, const char *golden, tblock_error *err)
+{
+    const tblock_verify_row *r = report->rows;
+    char                     name[80], rule[48], max_abs[24];
+    while (r->ok && r + 1 < report->rows + report->n_rows)
+        r++;
+    if (r->first_diff >= 0)
+        return cli_fail(err, TBLOCK_NO, "%s: %s: logits differ from position %" PRId64 " on: expected %s, found max |diff| %s",
+                        golden, row_name(r, name), r->first_diff, spell_rule(report, rule), spell_number(r->max_abs, max_abs));
+    return cli_fail(err, TBLOCK_NO, "%s: %s: greedy continuation differs at its token %" PRId64, golden, row_name(r, name),
+                    r->greedy_diff);
+}
+
+static bool verify(void *args, tblock_error *err)
+{
+    const VerifyArgs    *a = args;
+    tblock_verify_report report = { 0 };
+    if (a->exact && !isnan(a->tol))
+        return cli_fail(err, TBLOCK_USAGE, "--exact and --tol: expected one of them, found both");
+
+    tblock_model   *m = compute_open(a->model, &a->compute, err);
+    tblock_context *c = m ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
+    tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .tol = isnan(a->tol) ? -1 : a->tol };
+    bool good = c && tblock_verify(c, a->golden, &o, &report, err);
+    if (good) {
+        if (a->json)
+            print_json(&report);
+        else
+            print_table(&report, a->golden);
+        good = output_flush(err) && (report.ok || report_difference(&report, a->golden, err));
+    }
+    tblock_free(report.rows);
+    tblock_context_free(c);
+    tblock_close(m);
+    return good;
+}
+
+#define AT(field) offsetof(VerifyArgs, field)
+static const Option options[] = {
+    { "exact",  0, NULL, OPT_FLAG,  AT(exact),  0, 0, NULL, "every bit is to be equal" },
+    { "tol",    0, "X",  OPT_FLOAT, AT(tol),    0, 1e30, NULL,
+      "largest allowed difference of a logit; without it the rule of docs/numerics.md" },
+    { "greedy", 0, NULL, OPT_FLAG,  AT(greedy), 0, 0, NULL, "also replay the greedy continuations of the golden file" },
+    { "json",   0, NULL, OPT_FLAG,  AT(json),   0, 0, NULL, "one JSON object instead of the table" },
+    { 0 },
+};
+static const Operand operands[] = {
+    { "MODEL", AT(model), false, "a model file" },
+    { "GOLDEN", AT(golden), false, "a safetensors file with [PREFIX.]tokens and [PREFIX.]logits_f64 or logits" },
+    { 0 },
+};
+static const OptionGroup groups[] = {
+    { "Options", options, 0 },
+    { "Computing", compute_options, AT(compute) },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock verify model.bin golden.safetensors", "does the model still compute what was recorded?" },
+    { "tblock verify model.bin golden.safetensors --exact --threads 3", "the very same bits, with three threads?" },
+    { 0 },
+};
+const Command cmd_verify = {
+    { "verify", operands, groups },
+    "compute logits again and compare them with recorded ones",
+    "Prints a line for each sequence: largest difference, mean KL divergence in nats, share of positions with the same most "
+    "likely token, first position out of tolerance. Exit status 1 where something differs.",
+    examples, sizeof(VerifyArgs), verify,
+};

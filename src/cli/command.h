@@ -1,0 +1,27 @@
+/* cli/command.h: what a command is; the table of commands is in main.c. */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include "options.h"
+
+typedef struct Example { const char *line, *what; } Example;
+
+typedef struct Command {
+    Syntax         syntax;
+    const char    *summary;   /* a few words for the list of commands              */
+    const char    *text;      /* paragraphs for the help, separated by \n          */
+    const Example *examples;  /* ends with a zeroed entry                          */
+    size_t         args_size; /* of the struct that the options fill               */
+
+    /* Do the work. args is the filled struct. False: err has the exit status and the line to print (none when empty). */
+    bool (*run)(void *args, tblock_error *err);
+} Command;
+
+extern const Command cmd_run, cmd_logits, cmd_verify, cmd_tokenize, cmd_synth, cmd_info, cmd_help;
+
+extern const Command *const commands[]; /* in the order of the help; ends with NULL */
+
+/* The command called name; NULL fills err and names the nearest known one. */
+const Command *command_find(const char *name, tblock_error *err);
+
+#endif

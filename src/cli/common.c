@@ -1,0 +1,165 @@
+#include "common.h"
+
+#include "input.h"
+#include "message.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define AT(field) offsetof(GeneralOptions, field)
+const Option general_options[] = {
+    { "quiet",   'q', NULL, OPT_FLAG, AT(quiet),   0, 0, NULL, "no notes on standard error, only errors" },
+    { "help",    'h', NULL, OPT_NOW,  AT(help),    0, 0, NULL, "explain this command" },
+    { "version",  0,  NULL, OPT_NOW,  AT(version), 0, 0, NULL, "print the version" },
+    { 0 },
+};
+#undef AT
+
+#define AT(field) offsetof(ComputeOptions, field)
+const Option compute_options[] = {
+    { "ctx",        'c', "N", OPT_INT,    AT(n_ctx),   0, 1 << 24, "0", "context length; 0: the model's own" },
+    { "threads",    't', "N", OPT_INT,    AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
+    { "isa",         0,  "auto|scalar|avx2|avx512|neon", OPT_CHOICE, AT(isa), 0, 0, "auto",
+      "instruction set; every one gives the same bits" },
+    { "math",        0,  "auto|f32", OPT_CHOICE, AT(math), 0, 0, "auto", "arithmetic; auto: as the weights' type asks" },
+    { "kv-type",     0,  "auto|f32|f16", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
+      "type of the KV cache; auto: f32 for float weights" },
+    { "mlock",       0,  NULL, OPT_FLAG, AT(mlock), 0, 0, NULL, "lock the weights into memory; an error where that is forbidden" },
+    { "huge-pages",  0,  NULL, OPT_FLAG, AT(huge_pages), 0, 0, NULL, "ask for huge pages where the file system has them" },
+    { 0 },
+};
+#undef AT
+
+#define AT(field) offsetof(PromptOptions, field)
+const Option prompt_options[] = {
+    { "prompt",      'p', "TEXT", OPT_TEXT, AT(text),    0, 0, NULL, "the text" },
+    { "prompt-file", 'f', "FILE", OPT_TEXT, AT(file),    0, 0, NULL,
+      "a file with the text, every byte of it, the last newline too; -: standard input" },
+    { "ids",          0,  "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL, "token ids instead of text, such as 1,2,3; no BOS is added" },
+    { "no-bos",       0,  NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL, "the text alone, without the tokens the tokenizer adds" },
+    { "special",      0,  NULL,   OPT_FLAG, AT(special), 0, 0, NULL,
+      "special tokens spelled in the text count as such; otherwise they are ordinary text" },
+    { 0 },
+};
+#undef AT
+
+tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_error *err)
+{
+    return tblock_open(path, &(tblock_open_options){ .mlock = o->mlock, .huge_pages = o->huge_pages }, err);
+}
+
+tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o, bool quiet,
+                                tblock_error *err)
+{
+    tblock_model_info info;
+    tblock_model_describe(m, &info);
+    tblock_context *c = tblock_context_new(m, &(tblock_context_options){
+        .n_ctx = o->n_ctx, .n_seqs = 1, .n_batch = COMPUTE_BATCH, .threads = o->threads,
+        .isa = o->isa, .math = o->math, .kv_type = o->kv_type }, err);
+    if (c && o->n_ctx > info.n_ctx)
+        cli_note(quiet, "warning: --ctx %d is over the %d positions that %s was made for", o->n_ctx, info.n_ctx, path);
+    return c;
+}
+
+bool need_tokenizer(const tblock_model *m, const char *path, const char *instead, tblock_error *err)
+{
+    tblock_model_info info;
+    tblock_model_describe(m, &info);
+    return info.has_tokenizer || cli_fail(err, TBLOCK_INPUT, "%s: the file holds no tokenizer: %s", path, instead);
+}
+
+static bool check_sources(const PromptOptions *o, tblock_error *err)
+{
+    if ((o->text != NULL) + (o->file != NULL) + o->ids.given > 1)
+        return cli_fail(err, TBLOCK_USAGE, "--prompt, --prompt-file and --ids: expected one of them, found %s",
+                        o->text && o->file && o->ids.given ? "all three" : "two");
+    if (o->ids.given && (o->no_bos || o->special))
+        return cli_fail(err, TBLOCK_USAGE, "--%s: goes with a text, not with --ids", o->no_bos ? "no-bos" : "special");
+    return true;
+}
+
+static bool read_text(Prompt *p, const PromptOptions *o, bool quiet, tblock_error *err)
+{
+    Bytes       text = { 0 };
+    const char *file = o->file ? o->file : "-";
+    if (!o->text && strcmp(file, "-") == 0 && isatty(STDIN_FILENO))
+        cli_note(quiet, "type the prompt; Ctrl-D on a new line ends it");
+    bool good = o->text ? bytes_add(&text, o->text, strlen(o->text), err) : input_read(file, &text, err);
+    p->text = text.data;
+    p->n_text = text.n;
+    return good;
+}
+
+static bool copy_ids(Prompt *p, const int32_t *ids, size_t n, tblock_error *err)
+{
+    p->ids = malloc((n + 1) * sizeof *p->ids);
+    if (!p->ids)
+        return cli_no_memory(err);
+    if (n > 0)
+        memcpy(p->ids, ids, n * sizeof *p->ids);
+    p->n = n;
+    return true;
+}
+
+static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m, bool quiet, tblock_error *err)
+{
+    unsigned flags = (o->no_bos ? 0 : TBLOCK_ADD_SPECIAL) | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
+    int32_t *ids = NULL;
+    size_t   n = 0;
+    bool good = read_text(p, o, quiet, err) && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err);
+    tblock_model_info info;
+    tblock_model_describe(m, &info);
+    if (good && n == 0 && !o->no_bos && info.bos >= 0) /* also where the tokenizer itself adds none */
+        good = copy_ids(p, &info.bos, 1, err);
+    else if (good)
+        good = copy_ids(p, ids, n, err);
+    tblock_free(ids);
+    return good;
+}
+
+/* Here rather than in tblock_decode, which does not know where an id came from. */
+static bool check_ids(const IdList *ids, const tblock_model *m, tblock_error *err)
+{
+    tblock_model_info info;
+    tblock_model_describe(m, &info);
+    for (size_t i = 0; i < ids->n; i++)
+        if (ids->ids[i] >= info.vocab_size)
+            return cli_fail(err, TBLOCK_USAGE, "--ids: expected ids from 0 to %d, found %" PRId32, info.vocab_size - 1, ids->ids[i]);
+    return true;
+}
+
+bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path, bool quiet, tblock_error *err)
+{
+    *p = (Prompt){ 0 };
+    if (!check_sources(o, err))
+        return false;
+    if (o->ids.given ? !check_ids(&o->ids, m, err) || !copy_ids(p, o->ids.ids, o->ids.n, err)
+                     : !need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err) ||
+                           !read_tokens(p, o, m, quiet, err))
+        return false;
+    return p->n > 0 || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
+                                o->ids.given ? "--ids has none" : o->no_bos ? "--no-bos leaves out the BOS"
+                                                                            : "the model has no BOS");
+}
+
+void prompt_free(Prompt *p)
+{
+    free(p->text);
+    free(p->ids);
+    *p = (Prompt){ 0 };
+}
+
+bool seed_choose(Seed *seed, bool quiet, tblock_error *err)
+{
+    if (!seed->random)
+        return true;
+    if (getrandom(&seed->value, sizeof seed->value, 0) != (ssize_t)sizeof seed->value)
+        return cli_fail(err, TBLOCK_SYSTEM, "--seed random: %s", strerror(errno));
+    seed->random = false;
+    cli_note(quiet, "seed %" PRIu64, seed->value);
+    return true;
+}

@@ -1,0 +1,53 @@
+/* cli/common.h: options that several commands share, each declared in one table, and what they do. */
+#ifndef CLI_COMMON_H
+#define CLI_COMMON_H
+
+#include "options.h"
+
+typedef struct GeneralOptions { bool quiet, help, version; } GeneralOptions;
+extern const Option general_options[];
+
+/* How logits are computed. */
+typedef struct ComputeOptions {
+    int         n_ctx, threads;
+    const char *isa, *math, *kv_type;
+    bool        mlock, huge_pages;
+} ComputeOptions;
+extern const Option compute_options[];
+
+enum { COMPUTE_BATCH = 512 }; /* most tokens computed at once; wider does not read the weights any better */
+
+/* tblock_open as the options say */
+tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_error *err);
+
+/* tblock_context_new as the options say; warns where n_ctx is over the model's own limit. path is for messages. */
+tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o, bool quiet,
+                                tblock_error *err);
+
+/* Where the tokens come from. */
+typedef struct PromptOptions {
+    const char *text, *file;
+    IdList      ids;
+    bool        no_bos, special;
+} PromptOptions;
+extern const Option prompt_options[];
+
+typedef struct Prompt {
+    char    *text;   /* as given; empty when the prompt is ids */
+    size_t   n_text;
+    int32_t *ids;
+    size_t   n;
+} Prompt;
+
+/* Read and tokenize: --ids, --prompt, --prompt-file or else standard input. An empty text is the BOS alone. Fails (TBLOCK_INPUT) for text and a model
+ * without tokenizer, and (TBLOCK_USAGE) when there is no token at all. path: the model, for messages. */
+bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path, bool quiet, tblock_error *err);
+void prompt_free(Prompt *p);
+
+/* Fails for a model without tokenizer; says what to do instead. */
+bool need_tokenizer(const tblock_model *m, const char *path, const char *instead, tblock_error *err);
+
+/* Replace a random seed by a value and tell it (unless quiet), so that the run can be repeated. */
+bool seed_choose(Seed *seed, bool quiet, tblock_error *err);
+
+#endif

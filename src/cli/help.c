@@ -1,0 +1,103 @@
+#include "help.h"
+
+#include "output.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WIDTH = 100, OPTION_COLUMN = 28 };
+
+/* Print text from column `at` on, wrapped at words, further lines indented by `indent`; \n starts a new line. */
+static void print_wrapped(const char *text, int at, int indent)
+{
+    while (*text) {
+        int  word = (int)strcspn(text, " \n");
+        bool fresh = at <= indent; /* nothing on this line yet */
+        if (!fresh && at + 1 + word > WIDTH) {
+            output_format("\n");
+            at = 0;
+            fresh = true;
+        }
+        if (fresh)
+            at += output_format("%*s%.*s", indent - at, "", word, text);
+        else
+            at += output_format(" %.*s", word, text);
+        text += word;
+        if (*text == '\n') {
+            output_format("\n");
+            at = 0;
+        }
+        text += *text != '\0';
+    }
+    output_format("\n");
+}
+
+/* "[0.8; 0 to 100]", what the table knows about the value beside its name */
+static void describe_value(const Option *o, char *out, size_t n_out)
+{
+    bool number = o->kind == OPT_INT || o->kind == OPT_FLOAT;
+    char range[64] = "";
+    if (number)
+        snprintf(range, sizeof range, "%.15g to %.15g", o->min, o->max);
+    const char *fallback = o->fallback ? o->fallback : "";
+    const char *separator = *range && *fallback ? "; " : "";
+    if (*fallback || *range)
+        snprintf(out, n_out, " [%s%s%s]", fallback, separator, range);
+    else
+        snprintf(out, n_out, "%s", o->kind == OPT_TEXTS ? " [repeatable]" : "");
+}
+
+static void print_option(const Option *o)
+{
+    char value[128], line[1024], letter[5] = "    ";
+    describe_value(o, value, sizeof value);
+    snprintf(line, sizeof line, "%s%s", o->help, value);
+    if (o->letter)
+        snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    int at = output_format("  %s--%s%s%s", letter, o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+    if (at >= OPTION_COLUMN) {
+        output_format("\n");
+        at = 0;
+    }
+    print_wrapped(line, at, OPTION_COLUMN);
+}
+
+void help_command(const Command *command)
+{
+    const Syntax *s = &command->syntax;
+
+    output_format("tblock %s: %s\n\nUsage: tblock %s", s->command, command->summary, s->command);
+    for (const Operand *o = s->operands; o->name; o++)
+        output_format(o->optional ? " [%s]" : " %s", o->name);
+    output_format(" [options]\n\n");
+    print_wrapped(command->text, 0, 0);
+    if (s->operands->name)
+        output_format("\nArguments:\n");
+    for (const Operand *o = s->operands; o->name; o++)
+        print_wrapped(o->help, output_format("  %s", o->name), OPTION_COLUMN);
+    for (const OptionGroup *g = s->groups; g->options; g++) {
+        output_format("\n%s:\n", g->title);
+        for (const Option *o = g->options; o->name; o++)
+            print_option(o);
+    }
+    output_format("\nExamples:\n");
+    for (const Example *e = command->examples; e->line; e++)
+        output_format("  %s\n      %s\n", e->line, e->what);
+}
+
+void help_overview(void)
+{
+    output_format("tblock %s: run Llama-style language models on a CPU, with the same bits everywhere\n\n"
+           "Usage: tblock COMMAND [arguments] [options]\n\nCommands:\n", tblock_version());
+    for (const Command *const *c = commands; *c; c++)
+        output_format("  %-10s %s\n", (*c)->syntax.command, (*c)->summary);
+    output_format("\ntblock help COMMAND, or tblock COMMAND --help, tells the rest; tblock --version prints the version.\n"
+           "\nExit status:\n"
+           "  0    done\n"
+           "  1    the answer is no: verify found a difference\n"
+           "  2    wrong usage\n"
+           "  3    bad or unsupported input file\n"
+           "  4    the system failed: memory, disk, input or output\n"
+           "  130  interrupted by Ctrl-C; what was generated is written\n"
+           "  141  the reader of standard output went away\n");
+}

@@ -1,0 +1,88 @@
+#include "input.h"
+
+#include "message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PIECE = 1 << 16 };
+
+static int open_file(const char *path, tblock_error *err)
+{
+    if (strcmp(path, "-") == 0)
+        return STDIN_FILENO;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        cli_fail(err, TBLOCK_INPUT, "%s: %s", path, strerror(errno));
+    return fd;
+}
+
+static const char *shown_name(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
+
+/* Add what one read gives; *end when it gives nothing. */
+static bool read_piece(int fd, const char *name, Bytes *out, bool *end, tblock_error *err)
+{
+    char    piece[PIECE];
+    ssize_t n;
+    do
+        n = read(fd, piece, sizeof piece);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return cli_fail(err, errno == EISDIR ? TBLOCK_INPUT : TBLOCK_SYSTEM, "%s: %s", name, strerror(errno));
+    *end = n == 0;
+    return bytes_add(out, piece, (size_t)n, err);
+}
+
+bool input_read(const char *path, Bytes *out, tblock_error *err)
+{
+    int  fd = open_file(path, err);
+    bool end = false, good = fd >= 0;
+    while (good && !end)
+        good = read_piece(fd, shown_name(path), out, &end, err);
+    if (fd > STDIN_FILENO)
+        close(fd);
+    return good;
+}
+
+bool lines_open(Lines *l, const char *path, tblock_error *err)
+{
+    *l = (Lines){ .name = shown_name(path), .fd = open_file(path, err) };
+    return l->fd >= 0;
+}
+
+void lines_close(Lines *l)
+{
+    if (l->fd > STDIN_FILENO)
+        close(l->fd);
+    free(l->kept.data);
+    *l = (Lines){ 0 };
+}
+
+const char *lines_next(Lines *l, size_t *n, tblock_error *err)
+{
+    for (;;) {
+        const char *line = l->kept.data + l->at;
+        const char *found = NULL;
+        if (l->kept.n > l->searched)
+            found = memchr(l->kept.data + l->searched, '\n', l->kept.n - l->searched);
+        if (found || (l->end && l->kept.n > l->at)) {
+            *n = found ? (size_t)(found - line) : l->kept.n - l->at;
+            l->at = l->searched = l->at + *n + (found != NULL);
+            l->number++;
+            return line;
+        }
+        if (l->end)
+            return NULL;
+        if (l->at > 0) {
+            memmove(l->kept.data, l->kept.data + l->at, l->kept.n - l->at);
+            l->kept.n -= l->at;
+            l->at = 0;
+        }
+        l->searched = l->kept.n;
+        if (!output_flush(err) || !read_piece(l->fd, l->name, &l->kept, &l->end, err))
+            return NULL;
+    }
+}

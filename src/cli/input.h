@@ -1,0 +1,28 @@
+/* cli/input.h: text from files and standard input. */
+#ifndef CLI_INPUT_H
+#define CLI_INPUT_H
+
+#include "output.h"
+
+/* Add the bytes of a file to *out; "-" is standard input. A file that cannot be opened is TBLOCK_INPUT. */
+bool input_read(const char *path, Bytes *out, tblock_error *err);
+
+/* Lines of a file, one at a time. */
+typedef struct Lines {
+    const char *name; /* for messages */
+    int         fd;
+    bool        end;  /* nothing more to read          */
+    Bytes       kept; /* read, from `at` on not handed out */
+    size_t      at, searched;
+    size_t      number; /* of the line handed out last, from 1 */
+} Lines;
+
+bool lines_open(Lines *l, const char *path, tblock_error *err); /* "-" is standard input */
+void lines_close(Lines *l);
+
+/* The next line without its '\n', valid until the next call; NULL at the end, and on an error, where err->status is set
+ * (start with a zeroed err). Before it waits for input it flushes standard output: someone who writes one line and waits
+ * for its answer gets it, and a file is answered in large writes. */
+const char *lines_next(Lines *l, size_t *n, tblock_error *err);
+
+#endif

@@ -1,0 +1,46 @@
+#include "nearest.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { WORD_MAX = 32 }; /* longer words are nobody's option */
+
+static int min2(int a, int b) { return a < b ? a : b; }
+
+/* Edits that turn a into b: insert, delete, replace, swap two neighbours (optimal string alignment). */
+static int edit_distance(const char *a, const char *b)
+{
+    int na = (int)strlen(a), nb = (int)strlen(b);
+    int d[WORD_MAX + 1][WORD_MAX + 1];
+
+    for (int i = 0; i <= na; i++)
+        for (int j = 0; j <= nb; j++) {
+            if (i == 0 || j == 0) {
+                d[i][j] = i + j;
+                continue;
+            }
+            d[i][j] = min2(min2(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = min2(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    return d[na][nb];
+}
+
+void nearest_offer(Nearest *n, const char *known)
+{
+    if (strlen(n->word) > WORD_MAX || strlen(known) > WORD_MAX)
+        return;
+    int distance = edit_distance(n->word, known);
+    if (!n->best || distance < n->distance) {
+        n->best = known;
+        n->distance = distance;
+    }
+}
+
+const char *nearest_answer(const Nearest *n)
+{
+    if (!n->best)
+        return NULL;
+    int length = (int)strlen(n->best);
+    return n->distance <= (length < 3 ? 1 : (length + 2) / 3) ? n->best : NULL;
+}

@@ -1,0 +1,374 @@
+#include "options.h"
+
+#include "message.h"
+#include "nearest.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char OPT_REQUIRED[] = "required";
+
+/* ---- Values: each parser accepts the whole text or nothing ---------------------------------------------------- */
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; } /* isdigit asks the locale */
+
+/* [+-]digits, saturated far outside of any option's range. */
+static bool parse_integer(const char *s, long long *out)
+{
+    const long long limit = 1LL << 53;
+    bool            negative = *s == '-';
+    long long       value = 0;
+
+    s += *s == '-' || *s == '+';
+    if (!is_digit(*s))
+        return false;
+    for (; is_digit(*s); s++)
+        if (value < limit)
+            value = value * 10 + (*s - '0');
+    *out = negative ? -value : value;
+    return *s == '\0';
+}
+
+static bool decimal_notation(const char *s)
+{
+    s += *s == '-' || *s == '+';
+    const char *start = s;
+    while (is_digit(*s))
+        s++;
+    bool digits = s > start;
+    if (*s == '.') {
+        start = ++s;
+        while (is_digit(*s))
+            s++;
+        digits |= s > start;
+    }
+    if (digits && (*s == 'e' || *s == 'E')) {
+        s++;
+        s += *s == '-' || *s == '+';
+        digits = is_digit(*s);
+        while (is_digit(*s))
+            s++;
+    }
+    return digits && *s == '\0';
+}
+
+/* Decimal notation only: strtod alone would also take "nan", "inf", "0x1p3" and leading space. The program never calls
+ * setlocale, so strtod's decimal separator is the point. */
+static bool parse_float(const char *s, double *out)
+{
+    if (!decimal_notation(s))
+        return false;
+    *out = strtod(s, NULL);
+    return true;
+}
+
+static bool parse_seed(const char *s, Seed *out)
+{
+    *out = (Seed){ 0, strcmp(s, "random") == 0 };
+    if (out->random)
+        return true;
+    bool hex = s[0] == '0' && (s[1] == 'x' || s[1] == 'X');
+    if (hex ? strspn(s + 2, "0123456789abcdefABCDEF") == 0 : !is_digit(*s))
+        return false;
+    char *end;
+    errno = 0;
+    out->value = strtoull(s, &end, hex ? 16 : 10);
+    return *end == '\0' && errno == 0;
+}
+
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+/* Ids separated by one comma or by white space or both; *found is the text that is no id. */
+static bool parse_ids(const char *s, IdList *out, char found[24])
+{
+    size_t n = 0;
+    bool   comma = false; /* a comma stands before what follows */
+
+    while (is_space(*s))
+        s++;
+    while (*s || comma) {
+        int64_t     id = 0;
+        const char *start = s;
+        for (; is_digit(*s) && id <= INT32_MAX; s++)
+            id = id * 10 + (*s - '0');
+        bool ends = *s == '\0' || *s == ',' || is_space(*s);
+        if (s == start || id > INT32_MAX || !ends) {
+            snprintf(found, 24, "%.*s", (int)strcspn(start, ", \t\r\n"), start);
+            return false;
+        }
+        out->ids[n++] = (int32_t)id;
+        while (is_space(*s))
+            s++;
+        comma = *s == ',';
+        s += comma;
+        while (comma && is_space(*s))
+            s++;
+    }
+    out->n = n;
+    return true;
+}
+
+static bool is_choice(const char *choices, const char *value)
+{
+    size_t n = strlen(value);
+    for (const char *c = choices; n > 0 && (c = strstr(c, value)); c++)
+        if ((c == choices || c[-1] == '|') && (c[n] == '|' || c[n] == '\0') && !strchr(value, '|'))
+            return true;
+    return false;
+}
+
+/* "auto|f32|f16" as "auto, f32 or f16" */
+static const char *spell_choices(const char *choices, char *out, size_t n_out)
+{
+    size_t used = 0;
+    for (const char *c = choices; *c && used + 4 < n_out; c++) {
+        if (*c != '|') {
+            out[used++] = *c;
+            continue;
+        }
+        const char *separator = strchr(c + 1, '|') ? ", " : " or ";
+        memcpy(out + used, separator, strlen(separator));
+        used += strlen(separator);
+    }
+    out[used] = '\0';
+    return out;
+}
+
+/* ---- Storing --------------------------------------------------------------------------------------------------- */
+
+static bool set_number(const Option *o, void *at, const char *value, tblock_error *err)
+{
+    long long integer = 0;
+    double    number = 0;
+    bool      whole = o->kind == OPT_INT;
+
+    bool good = whole ? parse_integer(value, &integer) : parse_float(value, &number);
+    if (whole)
+        number = (double)integer;
+    if (!good || number < o->min || number > o->max)
+        return cli_fail(err, TBLOCK_USAGE, "--%s: expected %s from %.15g to %.15g, found '%s'", o->name,
+                        whole ? "an integer" : "a number", o->min, o->max, value);
+    if (whole)
+        *(int *)at = (int)integer;
+    else
+        *(double *)at = number;
+    return true;
+}
+
+static bool add_text(const Option *o, TextList *list, const char *value, tblock_error *err)
+{
+    if (!*value)
+        return cli_fail(err, TBLOCK_USAGE, "--%s: expected a text of at least one character, found ''", o->name);
+    const char **texts = realloc(list->texts, (list->n + 1) * sizeof *texts);
+    if (!texts)
+        return cli_no_memory(err);
+    list->texts = texts;
+    list->texts[list->n++] = value;
+    return true;
+}
+
+static bool set_ids(const Option *o, IdList *list, const char *value, tblock_error *err)
+{
+    char found[24];
+    free(list->ids);
+    *list = (IdList){ .given = true };
+    list->ids = malloc((strlen(value) / 2 + 1) * sizeof *list->ids); /* an id and its separator are two bytes */
+    if (!list->ids)
+        return cli_no_memory(err);
+    return parse_ids(value, list, found) ||
+           cli_fail(err, TBLOCK_USAGE, "--%s: expected token ids such as 1,2,3, found '%s'", o->name, found);
+}
+
+static bool option_set(const Option *o, void *base, const char *value, tblock_error *err)
+{
+    void *at = (char *)base + o->where;
+    char  words[256];
+
+    switch (o->kind) {
+    case OPT_FLAG:
+    case OPT_NOW:
+        *(bool *)at = true;
+        return true;
+    case OPT_INT:
+    case OPT_FLOAT:
+        return set_number(o, at, value, err);
+    case OPT_TEXT:
+        *(const char **)at = value;
+        return true;
+    case OPT_TEXTS:
+        return add_text(o, at, value, err);
+    case OPT_CHOICE:
+        *(const char **)at = value;
+        return is_choice(o->argument, value) ||
+               cli_fail(err, TBLOCK_USAGE, "--%s: expected %s, found '%s'", o->name,
+                        spell_choices(o->argument, words, sizeof words), value);
+    case OPT_SEED:
+        return parse_seed(value, at) ||
+               cli_fail(err, TBLOCK_USAGE, "--%s: expected an integer from 0 to 18446744073709551615 or random, found '%s'",
+                        o->name, value);
+    case OPT_IDS:
+        return set_ids(o, at, value, err);
+    }
+    return true;
+}
+
+/* ---- Reading --------------------------------------------------------------------------------------------------- */
+
+/* A walk over all options of all groups: { 0 } starts it. */
+typedef struct Walk { size_t group, option; const Option *o; void *base; } Walk;
+
+static bool walk_next(Walk *w, const OptionGroup *groups, void *args)
+{
+    for (; groups[w->group].options; w->group++, w->option = 0) {
+        const Option *o = &groups[w->group].options[w->option];
+        if (o->name) {
+            w->o = o;
+            w->base = (char *)args + groups[w->group].where;
+            w->option++;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool set_defaults(const Syntax *syntax, void *args, tblock_error *err)
+{
+    for (Walk w = { 0 }; walk_next(&w, syntax->groups, args);) {
+        if (w.o->kind == OPT_FLOAT)
+            *(double *)((char *)w.base + w.o->where) = NAN;
+        if (w.o->fallback && w.o->fallback != OPT_REQUIRED && !option_set(w.o, w.base, w.o->fallback, err))
+            return false;
+    }
+    return true;
+}
+
+static bool is_missing(const Option *o, const void *base)
+{
+    return o->fallback == OPT_REQUIRED && !*(char *const *)((const char *)base + o->where);
+}
+
+static bool check_required(const Syntax *syntax, size_t n_operands, void *args, tblock_error *err)
+{
+    const Operand *operand = &syntax->operands[n_operands];
+    if (operand->name && !operand->optional)
+        return cli_fail(err, TBLOCK_USAGE, "%s: expected %s; see tblock help %s", syntax->command, operand->name,
+                        syntax->command);
+    for (Walk w = { 0 }; walk_next(&w, syntax->groups, args);)
+        if (is_missing(w.o, w.base))
+            return cli_fail(err, TBLOCK_USAGE, "%s: expected --%s %s; see tblock help %s", syntax->command, w.o->name,
+                            w.o->argument, syntax->command);
+    return true;
+}
+
+static bool unknown_option(const Syntax *syntax, const char *typed, size_t n, void *args, tblock_error *err)
+{
+    char    word[64];
+    Nearest near = { word, 0, 0 };
+    snprintf(word, sizeof word, "%.*s", (int)(n < 64 ? n : 64), typed);
+    for (Walk w = { 0 }; walk_next(&w, syntax->groups, args);)
+        nearest_offer(&near, w.o->name);
+    const char *meant = nearest_answer(&near);
+    if (meant)
+        return cli_fail(err, TBLOCK_USAGE, "%s: unknown option --%s; did you mean --%s?", syntax->command, word, meant);
+    return cli_fail(err, TBLOCK_USAGE, "%s: unknown option --%s; see tblock help %s", syntax->command, word, syntax->command);
+}
+
+typedef struct Reader {
+    const Syntax *syntax;
+    char        **argv;
+    int           argc, i; /* i: the next argument to read */
+    void         *args;
+    const Option *now;
+} Reader;
+
+/* Give option w its value: the text that hangs on it, or the next argument. */
+static bool take_value(Reader *r, const Walk *w, const char *attached, tblock_error *err)
+{
+    if (w->o->argument && !attached) {
+        if (r->i == r->argc)
+            return cli_fail(err, TBLOCK_USAGE, "--%s: expected a value (%s), found the end of the line", w->o->name,
+                            w->o->argument);
+        attached = r->argv[r->i++];
+    }
+    if (w->o->kind == OPT_NOW)
+        r->now = w->o;
+    return option_set(w->o, w->base, attached, err);
+}
+
+static bool read_long(Reader *r, const char *arg, tblock_error *err)
+{
+    size_t      n = strcspn(arg, "=");
+    const char *value = arg[n] ? arg + n + 1 : NULL;
+
+    for (Walk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);) {
+        if (strlen(w.o->name) != n || memcmp(w.o->name, arg, n) != 0)
+            continue;
+        if (value && !w.o->argument)
+            return cli_fail(err, TBLOCK_USAGE, "--%s: expected no value, found '%s'", w.o->name, value);
+        return take_value(r, &w, value, err);
+    }
+    return unknown_option(r->syntax, arg, n, r->args, err);
+}
+
+static bool read_letters(Reader *r, const char *letters, tblock_error *err)
+{
+    for (const char *s = letters; *s && !r->now; s++) {
+        Walk w = { 0 };
+        bool known = false;
+        while (!known && walk_next(&w, r->syntax->groups, r->args))
+            known = w.o->letter == *s;
+        if (!known)
+            return cli_fail(err, TBLOCK_USAGE, "%s: unknown option -%.*s; see tblock help %s", r->syntax->command,
+                            (int)(cli_utf8_length(s, strlen(s)) + (cli_utf8_length(s, strlen(s)) == 0)), s,
+                            r->syntax->command);
+        if (w.o->argument)
+            return take_value(r, &w, s[1] ? s + 1 : NULL, err);
+        if (!take_value(r, &w, NULL, err))
+            return false;
+    }
+    return true;
+}
+
+bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const Option **now, tblock_error *err)
+{
+    Reader r = { syntax, argv, argc, 0, args, NULL };
+    size_t n_operands = 0;
+    bool   only_operands = false;
+
+    *now = NULL;
+    if (!set_defaults(syntax, args, err))
+        return false;
+    while (r.i < argc && !r.now) {
+        const char *arg = argv[r.i++];
+        if (!only_operands && strcmp(arg, "--") == 0) {
+            only_operands = true;
+        } else if (!only_operands && arg[0] == '-' && arg[1]) {
+            if (!(arg[1] == '-' ? read_long(&r, arg + 2, err) : read_letters(&r, arg + 1, err)))
+                return false;
+        } else {
+            const Operand *operand = &syntax->operands[n_operands];
+            if (!operand->name)
+                return cli_fail(err, TBLOCK_USAGE, "%s: unexpected argument '%s'; see tblock help %s", syntax->command, arg,
+                                syntax->command);
+            *(const char **)((char *)args + operand->where) = arg;
+            n_operands++;
+        }
+    }
+    *now = r.now;
+    return r.now || check_required(syntax, n_operands, args, err);
+}
+
+void options_free(const Syntax *syntax, void *args)
+{
+    for (Walk w = { 0 }; walk_next(&w, syntax->groups, args);) {
+        void *at = (char *)w.base + w.o->where;
+        if (w.o->kind == OPT_TEXTS)
+            free(((TextList *)at)->texts);
+        else if (w.o->kind == OPT_IDS)
+            free(((IdList *)at)->ids);
+    }
+}

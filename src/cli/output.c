@@ -1,0 +1,149 @@
+#include "output.h"
+
+#include "message.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OUTPUT_ROOM = 1 << 16 };
+
+static struct { char data[OUTPUT_ROOM]; size_t n; int error; } output; /* error: errno of the first failure */
+
+bool bytes_add(Bytes *b, const char *data, size_t n, tblock_error *err)
+{
+    if (n > b->room - b->n) {
+        if (n > SIZE_MAX / 4 - b->n)
+            return cli_no_memory(err);
+        size_t room = 2 * (b->n + n) + 64;
+        char  *grown = realloc(b->data, room);
+        if (!grown)
+            return cli_no_memory(err);
+        b->data = grown;
+        b->room = room;
+    }
+    if (n > 0)
+        memcpy(b->data + b->n, data, n);
+    b->n += n;
+    return true;
+}
+
+static void write_out(const char *data, size_t n)
+{
+    while (n > 0 && !output.error) {
+        ssize_t done = write(STDOUT_FILENO, data, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0) {
+            output.error = errno;
+            return;
+        }
+        data += done;
+        n -= (size_t)done;
+    }
+}
+
+static void empty_buffer(void)
+{
+    write_out(output.data, output.n);
+    output.n = 0;
+}
+
+void output_write(const char *data, size_t n)
+{
+    if (n > OUTPUT_ROOM - output.n)
+        empty_buffer();
+    if (n > OUTPUT_ROOM) {
+        write_out(data, n);
+        return;
+    }
+    if (n > 0)
+        memcpy(output.data + output.n, data, n);
+    output.n += n;
+}
+
+int output_format(const char *fmt, ...)
+{
+    char    text[4096]; /* longer than any format here makes; texts of any length go through output_write */
+    va_list list;
+    va_start(list, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, list);
+    va_end(list);
+    if (n < 0 || n >= (int)sizeof text)
+        n = n < 0 ? 0 : (int)sizeof text - 1;
+    output_write(text, (size_t)n);
+    return n;
+}
+
+bool output_flush(tblock_error *err)
+{
+    empty_buffer();
+    if (output.error == EPIPE)
+        return cli_fail(err, CLI_CLOSED, "%s", "");
+    return output.error == 0 || cli_fail(err, TBLOCK_SYSTEM, "standard output: %s", strerror(output.error));
+}
+
+void output_json_text(const char *text, size_t n)
+{
+    output_write("\"", 1);
+    for (size_t i = 0; i < n;) {
+        unsigned char c = (unsigned char)text[i];
+        size_t        length = cli_utf8_length(text + i, n - i);
+        if (length == 0)
+            output_format("\\ufffd");
+        else if (c == '"' || c == '\\')
+            output_format("\\%c", c);
+        else if (c == '\n')
+            output_format("\\n");
+        else if (c < 0x20 || c == 0x7F)
+            output_format("\\u%04x", (unsigned)c);
+        else
+            output_write(text + i, length);
+        i += length ? length : 1;
+    }
+    output_write("\"", 1);
+}
+
+void output_json_ids(const char *key, const int32_t *ids, size_t n)
+{
+    output_format("\"%s\": [", key);
+    for (size_t i = 0; i < n; i++)
+        output_format("%s%" PRId32, i ? ", " : "", ids[i]);
+    output_write("]", 1);
+}
+
+void output_json_number(const char *key, double x)
+{
+    if (isfinite(x))
+        output_format("\"%s\": %.17g", key, x);
+    else
+        output_format("\"%s\": null", key);
+}
+
+static bool allows_colour(void)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    return !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
+}
+
+bool output_is_terminal(void) { return isatty(STDOUT_FILENO) == 1; }
+
+bool output_has_colour(void) { return output_is_terminal() && allows_colour(); }
+
+void output_progress(const char *what, double done)
+{
+    enum { CELLS = 40 };
+    static const char full[CELLS + 1] = "########################################";
+    if (!isatty(STDERR_FILENO))
+        return;
+    int cells = (int)(done * CELLS);
+    fprintf(stderr, "\r%s [%.*s%*s] %3d%%", what, cells, full, CELLS - cells, "", (int)(done * 100));
+    if (done >= 1)
+        fputc('\n', stderr);
+    fflush(stderr);
+}

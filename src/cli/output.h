@@ -1,0 +1,41 @@
+/* cli/output.h: standard output with its errors noticed, JSON text, terminals.
+ *
+ * What is printed collects in a buffer that output_flush writes; the first error stays and output_flush reports it, so
+ * printing itself returns nothing to check. */
+#ifndef CLI_OUTPUT_H
+#define CLI_OUTPUT_H
+
+#include "tblock.h"
+
+/* A text that grows; zeroed is empty; release data with free(). */
+typedef struct Bytes { char *data; size_t n, room; } Bytes;
+
+bool bytes_add(Bytes *b, const char *data, size_t n, tblock_error *err); /* fails without memory */
+
+void output_write(const char *data, size_t n);
+
+/* printf to standard output; returns the number of bytes. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+int output_format(const char *fmt, ...);
+
+/* Write out what has collected. A full disk is TBLOCK_SYSTEM; a reader that went away is CLI_CLOSED, without a message. */
+bool output_flush(tblock_error *err);
+
+/* A JSON string with quotes; bytes that are not UTF-8 become U+FFFD. */
+void output_json_text(const char *text, size_t n);
+
+/* "key": [1, 2, 3] */
+void output_json_ids(const char *key, const int32_t *ids, size_t n);
+
+/* "key": x, so that the same double reads back; null where x is not finite */
+void output_json_number(const char *key, double x);
+
+bool output_is_terminal(void);
+bool output_has_colour(void); /* a terminal, and neither NO_COLOR nor TERM=dumb is set */
+
+/* A progress bar on standard error, for a terminal only. done: 0 .. 1; 1 ends the line. */
+void output_progress(const char *what, double done);
+
+#endif

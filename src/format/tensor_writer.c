@@ -1,0 +1,253 @@
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/checked.h"
+#include "base/json.h"
+#include "base/utf8.h"
+#include "format/tensors.h"
+
+typedef struct Declared {
+    char          *name;
+    DType          dtype;
+    int            rank;
+    int64_t        shape[TENSOR_MAX_RANK];
+    size_t         n_bytes, begin; /* begin: in the data section */
+    _Atomic size_t written;
+} Declared;
+
+typedef struct Entry {
+    char *key, *value;
+} Entry;
+
+struct TensorWriter {
+    OutFile   out;
+    size_t    data_align, data_offset, data_bytes;
+    Declared *tensor;
+    size_t    n_tensors, cap_tensors;
+    Entry    *meta;
+    size_t    n_meta, cap_meta;
+};
+
+enum { MAX_HEADER = 100000000 }; /* what readers accept */
+
+TensorWriter *tensor_writer_new(const char *path, size_t data_align, Error *err)
+{
+    TensorWriter *w = calloc(1, sizeof *w);
+    if (!w) {
+        fail(err, SYSTEM, "%s: no memory", path);
+        return NULL;
+    }
+    w->data_align = data_align < 8 ? 8 : data_align;
+    if (!out_file_open(&w->out, path, err)) {
+        free(w);
+        return NULL;
+    }
+    return w;
+}
+
+void tensor_writer_abort(TensorWriter *w)
+{
+    if (!w)
+        return;
+    out_file_abort(&w->out);
+    for (size_t i = 0; i < w->n_tensors; i++)
+        free(w->tensor[i].name);
+    for (size_t i = 0; i < w->n_meta; i++) {
+        free(w->meta[i].key);
+        free(w->meta[i].value);
+    }
+    free(w->tensor);
+    free(w->meta);
+    free(w);
+}
+
+/* ---- Declaring -------------------------------------------------------------------------------------------------- */
+
+/* Room for one more of n elements; doubles. */
+static void *grow(void *array, size_t n, size_t *cap, size_t size)
+{
+    if (n < *cap)
+        return array;
+    size_t more = *cap ? *cap * 2 : 16, bytes;
+    void  *grown = mul_size(more, size, &bytes) ? realloc(array, bytes) : NULL;
+    if (grown)
+        *cap = more;
+    return grown;
+}
+
+static bool no_memory(const TensorWriter *w, Error *err) { return fail(err, SYSTEM, "%s: no memory", w->out.path); }
+
+static bool is_utf8(const char *s)
+{
+    uint32_t code;
+    for (size_t n = strlen(s); n;) {
+        int length = utf8_decode(s, n, &code);
+        if (length < 0)
+            return false;
+        s += length;
+        n -= (size_t)length;
+    }
+    return true;
+}
+
+bool tensor_writer_meta(TensorWriter *w, const char *key, const char *value, Error *err)
+{
+    if (!is_utf8(key) || !is_utf8(value))
+        return fail(err, SYSTEM, "%s: metadata %s: expected UTF-8", w->out.path, key);
+    for (size_t i = 0; i < w->n_meta; i++)
+        if (strcmp(w->meta[i].key, key) == 0)
+            return fail(err, SYSTEM, "%s: metadata %s: declared twice", w->out.path, key);
+    Entry *grown = grow(w->meta, w->n_meta, &w->cap_meta, sizeof *w->meta);
+    if (!grown)
+        return no_memory(w, err);
+    w->meta = grown;
+    Entry e = { strdup(key), strdup(value) };
+    if (!e.key || !e.value) {
+        free(e.key);
+        free(e.value);
+        return no_memory(w, err);
+    }
+    w->meta[w->n_meta++] = e;
+    return true;
+}
+
+bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int rank, const int64_t *shape, Error *err)
+{
+    size_t n_elements, n_bytes, end;
+    if (!is_utf8(name) || strcmp(name, "__metadata__") == 0)
+        return fail(err, SYSTEM, "%s: tensor %s: not a name a tensor can have", w->out.path, name);
+    if (rank < 0 || rank > TENSOR_MAX_RANK)
+        return fail(err, SYSTEM, "%s: tensor %s: expected at most %d dimensions, found %d", w->out.path, name, TENSOR_MAX_RANK, rank);
+    if (!shape_bytes(dtype, rank, shape, &n_elements, &n_bytes) || !add_size(w->data_bytes, n_bytes, &end) || end > INT64_MAX / 2)
+        return fail(err, SYSTEM, "%s: tensor %s: the size overflows", w->out.path, name);
+    Declared *grown = grow(w->tensor, w->n_tensors, &w->cap_tensors, sizeof *w->tensor);
+    if (!grown)
+        return no_memory(w, err);
+    w->tensor = grown;
+    Declared *t = &w->tensor[w->n_tensors];
+    *t = (Declared){ .name = strdup(name), .dtype = dtype, .rank = rank, .n_bytes = n_bytes, .begin = w->data_bytes };
+    if (!t->name)
+        return no_memory(w, err);
+    if (rank)
+        memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
+    w->data_bytes = end;
+    w->n_tensors++;
+    return true;
+}
+
+/* ---- The header ------------------------------------------------------------------------------------------------- */
+
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+static bool check_names(const TensorWriter *w, Error *err)
+{
+    const char **name = malloc((w->n_tensors + 1) * sizeof *name);
+    if (!name)
+        return no_memory(w, err);
+    for (size_t i = 0; i < w->n_tensors; i++)
+        name[i] = w->tensor[i].name;
+    qsort(name, w->n_tensors, sizeof *name, by_text);
+    bool ok = true;
+    for (size_t i = 1; i < w->n_tensors && ok; i++)
+        if (strcmp(name[i - 1], name[i]) == 0)
+            ok = fail(err, SYSTEM, "%s: tensor %s: declared twice", w->out.path, name[i]);
+    free(name);
+    return ok;
+}
+
+/* The 8 bytes of length, the JSON and its padding. */
+static bool make_header(const TensorWriter *w, char **header, size_t *n_bytes, Error *err)
+{
+    JsonOut o = { 0 };
+    json_out(&o, "........{"); /* the length is filled in below */
+    for (size_t i = 0; i < w->n_meta; i++) {
+        json_out(&o, i ? ", " : "\"__metadata__\": {");
+        json_out_string(&o, w->meta[i].key, strlen(w->meta[i].key));
+        json_out(&o, ": ");
+        json_out_string(&o, w->meta[i].value, strlen(w->meta[i].value));
+    }
+    json_out(&o, w->n_meta ? "}" : "");
+    for (size_t i = 0; i < w->n_tensors; i++) {
+        const Declared *t = &w->tensor[i];
+        json_out(&o, i || w->n_meta ? ",\n" : "");
+        json_out_string(&o, t->name, strlen(t->name));
+        json_out(&o, ": {\"dtype\": \"%s\", \"shape\": [", dtype_name(t->dtype));
+        for (int d = 0; d < t->rank; d++)
+            json_out(&o, "%s%lld", d ? ", " : "", (long long)t->shape[d]);
+        json_out(&o, "], \"data_offsets\": [%zu, %zu]}", t->begin, t->begin + t->n_bytes);
+    }
+    json_out(&o, "}");
+    if (!o.failed)
+        json_out(&o, "%*s", (int)(round_up(o.n, w->data_align) - o.n), "");
+    size_t n = o.n;
+    if (n - 8 > MAX_HEADER && !o.failed) {
+        free(o.text);
+        return fail(err, SYSTEM, "%s: the header has %zu bytes, more than the %d that readers accept", w->out.path, n - 8, MAX_HEADER);
+    }
+    *header = json_out_take(&o, err);
+    if (!*header)
+        return false;
+    uint64_t length = n - 8;
+    memcpy(*header, &length, sizeof length);
+    *n_bytes = n;
+    return true;
+}
+
+bool tensor_writer_begin(TensorWriter *w, Error *err)
+{
+    char  *header;
+    size_t n_bytes;
+    if (!check_names(w, err) || !make_header(w, &header, &n_bytes, err))
+        return false;
+    w->data_offset = n_bytes;
+    bool ok = out_file_write_at(&w->out, 0, header, n_bytes, err);
+    free(header);
+    return ok;
+}
+
+bool tensor_writer_patch_meta(TensorWriter *w, const char *key, const char *value, Error *err)
+{
+    size_t i = 0, n_bytes;
+    while (i < w->n_meta && strcmp(w->meta[i].key, key) != 0)
+        i++;
+    if (i == w->n_meta || strlen(w->meta[i].value) != strlen(value) || !is_utf8(value))
+        return fail(err, SYSTEM, "%s: metadata %s: a patch must replace a value of the same length", w->out.path, key);
+    memcpy(w->meta[i].value, value, strlen(value));
+    char *header;
+    if (!make_header(w, &header, &n_bytes, err))
+        return false;
+    bool ok = n_bytes == w->data_offset /* escapes may differ in length */
+                  ? out_file_write_at(&w->out, 0, header, n_bytes, err)
+                  : fail(err, SYSTEM, "%s: metadata %s: the patch does not fit", w->out.path, key);
+    free(header);
+    return ok;
+}
+
+/* ---- The data --------------------------------------------------------------------------------------------------- */
+
+bool tensor_writer_put(TensorWriter *w, int i, size_t at, const void *data, size_t n_bytes, Error *err)
+{
+    if (i < 0 || (size_t)i >= w->n_tensors)
+        return fail(err, SYSTEM, "%s: there is no tensor %d among %zu", w->out.path, i, w->n_tensors);
+    Declared *t = &w->tensor[i];
+    if (at > t->n_bytes || n_bytes > t->n_bytes - at)
+        return fail(err, SYSTEM, "%s: tensor %s: %zu bytes at %zu do not fit its %zu", w->out.path, t->name, n_bytes, at, t->n_bytes);
+    if (!out_file_write_at(&w->out, w->data_offset + t->begin + at, data, n_bytes, err))
+        return false;
+    atomic_fetch_add(&t->written, n_bytes);
+    return true;
+}
+
+bool tensor_writer_end(TensorWriter *w, Error *err)
+{
+    bool ok = true;
+    for (size_t i = 0; i < w->n_tensors && ok; i++) {
+        Declared *t = &w->tensor[i];
+        if (atomic_load(&t->written) != t->n_bytes)
+            ok = fail(err, SYSTEM, "%s: tensor %s: expected %zu bytes, found %zu written", w->out.path, t->name, t->n_bytes,
+                      atomic_load(&t->written));
+    }
+    ok = ok && out_file_commit(&w->out, err);
+    tensor_writer_abort(w);
+    return ok;
+}

@@ -1,0 +1,44 @@
+/* kernels/bodies/all.h: every kernel over the lanes header included before, and the function that puts them into a table. */
+#ifndef KERNELS_BODIES_ALL_H
+#define KERNELS_BODIES_ALL_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "kernels/isa.h"
+#include "kernels/kernels.h"
+
+#include "kernels/bodies/attention.h"
+#include "kernels/bodies/elementwise.h"
+#include "kernels/bodies/matmul.h"
+#include "kernels/bodies/norm.h"
+
+static void fill(Kernels *k)
+{
+    k->isa                = LANES_ISA;
+    k->matmul[WT_F32]     = matmul_f32;
+    k->matmul[WT_F16]     = matmul_f16;
+    k->matmul[WT_BF16]    = matmul_bf16;
+    k->attn_tile[KV_F32]  = attn_tile_f32;
+    k->attn_tile[KV_F16]  = attn_tile_f16;
+    k->attn_merge         = attn_merge;
+    k->attn_end           = attn_end;
+    k->rms_norm           = rms_norm;
+    k->add                = add;
+    k->swiglu             = swiglu;
+    k->rope               = rope;
+    k->exp                = map_exp;
+    k->silu               = map_silu;
+    k->sigmoid            = map_sigmoid;
+    k->tanh               = map_tanh;
+    k->gelu               = map_gelu;
+    k->gelu_tanh          = map_gelu_tanh;
+    k->softmax            = softmax;
+    k->f32_to_f16         = f32_to_f16_all;
+    k->to_f32[WT_F32]     = f32_to_f32_all;
+    k->to_f32[WT_F16]     = f16_to_f32_all;
+    k->to_f32[WT_BF16]    = bf16_to_f32_all;
+}
+
+#endif

@@ -1,0 +1,184 @@
+/* kernels/bodies/attention.h: queries against one tile of 64 positions, and the merge of tiles.
+ * Scores: lanes are positions. Values: lanes are dimensions. Queries of a call share the loads of K and V, up to
+ * ATTN_Q at a time; masked positions take part in nothing (0 * inf is NaN), so ragged ends run query by query. */
+#ifndef KERNELS_BODIES_ATTENTION_H
+#define KERNELS_BODIES_ATTENTION_H
+
+#include "kernels/bodies/matmul.h" /* WIDTH */
+#include "kernels/bodies/norm.h"
+
+enum { ATTN_Q = 6, ATTN_GROUPS = KV_TILE / LANES };
+
+V_INLINE f32x16 kv_load(KvType type, const void *p, size_t i)
+{
+    return type == KV_F32 ? v_load((const float *)p + i) : v_load_f16((const uint16_t *)p + i);
+}
+
+V_INLINE int min_int(int a, int b) { return a < b ? a : b; }
+V_INLINE int max_int(int a, int b) { return a > b ? a : b; }
+
+/* s[q][t] = scale * (q . k[t]), soft-capped, for the positions of n_g groups from g0 on. */
+V_INLINE void scores(const AttnTile *a, KvType type, const AttnQuery *q, float (*s)[KV_TILE], int g0, int n_g, int n_q)
+{
+    size_t head_dim = (size_t)a->head_dim;
+    f32x16 c[ATTN_GROUPS][ATTN_Q];
+    UNROLL for (int g = 0; g < n_g; g++)
+        UNROLL for (int i = 0; i < n_q; i++)
+            c[g][i] = v_zero();
+    for (size_t d = 0; d < head_dim; d++) {
+        f32x16 k[ATTN_GROUPS];
+        UNROLL for (int g = 0; g < n_g; g++)
+            k[g] = kv_load(type, a->k, ((size_t)(g0 + g) * head_dim + d) * LANES);
+        UNROLL for (int i = 0; i < n_q; i++) {
+            f32x16 qd = v_set(q[i].q[d]);
+            UNROLL for (int g = 0; g < n_g; g++)
+                c[g][i] = v_fma(qd, k[g], c[g][i]);
+        }
+    }
+    UNROLL for (int i = 0; i < n_q; i++)
+        UNROLL for (int g = 0; g < n_g; g++)
+            v_store(&s[i][(g0 + g) * LANES], v_mul(c[g][i], v_set(a->scale)));
+}
+
+/* Scores to p = exp(s - m), in place; m and l to the partial state. */
+V_INLINE void probabilities(const AttnTile *a, const AttnQuery *q, float *s)
+{
+    int    g0 = q->first / LANES, g1 = (q->end + LANES - 1) / LANES;
+    f32x16 top = v_set(-INFINITY), sum = v_zero(), cap = v_set(a->soft_cap);
+    for (int g = g0; g < g1; g++) {
+        f32x16 v = v_load(s + g * LANES);
+        if (a->soft_cap > 0.0f) {
+            v = v_mul(cap, v_tanh(v_div(v, cap)));
+            v_store(s + g * LANES, v);
+        }
+        top = v_max(v_select(v_range(q->first - g * LANES, q->end - g * LANES), v, v_set(-INFINITY)), top);
+    }
+    float m = v_fold_max(top);
+    for (int g = g0; g < g1; g++) {
+        f32x16 p = v_exp(v_sub(v_load(s + g * LANES), v_set(m)));
+        v_store(s + g * LANES, p);
+        sum = v_add(sum, v_select(v_range(q->first - g * LANES, q->end - g * LANES), p, v_zero()));
+    }
+    q->part[0] = m;
+    q->part[1] = v_fold_sum(sum);
+}
+
+/* o[d] = fmaf(p[t], v[t][d], o[d]) for t ascending in first .. end; n_d vectors of dimensions from d0 on, n_q queries. */
+V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, float (*p)[KV_TILE], int first, int end, int d0,
+                     int n_d, int n_q)
+{
+    size_t stride = ((size_t)a->head_dim + LANES - 1) / LANES * LANES;
+    f32x16 o[ATTN_GROUPS][ATTN_Q];
+    UNROLL for (int i = 0; i < n_q; i++)
+        UNROLL for (int d = 0; d < n_d; d++)
+            o[d][i] = v_load(q[i].part + 16 + (d0 + d) * LANES);
+    for (int t = first; t < end; t++) {
+        f32x16 v[ATTN_GROUPS];
+        UNROLL for (int d = 0; d < n_d; d++)
+            v[d] = kv_load(type, a->v, (size_t)t * stride + (size_t)(d0 + d) * LANES);
+        UNROLL for (int i = 0; i < n_q; i++) {
+            f32x16 pt = v_set(p[i][t]);
+            UNROLL for (int d = 0; d < n_d; d++)
+                o[d][i] = v_fma(pt, v[d], o[d][i]);
+        }
+    }
+    UNROLL for (int i = 0; i < n_q; i++)
+        UNROLL for (int d = 0; d < n_d; d++)
+            v_store(q[i].part + 16 + (d0 + d) * LANES, o[d][i]);
+}
+
+V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, float (*p)[KV_TILE], int first, int end, int n_q)
+{
+    int d = 0, n = (a->head_dim + LANES - 1) / LANES;
+    for (; d + WIDTH(n_q) <= n; d += WIDTH(n_q))
+        values(a, type, q, p, first, end, d, WIDTH(n_q), n_q);
+    for (; d < n; d++)
+        values(a, type, q, p, first, end, d, 1, n_q);
+}
+
+static __attribute__((noinline)) void values_f32_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
+{
+    values_all(a, KV_F32, q, p, first, end, 1);
+}
+static __attribute__((noinline)) void values_f16_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
+{
+    values_all(a, KV_F16, q, p, first, end, 1);
+}
+
+V_INLINE void values_one(const AttnTile *a, KvType type, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
+{
+    if (first < end) {
+        if (type == KV_F32)
+            values_f32_one(a, q, p, first, end);
+        else
+            values_f16_one(a, q, p, first, end);
+    }
+}
+
+/* n_q queries together; n_q is a constant where this is inlined. */
+V_INLINE void attn_queries(const AttnTile *a, KvType type, const AttnQuery *q, int n_q)
+{
+    _Alignas(64) float s[ATTN_Q][KV_TILE];
+    int lo = KV_TILE, hi = 0, common = 0, common_end = KV_TILE; /* union and intersection of the visible positions */
+    for (int i = 0; i < n_q; i++) {
+        lo         = min_int(lo, q[i].first);
+        hi         = max_int(hi, q[i].end);
+        common     = max_int(common, q[i].first);
+        common_end = min_int(common_end, q[i].end);
+        memset(q[i].part + 16, 0, (attn_state_floats(a->head_dim) - 16) * sizeof(float));
+    }
+    int g = lo / LANES, g1 = (hi + LANES - 1) / LANES;
+    for (; g + WIDTH(n_q) <= g1; g += WIDTH(n_q))
+        scores(a, type, q, s, g, WIDTH(n_q), n_q);
+    for (; g < g1; g++)
+        scores(a, type, q, s, g, 1, n_q);
+    for (int i = 0; i < n_q; i++)
+        probabilities(a, q + i, s[i]);
+    common_end = max_int(common, common_end);
+    for (int i = 0; i < n_q; i++)
+        values_one(a, type, q + i, s + i, q[i].first, min_int(common, q[i].end));
+    if (common < common_end)
+        values_all(a, type, q, s, common, common_end, n_q);
+    for (int i = 0; i < n_q; i++)
+        values_one(a, type, q + i, s + i, max_int(common_end, q[i].first), q[i].end);
+}
+
+V_INLINE void attn_tile(const AttnTile *a, KvType type)
+{
+    int blocks = (a->n_q + ATTN_Q - 1) / ATTN_Q;
+    for (int b = 0; b < blocks; b++) {
+        int              i = (int)((int64_t)a->n_q * b / blocks), n = (int)((int64_t)a->n_q * (b + 1) / blocks) - i;
+        const AttnQuery *q = a->q + i;
+        switch (n) {
+        case 1: attn_queries(a, type, q, 1); break;
+        case 2: attn_queries(a, type, q, 2); break;
+        case 3: attn_queries(a, type, q, 3); break;
+        case 4: attn_queries(a, type, q, 4); break;
+        case 5: attn_queries(a, type, q, 5); break;
+        case 6: attn_queries(a, type, q, 6); break;
+        default: break;
+        }
+    }
+}
+
+static void attn_tile_f32(const AttnTile *a) { attn_tile(a, KV_F32); }
+static void attn_tile_f16(const AttnTile *a) { attn_tile(a, KV_F16); }
+
+static void attn_merge(float *state, const float *part, int head_dim)
+{
+    float  m = state[0], mt = part[0], top = mt > m ? mt : m;
+    f32x16 a = v_exp(v_set(m - top)), b = v_exp(v_set(mt - top));
+    state[0] = top;
+    state[1] = v_first(v_fma(v_set(state[1]), a, v_mul(v_set(part[1]), b)));
+    for (size_t d = 16; d < attn_state_floats(head_dim); d += LANES)
+        v_store(state + d, v_fma(v_load(state + d), a, v_mul(v_load(part + d), b)));
+}
+
+static void attn_end(float *y, const float *state, int head_dim)
+{
+    f32x16 r = v_set(1.0f / state[1]);
+    for (int d = 0; d < head_dim; d += LANES)
+        store_upto(y + d, v_mul(v_load(state + 16 + d), r), min_int(LANES, head_dim - d));
+}
+
+#endif

@@ -1,0 +1,96 @@
+/* kernels/bodies/elementwise.h: operations where element i depends on elements i alone; any length, any alignment. */
+#ifndef KERNELS_BODIES_ELEMENTWISE_H
+#define KERNELS_BODIES_ELEMENTWISE_H
+
+#include "kernels/bodies/math.h"
+
+#define MAP(name, f)                                          \
+    static void name(float *y, const float *x, int n)         \
+    {                                                         \
+        int i = 0;                                            \
+        for (; i + LANES <= n; i += LANES)                    \
+            v_store(y + i, f(v_load(x + i)));                 \
+        if (i < n)                                            \
+            v_store_n(y + i, f(v_load_n(x + i, n - i)), n - i); \
+    }
+
+MAP(map_exp, v_exp)
+MAP(map_silu, v_silu)
+MAP(map_sigmoid, v_sigmoid)
+MAP(map_tanh, v_tanh)
+MAP(map_gelu, v_gelu)
+MAP(map_gelu_tanh, v_gelu_tanh)
+
+static void add(float *x, const float *y, int n)
+{
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        v_store(x + i, v_add(v_load(x + i), v_load(y + i)));
+    if (i < n)
+        v_store_n(x + i, v_add(v_load_n(x + i, n - i), v_load_n(y + i, n - i)), n - i);
+}
+
+static void swiglu(float *h, const float *gate, const float *up, int n)
+{
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        v_store(h + i, v_mul(v_silu(v_load(gate + i)), v_load(up + i)));
+    if (i < n)
+        v_store_n(h + i, v_mul(v_silu(v_load_n(gate + i, n - i)), v_load_n(up + i, n - i)), n - i);
+}
+
+/* 0 < n <= 16: whole vectors take the plain loads. */
+V_INLINE f32x16 load_upto(const float *p, int n) { return n == LANES ? v_load(p) : v_load_n(p, n); }
+V_INLINE void   store_upto(float *p, f32x16 v, int n)
+{
+    if (n == LANES)
+        v_store(p, v);
+    else
+        v_store_n(p, v, n);
+}
+
+static void rope(float *x, int n_heads, int head_dim, int rot, const float *cosine, const float *sine)
+{
+    int half = rot / 2;
+    for (int h = 0; h < n_heads; h++, x += head_dim)
+        for (int i = 0; i < half; i += LANES) {
+            int    n = half - i < LANES ? half - i : LANES;
+            f32x16 c = load_upto(cosine + i, n), s = load_upto(sine + i, n);
+            f32x16 x0 = load_upto(x + i, n), x1 = load_upto(x + half + i, n);
+            store_upto(x + i, v_fma(x0, c, v_neg(v_mul(x1, s))), n);
+            store_upto(x + half + i, v_fma(x1, c, v_mul(x0, s)), n);
+        }
+}
+
+static void f32_to_f16_all(uint16_t *y, const float *x, int n)
+{
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        v_store_f16(y + i, v_load(x + i));
+    if (i < n) {
+        uint16_t tail[LANES];
+        v_store_f16(tail, v_load_n(x + i, n - i));
+        memcpy(y + i, tail, (size_t)(n - i) * sizeof *y);
+    }
+}
+
+static void f32_to_f32_all(float *y, const void *x, size_t n) { memcpy(y, x, n * sizeof *y); }
+
+#define WIDEN(name, load)                                                   \
+    static void name(float *y, const void *x, size_t n)                     \
+    {                                                                       \
+        const uint16_t *in = x;                                             \
+        size_t          i  = 0;                                             \
+        for (; i + LANES <= n; i += LANES)                                  \
+            v_store(y + i, load(in + i));                                   \
+        if (i < n) {                                                        \
+            uint16_t tail[LANES] = { 0 };                                   \
+            memcpy(tail, in + i, (n - i) * sizeof *in);                     \
+            v_store_n(y + i, load(tail), (int)(n - i));                     \
+        }                                                                   \
+    }
+
+WIDEN(f16_to_f32_all, v_load_f16)
+WIDEN(bf16_to_f32_all, v_load_bf16)
+
+#endif

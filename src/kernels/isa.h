@@ -1,0 +1,13 @@
+/* kernels/isa.h: inside the room: one function for each instruction set, which overwrites the entries of a table that it
+ * does better. kernels.c alone calls them. */
+#ifndef KERNELS_ISA_H
+#define KERNELS_ISA_H
+
+#include "kernels/kernels.h"
+
+void kernels_fill_scalar(Kernels *k);
+void kernels_fill_avx2(Kernels *k);
+void kernels_fill_avx512(Kernels *k);
+void kernels_fill_neon(Kernels *k);
+
+#endif

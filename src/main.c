@@ -1,0 +1,105 @@
+/* tblock: finds the command in one table, prints the one error line, returns its status.
+ *
+ * The program never calls setlocale: numbers are read and written with a point everywhere. */
+#include "cli/command.h"
+#include "cli/common.h"
+#include "cli/help.h"
+#include "cli/message.h"
+#include "cli/nearest.h"
+#include "cli/output.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const Command *const commands[] = { &cmd_run,   &cmd_info, &cmd_tokenize, &cmd_logits, &cmd_verify,
+                                    &cmd_synth, &cmd_help, NULL };
+
+const Command *command_find(const char *name, tblock_error *err)
+{
+    Nearest near = { name, 0, 0 };
+    for (const Command *const *c = commands; *c; c++) {
+        if (strcmp((*c)->syntax.command, name) == 0)
+            return *c;
+        nearest_offer(&near, (*c)->syntax.command);
+    }
+    const char *meant = nearest_answer(&near);
+    if (meant)
+        cli_fail(err, TBLOCK_USAGE, "unknown command '%s'; did you mean %s?", name, meant);
+    else
+        cli_fail(err, TBLOCK_USAGE, "unknown command '%s'; tblock help lists the commands", name);
+    return NULL;
+}
+
+static bool print_version(void)
+{
+    output_format("tblock %s (numerics version %d)\n", tblock_version(), TBLOCK_NUMERICS_VERSION);
+    return true;
+}
+
+static bool run_command(const Command *command, int argc, char **argv, tblock_error *err)
+{
+    const Option *now;
+    void         *args = calloc(1, command->args_size);
+    if (!args)
+        return cli_no_memory(err);
+    bool good = options_read(&command->syntax, argc, argv, args, &now, err);
+    if (good && now && strcmp(now->name, "version") == 0)
+        print_version();
+    else if (good && now)
+        help_command(command);
+    else if (good)
+        good = command->run(args, err);
+    options_free(&command->syntax, args);
+    free(args);
+    return good;
+}
+
+static bool dispatch(int argc, char **argv, tblock_error *err)
+{
+    if (argc < 2)
+        return cli_fail(err, TBLOCK_USAGE, "expected a command; tblock help lists them");
+    const char *name = argv[1];
+    if (strcmp(name, "--version") == 0)
+        return print_version();
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    if (name[0] == '-') {
+        Nearest near = { name, 0, 0 };
+        nearest_offer(&near, "--help");
+        nearest_offer(&near, "--version");
+        const char *meant = nearest_answer(&near);
+        return cli_fail(err, TBLOCK_USAGE, "unknown option %s; %s%s?", name, meant ? "did you mean " : "where is the command",
+                        meant ? meant : "");
+    }
+    const Command *command = command_find(name, err);
+    return command && run_command(command, argc - 2, argv + 2, err);
+}
+
+/* A standard file that the caller left closed would otherwise become the number of the next file opened: the model, or an
+ * output file that text is then printed into. */
+static void keep_standard_files(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            exit(TBLOCK_SYSTEM);
+}
+
+int main(int argc, char **argv)
+{
+    tblock_error err = { 0 }, output_err = { 0 };
+
+    keep_standard_files();
+    signal(SIGPIPE, SIG_IGN); /* a reader that goes away is noticed by write, so that everything is closed properly */
+    bool good = dispatch(argc, argv, &err);
+    if (!output_flush(&output_err) && good) {
+        err = output_err;
+        good = false;
+    }
+    if (!good && err.msg[0])
+        fprintf(stderr, "tblock: %s\n", err.msg);
+    return good ? TBLOCK_OK : err.status;
+}

@@ -1,0 +1,271 @@
+/* model/config.c: defaults, ranges and contradictions of a config, and its rotary frequencies. Knows no JSON. */
+#include "model/config.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/math64.h"
+#include "model/config_keys.h"
+
+/* Bounds: with them every size of a model fits 62 bits, every row count and K fits an int with room for padding, and an
+ * angle (position * inv_freq <= n_ctx) stays where math64_sincos is exact enough. */
+enum {
+    MAX_WIDTH  = 1 << 20,  /* d_model, heads * head_dim  */
+    MAX_FF     = 1 << 22,
+    MAX_VOCAB  = 1 << 24,
+    MAX_LAYERS = 1 << 12,
+    MAX_HEADS  = 1 << 14,
+    MAX_HEAD   = 1 << 13,
+    MAX_CTX    = 1 << 24
+};
+
+static const char *const norm_words[]      = { "rms", "layer", NULL };
+static const char *const placement_words[] = { "pre", "post", "both", "parallel", NULL };
+static const char *const ffn_words[]       = { "swiglu", "geglu", "gelu", "relu", NULL };
+static const char *const position_words[]  = { "rope", "learned", NULL };
+const char *const rope_type_words[]        = { "default", "linear", "llama3", "yarn", NULL };
+
+#define AT(field) offsetof(Config, field)
+const ConfigKey config_keys[] = {
+    { .name = "family",          .kind = KEY_FAMILY, .at = AT(family) },
+    { .name = "d_model",         .kind = KEY_INT,    .at = AT(d_model),    .min = 1, .max = MAX_WIDTH,  .required = true },
+    { .name = "n_layers",        .kind = KEY_INT,    .at = AT(n_layers),   .min = 1, .max = MAX_LAYERS, .required = true },
+    { .name = "heads",           .kind = KEY_INT,    .at = AT(heads),      .min = 1, .max = MAX_HEADS,  .required = true },
+    { .name = "kv_heads",        .kind = KEY_INT,    .at = AT(kv_heads),   .min = 1, .max = MAX_HEADS },
+    { .name = "head_dim",        .kind = KEY_INT,    .at = AT(head_dim),   .min = 2, .max = MAX_HEAD },
+    { .name = "d_ff",            .kind = KEY_INT,    .at = AT(d_ff),       .min = 1, .max = MAX_FF,     .required = true },
+    { .name = "vocab_size",      .kind = KEY_INT,    .at = AT(vocab_size), .min = 1, .max = MAX_VOCAB,  .required = true },
+    { .name = "theta",           .kind = KEY_DOUBLE, .at = AT(theta),      .min = 1, .max = 1e15 },
+    { .name = "norm_eps",        .kind = KEY_DOUBLE, .at = AT(norm_eps),   .min = 1e-30, .max = 1 },
+    { .name = "n_ctx",           .kind = KEY_INT,    .at = AT(n_ctx),      .min = 1, .max = MAX_CTX },
+    { .name = "tied_embeddings", .kind = KEY_BOOL,   .at = AT(tied_embeddings) },
+    { .name = "norm",            .kind = KEY_WORD,   .at = AT(norm),           .words = norm_words },
+    { .name = "norm_placement",  .kind = KEY_WORD,   .at = AT(norm_placement), .words = placement_words },
+    { .name = "ffn",             .kind = KEY_WORD,   .at = AT(ffn),            .words = ffn_words },
+    { .name = "qkv_bias",        .kind = KEY_BOOL,   .at = AT(qkv_bias) },
+    { .name = "out_bias",        .kind = KEY_BOOL,   .at = AT(out_bias) },
+    { .name = "ffn_bias",        .kind = KEY_BOOL,   .at = AT(ffn_bias) },
+    { .name = "qk_norm",         .kind = KEY_BOOL,   .at = AT(qk_norm) },
+    { .name = "window",          .kind = KEY_INT,    .at = AT(window),         .min = 0, .max = MAX_CTX },
+    { .name = "positions",       .kind = KEY_WORD,   .at = AT(positions),      .words = position_words },
+    { .name = "rope",            .kind = KEY_ROPE,   .at = AT(rope) },
+    { .name = "bos",             .kind = KEY_INT,    .at = AT(bos),            .min = -1, .max = MAX_VOCAB },
+    { .name = "eos",             .kind = KEY_EOS,    .at = AT(eos) },
+    { 0 },
+};
+#undef AT
+
+/* factor under 1 would turn faster than one radian a position, past what the angle's accuracy is promised for. */
+#define AT(field) offsetof(Rope, field)
+#define TYPE(t)   (1u << ROPE_##t)
+const ConfigKey rope_keys[] = {
+    { .name = "factor",           .kind = KEY_DOUBLE, .at = AT(factor),           .min = 1, .max = 1e6,
+      .types = TYPE(LINEAR) | TYPE(LLAMA3) | TYPE(YARN), .required = true },
+    { .name = "low_freq_factor",  .kind = KEY_DOUBLE, .at = AT(low_freq_factor),  .min = 1e-6, .max = 1e6,
+      .types = TYPE(LLAMA3), .required = true },
+    { .name = "high_freq_factor", .kind = KEY_DOUBLE, .at = AT(high_freq_factor), .min = 1e-6, .max = 1e6,
+      .types = TYPE(LLAMA3), .required = true },
+    { .name = "original_n_ctx",   .kind = KEY_DOUBLE, .at = AT(original_n_ctx),   .min = 1, .max = MAX_CTX,
+      .types = TYPE(LLAMA3) | TYPE(YARN), .required = true },
+    { .name = "beta_fast",        .kind = KEY_DOUBLE, .at = AT(beta_fast),        .min = 1e-6, .max = 1e6, .types = TYPE(YARN) },
+    { .name = "beta_slow",        .kind = KEY_DOUBLE, .at = AT(beta_slow),        .min = 1e-6, .max = 1e6, .types = TYPE(YARN) },
+    { .name = "attention_factor", .kind = KEY_DOUBLE, .at = AT(attention_factor), .min = 1e-6, .max = 1e6, .types = TYPE(YARN) },
+    { .name = "mscale",           .kind = KEY_DOUBLE, .at = AT(mscale),           .min = 0, .max = 1e6, .types = TYPE(YARN) },
+    { .name = "mscale_all_dim",   .kind = KEY_DOUBLE, .at = AT(mscale_all_dim),   .min = 0, .max = 1e6, .types = TYPE(YARN) },
+    { .name = "truncate",         .kind = KEY_BOOL,   .at = AT(truncate), .types = TYPE(YARN) },
+    { 0 },
+};
+#undef AT
+#undef TYPE
+
+_Static_assert(sizeof(Norm) == sizeof(int) && sizeof(RopeType) == sizeof(int), "enums are read and written as int");
+
+int config_word_get(const void *field)
+{
+    int value;
+    memcpy(&value, field, sizeof value);
+    return value;
+}
+
+void config_word_set(void *field, int value) { memcpy(field, &value, sizeof value); }
+
+void config_defaults(Config *c)
+{
+    *c = (Config){ .family = "llama", .n_ctx = 2048, .theta = 10000, .norm_eps = 1e-6, .bos = -1 };
+    c->rope = (Rope){ .type = ROPE_DEFAULT, .beta_fast = 32, .beta_slow = 1, .attention_factor = -1, .truncate = true };
+}
+
+/* ---- Checks ---- */
+
+/* One number or word of the config, or of its rope object (prefix "rope."), against its row of the table. */
+static bool check_key(const ConfigKey *key, const void *base, const char *what, const char *prefix, Error *err)
+{
+    const void *field = (const char *)base + key->at;
+    if (key->kind == KEY_INT) {
+        int value;
+        memcpy(&value, field, sizeof value);
+        if (value < key->min || value > key->max)
+            return fail(err, INPUT, "%s: %s%s: expected an integer from %.0f to %.0f, found %d", what, prefix, key->name,
+                        key->min, key->max, value);
+    } else if (key->kind == KEY_DOUBLE) {
+        double value;
+        memcpy(&value, field, sizeof value);
+        if (!(value >= key->min && value <= key->max)) /* NaN too */
+            return fail(err, INPUT, "%s: %s%s: expected a number from %g to %g, found %g", what, prefix, key->name, key->min,
+                        key->max, value);
+    } else if (key->kind == KEY_WORD) {
+        int n = 0;
+        while (key->words[n])
+            n++;
+        int value = config_word_get(field);
+        if (value < 0 || value >= n)
+            return fail(err, INPUT, "%s: %s%s: expected a value from 0 to %d, found %d", what, prefix, key->name, n - 1, value);
+    }
+    return true;
+}
+
+static bool check_rope(const Config *c, const char *what, Error *err)
+{
+    const Rope *r = &c->rope;
+    if ((int)r->type < ROPE_DEFAULT || r->type > ROPE_YARN)
+        return fail(err, INPUT, "%s: rope.type: expected a value from 0 to %d, found %d", what, ROPE_YARN, (int)r->type);
+    for (const ConfigKey *key = rope_keys; key->name; key++) {
+        bool used   = key->types >> r->type & 1;
+        bool absent = key->at == offsetof(Rope, attention_factor) && r->attention_factor < 0;
+        if (used && !absent && !check_key(key, r, what, "rope.", err))
+            return false;
+    }
+    if (r->type == ROPE_LLAMA3 && !(r->high_freq_factor > r->low_freq_factor))
+        return fail(err, INPUT, "%s: rope.high_freq_factor: expected more than low_freq_factor %g, found %g", what,
+                    r->low_freq_factor, r->high_freq_factor);
+    if (r->type == ROPE_YARN && !(c->theta >= 1.001)) /* the correction range divides by log(theta) */
+        return fail(err, INPUT, "%s: theta: expected at least 1.001 with rope type yarn, found %g", what, c->theta);
+    return true;
+}
+
+static bool check_ids(const Config *c, const char *what, Error *err)
+{
+    if (c->bos >= c->vocab_size)
+        return fail(err, INPUT, "%s: bos: expected an id under vocab_size %d, found %d", what, c->vocab_size, c->bos);
+    if (c->n_eos < 0 || c->n_eos > MAX_EOS)
+        return fail(err, INPUT, "%s: eos: expected at most %d ids, found %d", what, MAX_EOS, c->n_eos);
+    for (int i = 0; i < c->n_eos; i++)
+        if (c->eos[i] < 0 || c->eos[i] >= c->vocab_size)
+            return fail(err, INPUT, "%s: eos: expected ids from 0 to %d, found %d", what, c->vocab_size - 1, c->eos[i]);
+    return true;
+}
+
+bool config_check(const Config *c, const char *what, Error *err)
+{
+    if (!memchr(c->family, '\0', sizeof c->family) || !c->family[0])
+        return fail(err, INPUT, "%s: family: expected a name of 1 to %d bytes", what, (int)sizeof c->family - 1);
+    for (const ConfigKey *key = config_keys; key->name; key++)
+        if (!check_key(key, c, what, "", err))
+            return false;
+    if (c->heads % c->kv_heads != 0)
+        return fail(err, INPUT, "%s: kv_heads: expected a divisor of heads %d, found %d", what, c->heads, c->kv_heads);
+    if (c->head_dim % 2 != 0)
+        return fail(err, INPUT, "%s: head_dim: expected an even number, found %d", what, c->head_dim);
+    if (c->head_dim > MAX_WIDTH / c->heads)
+        return fail(err, INPUT, "%s: head_dim: expected heads * head_dim of at most %d, found %d * %d", what, MAX_WIDTH,
+                    c->heads, c->head_dim);
+    return check_rope(c, what, err) && check_ids(c, what, err);
+}
+
+bool config_supported(const Config *c, const char *what, Error *err)
+{
+    if (strcmp(c->family, "llama") != 0 && strcmp(c->family, "mistral") != 0)
+        return fail(err, INPUT, "%s: family: expected llama or mistral, found '%s' (not supported)", what, c->family);
+    if (c->qk_norm)
+        return fail(err, INPUT, "%s: qk_norm: expected false, found true (not supported)", what);
+    static const char *const only[] = { "norm", "norm_placement", "ffn", "positions" }; /* their first word */
+    for (const ConfigKey *key = config_keys; key->name; key++)
+        for (size_t i = 0; i < sizeof only / sizeof only[0]; i++) {
+            if (strcmp(key->name, only[i]) != 0)
+                continue;
+            int value = config_word_get((const char *)c + key->at);
+            if (value != 0)
+                return fail(err, INPUT, "%s: %s: expected %s, found %s (not supported)", what, key->name, key->words[0],
+                            key->words[value]);
+        }
+    return true;
+}
+
+/* ---- Rotary frequencies ---- */
+
+static const double PI = 3.14159265358979323846;
+
+/* Llama 3.1: long wavelengths are divided by factor, short ones stay, those between are interpolated. */
+static double llama3_frequency(const Rope *r, double inv_freq)
+{
+    double low_wavelen  = r->original_n_ctx / r->low_freq_factor;
+    double high_wavelen = r->original_n_ctx / r->high_freq_factor;
+    double wavelen      = 2 * PI / inv_freq;
+    if (wavelen > low_wavelen)
+        return inv_freq / r->factor;
+    if (wavelen < high_wavelen)
+        return inv_freq;
+    double smooth = (r->original_n_ctx / wavelen - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
+    return (1 - smooth) * inv_freq / r->factor + smooth * inv_freq;
+}
+
+/* The dimension that turns `rotations` times within the original context. */
+static double yarn_correction_dim(const Config *c, double rotations)
+{
+    return c->head_dim * math64_log(c->rope.original_n_ctx / (rotations * 2 * PI)) / (2 * math64_log(c->theta));
+}
+
+/* Dimensions under *low are extrapolated (left alone), those over *high interpolated; between them lies a ramp. */
+static void yarn_correction_range(const Config *c, double *low, double *high)
+{
+    double lo = yarn_correction_dim(c, c->rope.beta_fast);
+    double hi = yarn_correction_dim(c, c->rope.beta_slow);
+    if (c->rope.truncate) {
+        lo = floor(lo); /* exact, so the C library's are allowed here */
+        hi = ceil(hi);
+    }
+    *low  = lo > 0 ? lo : 0;
+    *high = hi < c->head_dim - 1 ? hi : c->head_dim - 1;
+    if (*low == *high)
+        *high += 0.001; /* as transformers: no division by 0 */
+}
+
+static double yarn_mscale(double scale, double mscale) { return scale <= 1 ? 1 : 0.1 * mscale * math64_log(scale) + 1; }
+
+static double yarn_attention_factor(const Rope *r)
+{
+    if (r->attention_factor >= 0)
+        return r->attention_factor;
+    if (r->mscale != 0 && r->mscale_all_dim != 0)
+        return yarn_mscale(r->factor, r->mscale) / yarn_mscale(r->factor, r->mscale_all_dim);
+    return yarn_mscale(r->factor, 1);
+}
+
+static void yarn_frequencies(const Config *c, double *inv_freq)
+{
+    double low, high;
+    yarn_correction_range(c, &low, &high);
+    for (int i = 0; i < c->head_dim / 2; i++) {
+        double pos_freq      = math64_pow(c->theta, (2.0 * i) / c->head_dim);
+        double extrapolated  = 1 / pos_freq;
+        double interpolated  = 1 / (c->rope.factor * pos_freq);
+        double ramp          = (i - low) / (high - low);
+        double extrapolation = 1 - (ramp < 0 ? 0 : ramp > 1 ? 1 : ramp);
+        inv_freq[i] = interpolated * (1 - extrapolation) + extrapolated * extrapolation;
+    }
+}
+
+void config_inv_freq(const Config *c, double *inv_freq, double *factor)
+{
+    const Rope *r = &c->rope;
+    *factor = r->type == ROPE_YARN ? yarn_attention_factor(r) : 1;
+    if (r->type == ROPE_YARN) {
+        yarn_frequencies(c, inv_freq);
+        return;
+    }
+    for (int i = 0; i < c->head_dim / 2; i++) {
+        double f = 1 / math64_pow(c->theta, (2.0 * i) / c->head_dim);
+        inv_freq[i] = r->type == ROPE_LINEAR ? f / r->factor : r->type == ROPE_LLAMA3 ? llama3_frequency(r, f) : f;
+    }
+}

@@ -1,0 +1,43 @@
+/* model/tensor_list.h: the tensors of a config, in file order. The one place that knows their names, shapes and order:
+ * binding, counting, synth and whatever writes model files go through it. docs/format.md, section Tensors. */
+#ifndef MODEL_TENSOR_LIST_H
+#define MODEL_TENSOR_LIST_H
+
+#include "model/config.h"
+#include "quant/quant.h"
+
+typedef enum TensorRole {
+    ROLE_EMBED, ROLE_ATTN_NORM, ROLE_WQ, ROLE_WK, ROLE_WV, ROLE_WO, ROLE_FFN_NORM, ROLE_W_GATE, ROLE_W_UP, ROLE_W_DOWN,
+    ROLE_FINAL_NORM, ROLE_LM_HEAD, ROLE_COUNT
+} TensorRole;
+
+typedef struct TensorSpec {
+    char        name[64];    /* "layers.3.wq"                                                    */
+    const char *part;        /* "wq": the name without its layer                                 */
+    TensorRole  role;
+    bool        bias;        /* the bias of the role's matrix                                    */
+    int         layer;       /* -1: outside the layers                                           */
+    int         rows, k;     /* a matrix [rows, k]; k 0: a vector [rows]                         */
+    bool        panels;      /* a matrix that writers store as panels; false: row-major          */
+    const char *rows_key, *k_key; /* the config key that a dimension comes from, for messages    */
+    int         rows_unit, k_unit; /* dimension = that key's value * unit (unit head_dim for heads) */
+    int         row_;        /* private to tensor_list_next                                      */
+} TensorSpec;
+
+/* Iterate: TensorSpec s = tensor_list_start(); while (tensor_list_next(c, &s)) ... c passed config_check. */
+TensorSpec tensor_list_start(void);
+bool       tensor_list_next(const Config *c, TensorSpec *s);
+
+/* Parameters of one tensor. */
+uint64_t tensor_spec_params(const TensorSpec *s);
+
+/* Bytes of one tensor as writers store it: a matrix in `type`, a vector in F32. c passed config_check: no overflow. */
+size_t tensor_spec_bytes(const TensorSpec *s, WeightType type);
+
+/* Is name one of the config's tensors? */
+bool tensor_list_has(const Config *c, const char *name);
+
+/* Why the config has no tensor of this name, as " (n_layers 2 in the config)"; "" where no reason is known. Returns buf. */
+const char *tensor_list_why_absent(const Config *c, const char *name, char *buf, size_t n);
+
+#endif

@@ -1,0 +1,247 @@
+/* model/weights.c: from tensor names to layers. Every shape and type is checked here once, so that the forward pass
+ * checks nothing. What lies in the file as the kernels want it is used in place, the rest is packed into owned memory. */
+#include "model/model.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/threads.h"
+#include "model/count.h"
+#include "model/tensor_check.h"
+
+enum { ALIGN = 64, SMALL_MATRIX = 1 << 20 }; /* below SMALL_MATRIX bytes a team costs more than it saves */
+
+typedef struct Binder {
+    Model            *m;
+    const TensorFile *f;
+    Error            *err;
+} Binder;
+
+/* Memory that lives as long as the model: n_bytes, 64-byte aligned. NULL: no memory, *err filled. */
+static void *own(Binder *b, size_t n_bytes)
+{
+    Model *m = b->m;
+    if (m->n_owned == m->cap_owned) {
+        int    cap = m->cap_owned ? 2 * m->cap_owned : 16;
+        void **p   = realloc(m->owned, (size_t)cap * sizeof *p);
+        if (!p) {
+            fail(b->err, SYSTEM, "%s: no memory to load the weights", b->f->map.path);
+            return NULL;
+        }
+        m->owned     = p;
+        m->cap_owned = cap;
+    }
+    void *p = aligned_alloc(ALIGN, round_up(n_bytes, ALIGN));
+    if (!p) {
+        fail(b->err, SYSTEM, "%s: no memory for %zu bytes of weights", b->f->map.path, n_bytes);
+        return NULL;
+    }
+    m->owned[m->n_owned++] = p;
+    return p;
+}
+
+static bool aligned(const void *p, size_t to) { return (uintptr_t)p % to == 0; }
+
+/* ---- Packing row-major matrices ---- */
+
+typedef struct PackJob {
+    WeightType           type;
+    int                  rows, k;
+    const unsigned char *from;
+    unsigned char       *to;
+} PackJob;
+
+static void pack_share(void *arg, Team team)
+{
+    const PackJob *j   = arg;
+    size_t         row = weight_type_bytes(j->type) * (size_t)j->k, panel = panel_bytes(j->type, j->k);
+    int first, end;
+    threads_share(team, panel_count(j->rows), &first, &end);
+    for (int p = first; p < end; p++) {
+        int r = p * PANEL_ROWS, n = j->rows - r < PANEL_ROWS ? j->rows - r : PANEL_ROWS;
+        panel_pack(j->type, j->to + (size_t)p * panel, j->from + (size_t)r * row, n, j->k);
+    }
+}
+
+/* The panels of a row-major tensor in owned memory. */
+static const void *pack(Binder *b, const Tensor *t, WeightType type, int rows, int k)
+{
+    size_t n_bytes = 0;
+    if (!matrix_bytes(type, rows, k, &n_bytes)) {
+        fail(b->err, INPUT, "%s: tensor %s: too large to pack", b->f->map.path, t->name);
+        return NULL;
+    }
+    void *copy = NULL; /* a foreign file may start an element at any byte */
+    if (!aligned(t->data, weight_type_bytes(type))) {
+        copy = malloc(t->n_bytes);
+        if (!copy) {
+            fail(b->err, SYSTEM, "%s: no memory for %zu bytes of weights", b->f->map.path, t->n_bytes);
+            return NULL;
+        }
+        memcpy(copy, t->data, t->n_bytes);
+    }
+    PackJob job = { .type = type, .rows = rows, .k = k, .from = copy ? copy : t->data, .to = own(b, n_bytes) };
+    if (job.to)
+        threads_run(n_bytes < SMALL_MATRIX ? 1 : threads_default(), pack_share, &job);
+    free(copy);
+    return job.to;
+}
+
+/* ---- Binding ---- */
+
+/* A vector of n_padded floats, 0 past its rows. */
+static const float *bind_vector(Binder *b, const TensorSpec *s, const CheckedTensor *c, size_t n_padded)
+{
+    size_t n = (size_t)s->rows, element_bytes = weight_type_bytes(c->type);
+    if (c->type == WT_F32 && n == n_padded && aligned(c->t->data, ALIGN))
+        return c->t->data;
+    float *v = own(b, n_padded * sizeof *v);
+    if (!v)
+        return NULL;
+    for (size_t i = 0; i < n; i++) { /* one by one: a foreign file may start an element at any byte */
+        uint32_t element = 0;
+        memcpy(&element, (const char *)c->t->data + i * element_bytes, element_bytes);
+        elements_to_f32(c->type, v + i, &element, 1);
+    }
+    memset(v + n, 0, (n_padded - n) * sizeof *v);
+    return v;
+}
+
+/* The data of a matrix, in panels where the spec wants panels. */
+static const void *bind_matrix(Binder *b, const TensorSpec *s, const CheckedTensor *c)
+{
+    if (!c->panels && s->panels)
+        return pack(b, c->t, c->type, s->rows, s->k);
+    if (aligned(c->t->data, c->panels ? ALIGN : weight_type_bytes(c->type)))
+        return c->t->data;
+    void *copy = own(b, c->t->n_bytes);
+    if (copy)
+        memcpy(copy, c->t->data, c->t->n_bytes);
+    return copy;
+}
+
+static Mat *find_mat(Model *m, const TensorSpec *s)
+{
+    Layer *w = s->layer < 0 ? NULL : &m->layer[s->layer];
+    switch (s->role) {
+    case ROLE_WQ:      return &w->wq;
+    case ROLE_WK:      return &w->wk;
+    case ROLE_WV:      return &w->wv;
+    case ROLE_WO:      return &w->wo;
+    case ROLE_W_GATE:  return &w->w_gate;
+    case ROLE_W_UP:    return &w->w_up;
+    case ROLE_W_DOWN:  return &w->w_down;
+    case ROLE_LM_HEAD: return &m->lm_head;
+    default:           return NULL;
+    }
+}
+
+static const float **find_norm(Model *m, const TensorSpec *s)
+{
+    switch (s->role) {
+    case ROLE_ATTN_NORM:  return &m->layer[s->layer].attn_norm;
+    case ROLE_FFN_NORM:   return &m->layer[s->layer].ffn_norm;
+    case ROLE_FINAL_NORM: return &m->final_norm;
+    default:              return NULL;
+    }
+}
+
+static bool bind_to(Binder *b, const TensorSpec *s, const CheckedTensor *c)
+{
+    Model *m = b->m;
+    if (s->bias) {
+        Mat *w  = find_mat(m, s);
+        w->bias = bind_vector(b, s, c, (size_t)panel_count(s->rows) * PANEL_ROWS);
+        return w->bias != NULL;
+    }
+    if (s->k == 0) {
+        const float **norm = find_norm(m, s);
+        *norm = bind_vector(b, s, c, (size_t)s->rows);
+        return *norm != NULL;
+    }
+    const void *data = bind_matrix(b, s, c);
+    if (s->role == ROLE_EMBED)
+        m->embed =
+            (Embedding){ .type = c->type, .panels = c->panels || s->panels, .rows = s->rows, .k = s->k, .data = data };
+    else
+        *find_mat(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .panels = data };
+    return data != NULL;
+}
+
+static bool bind(Binder *b, const TensorSpec *s)
+{
+    CheckedTensor c;
+    if (!tensor_check(s, b->f, &c, b->err))
+        return false;
+    b->m->weight_bytes += c.t->n_bytes;
+    return bind_to(b, s, &c);
+}
+
+static size_t mat_bytes(const Mat *w)
+{
+    return panel_bytes(w->type, w->k) * (size_t)panel_count(w->rows) + (w->bias ? (size_t)w->rows * sizeof(float) : 0);
+}
+
+static size_t decode_bytes(const Model *m)
+{
+    size_t norm = (size_t)m->cfg.d_model * sizeof(float);
+    size_t n    = norm + mat_bytes(&m->lm_head) + weight_type_bytes(m->embed.type) * (size_t)m->embed.k;
+    for (int l = 0; l < m->cfg.n_layers; l++) {
+        const Layer *w = &m->layer[l];
+        n += 2 * norm + mat_bytes(&w->wq) + mat_bytes(&w->wk) + mat_bytes(&w->wv) + mat_bytes(&w->wo)
+           + mat_bytes(&w->w_gate) + mat_bytes(&w->w_up) + mat_bytes(&w->w_down);
+    }
+    return n;
+}
+
+static bool bind_all(Binder *b)
+{
+    Model *m = b->m;
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&m->cfg, &s);)
+        if (!bind(b, &s))
+            return false;
+    if (m->cfg.tied_embeddings) {
+        assert(m->embed.panels);
+        m->lm_head = (Mat){ .type = m->embed.type, .rows = m->embed.rows, .k = m->embed.k, .panels = m->embed.data };
+    }
+    m->n_params        = count_params(&m->cfg);
+    m->bytes_per_token = decode_bytes(m);
+    return true;
+}
+
+bool model_bind(Model *m, const Config *cfg, const TensorFile *f, Error *err)
+{
+    *m = (Model){ .cfg = *cfg };
+    Binder b  = { .m = m, .f = f, .err = err };
+    bool   ok = config_check(cfg, f->map.path, err) && config_supported(cfg, f->map.path, err)
+              && tensor_check_unknown(cfg, f, err);
+    if (ok) {
+        m->layer = calloc((size_t)cfg->n_layers, sizeof *m->layer);
+        ok = m->layer ? bind_all(&b) : fail(err, SYSTEM, "%s: no memory for %d layers", f->map.path, cfg->n_layers);
+    }
+    if (!ok)
+        model_free(m);
+    return ok;
+}
+
+void model_free(Model *m)
+{
+    for (int i = 0; i < m->n_owned; i++)
+        free(m->owned[i]);
+    free(m->owned);
+    free(m->layer);
+    *m = (Model){ 0 };
+}
+
+void embedding_row(const Embedding *e, int token, float *out)
+{
+    assert(token >= 0 && token < e->rows);
+    const unsigned char *data = e->data;
+    if (e->panels)
+        panel_row_to_f32(e->type, out, data + (size_t)(token / PANEL_ROWS) * panel_bytes(e->type, e->k),
+                         token % PANEL_ROWS, e->k);
+    else
+        elements_to_f32(e->type, out, data + (size_t)token * (size_t)e->k * weight_type_bytes(e->type), (size_t)e->k);
+}

@@ -1,0 +1,30 @@
+/* runtime/forward.h: tokens in, logits out: the forward pass over a batch of (sequence, position, token).
+ * Lives here: the block, its operations, which share of each a thread owns. Does not: files, text, the command line. */
+#ifndef RUNTIME_FORWARD_H
+#define RUNTIME_FORWARD_H
+
+#include "kernels/kernels.h"
+#include "model/model.h"
+#include "runtime/kv_cache.h"
+
+typedef struct BatchToken {
+    int     seq, pos, token;
+    float  *logits;                     /* where its logits go, [vocab_size rounded up to 16]; NULL: not wanted */
+} BatchToken;
+
+/* Sees the residual stream: "embed", "layer0", ..., and "final_norm"; first is the index of the first row in the batch. */
+typedef void (*ForwardObserver)(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride);
+
+typedef struct Forward Forward;         /* buffers for up to max_tok tokens at once */
+
+/* model must outlive it. threads >= 1. */
+Forward *forward_new(const Model *model, const Kernels *kernels, int max_tok, int threads, Error *err);
+void     forward_free(Forward *f);      /* NULL is accepted */
+size_t   forward_bytes(const Forward *f);
+void     forward_observe(Forward *f, ForwardObserver observer, void *user);
+
+/* Run token[0 .. n_tok), n_tok <= max_tok, whose positions are reserved in kv and are each the next of its sequence;
+ * lengths of the sequences grow. first: index of token[0] in the caller's batch (for the observer). Cannot fail. */
+void forward(Forward *f, KvCache *kv, const BatchToken *token, int n_tok, size_t first);
+
+#endif

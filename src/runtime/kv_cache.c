@@ -1,0 +1,159 @@
+#include "runtime/kv_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+static size_t element_bytes(KvType t) { return t == KV_F16 ? 2 : 4; }
+
+bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err)
+{
+    *c = (KvCache){.shape = *shape, .n_seqs = n_seqs};
+    c->v_stride   = (int)round_up((size_t)shape->head_dim, LANES);
+    c->head_bytes = round_up((size_t)KV_TILE * ((size_t)shape->head_dim + (size_t)c->v_stride) * element_bytes(shape->type), 64);
+    if (!mul_size(c->head_bytes, (size_t)shape->kv_heads, &c->tile_bytes))
+        return fail(err, INPUT, "a KV tile of %d heads x %d is too large", shape->kv_heads, shape->head_dim);
+    c->seq = calloc((size_t)n_seqs, sizeof *c->seq);
+    for (int s = 0; c->seq && s < n_seqs; s++) {
+        c->seq[s].layer = calloc((size_t)shape->n_layers, sizeof *c->seq[s].layer);
+        if (!c->seq[s].layer) {
+            kv_cache_free(c);
+            break;
+        }
+    }
+    return c->seq ? true : fail(err, SYSTEM, "out of memory for %d sequences", n_seqs);
+}
+
+void kv_cache_free(KvCache *c)
+{
+    for (int s = 0; c->seq && s < c->n_seqs; s++) {
+        for (int l = 0; c->seq[s].layer && l < c->shape.n_layers; l++) {
+            KvTiles *t = &c->seq[s].layer[l];
+            for (int i = t->first; i < t->n; i++)
+                free(t->tile[i]);
+            free(t->tile);
+        }
+        free(c->seq[s].layer);
+    }
+    free(c->seq);
+    for (void *next; c->spare; c->spare = next) {
+        memcpy(&next, c->spare, sizeof next);
+        free(c->spare);
+    }
+    *c = (KvCache){0};
+}
+
+static void give_back(KvCache *c, void *tile)
+{
+    memcpy(tile, &c->spare, sizeof c->spare);
+    c->spare = tile;
+}
+
+/* Tiles start zeroed: a lane that no position has filled is multiplied (and its result dropped) like any other. */
+static void *take_tile(KvCache *c)
+{
+    void *tile = c->spare;
+    if (tile) {
+        memcpy(&c->spare, tile, sizeof c->spare);
+        return tile;
+    }
+    tile = aligned_alloc(64, c->tile_bytes);
+    if (tile) {
+        memset(tile, 0, c->tile_bytes);
+        c->bytes += c->tile_bytes;
+    }
+    return tile;
+}
+
+static bool grow_table(KvTiles *t, int n)
+{
+    if (n <= t->cap)
+        return true;
+    int    cap  = n > 2 * t->cap ? n : 2 * t->cap;
+    void **tile = realloc(t->tile, (size_t)cap * sizeof *tile);
+    if (!tile)
+        return false;
+    t->tile = tile;
+    t->cap  = cap;
+    return true;
+}
+
+bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
+{
+    KvSeq *s     = &c->seq[seq];
+    int    need  = (s->length + n_new + KV_TILE - 1) / KV_TILE;
+    int    first = c->shape.window ? s->length - c->shape.window + 1 : 0; /* oldest position the next query sees */
+    for (int l = 0; l < c->shape.n_layers; l++) {
+        KvTiles *t = &s->layer[l];
+        for (; t->first < t->n && (t->first + 1) * KV_TILE <= first; t->first++) {
+            give_back(c, t->tile[t->first]);
+            t->tile[t->first] = NULL;
+        }
+        if (!grow_table(t, need))
+            return fail(err, SYSTEM, "out of memory for a KV cache of %d positions", s->length + n_new);
+        for (; t->n < need; t->n++) {
+            t->tile[t->n] = take_tile(c);
+            if (!t->tile[t->n])
+                return fail(err, SYSTEM, "out of memory for a KV cache of %d positions (%zu MB in use)", s->length + n_new,
+                            c->bytes >> 20);
+        }
+    }
+    return true;
+}
+
+bool kv_cache_rewind(KvCache *c, int seq, int length)
+{
+    KvSeq *s      = &c->seq[seq];
+    int    oldest = c->shape.window && length >= c->shape.window ? length - c->shape.window + 1 : 0;
+    if (length > 0 && c->shape.n_layers > 0 && s->layer[0].first * KV_TILE > oldest)
+        return false;
+    int keep = (length + KV_TILE - 1) / KV_TILE;
+    for (int l = 0; l < c->shape.n_layers; l++) {
+        KvTiles *t = &s->layer[l];
+        for (; t->n > keep && t->n > t->first; t->n--)
+            give_back(c, t->tile[t->n - 1]);
+        if (length == 0)
+            t->n = t->first = 0;
+    }
+    s->length = length;
+    return true;
+}
+
+const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int tile)
+{
+    return (const char *)c->seq[seq].layer[layer].tile[tile] + (size_t)kv_head * c->head_bytes;
+}
+
+const void *kv_cache_v(const KvCache *c, int seq, int layer, int kv_head, int tile)
+{
+    size_t k_bytes = (size_t)KV_TILE * (size_t)c->shape.head_dim * element_bytes(c->shape.type);
+    return (const char *)kv_cache_k(c, seq, layer, kv_head, tile) + k_bytes;
+}
+
+/* K lies in panels of 16 positions, [4][head_dim][16], so that the lanes of a score are positions; V in rows. */
+void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, int kv_head, int pos, const float *k,
+                  const float *v)
+{
+    int    d_head = c->shape.head_dim;
+    int    tile = pos / KV_TILE, t = pos % KV_TILE;
+    size_t k_at = (size_t)(t / LANES) * (size_t)d_head * LANES + (size_t)(t % LANES);
+    size_t v_at = (size_t)t * (size_t)c->v_stride;
+    void  *kt   = (void *)(uintptr_t)kv_cache_k(c, seq, layer, kv_head, tile);
+    void  *vt   = (void *)(uintptr_t)kv_cache_v(c, seq, layer, kv_head, tile);
+
+    if (c->shape.type == KV_F32) {
+        for (int d = 0; d < d_head; d++)
+            ((float *)kt)[k_at + (size_t)d * LANES] = k[d];
+        memcpy((float *)vt + v_at, v, (size_t)d_head * sizeof *v);
+        return;
+    }
+    for (int d = 0; d < d_head; d += KV_TILE) {
+        uint16_t half[KV_TILE];
+        int      n = d_head - d < KV_TILE ? d_head - d : KV_TILE;
+        kernels->f32_to_f16(half, k + d, n);
+        for (int i = 0; i < n; i++)
+            ((uint16_t *)kt)[k_at + (size_t)(d + i) * LANES] = half[i];
+        kernels->f32_to_f16((uint16_t *)vt + v_at + d, v + d, n);
+    }
+}

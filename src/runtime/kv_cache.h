@@ -1,0 +1,55 @@
+/* runtime/kv_cache.h: the keys and values of every sequence, in tiles of 64 positions that are taken as a sequence grows.
+ *
+ * A tile holds 64 consecutive positions, at absolute boundaries, of all KV heads of one layer: the unit of the attention
+ * sum (docs/numerics.md), so how the cache is cut never shows in the result. A windowed layer gives tiles back that its
+ * next query cannot see any more: it holds the window plus the batch, rounded up to tiles, for ever. */
+#ifndef RUNTIME_KV_CACHE_H
+#define RUNTIME_KV_CACHE_H
+
+#include "kernels/kernels.h"
+
+typedef struct KvShape {
+    int    n_layers, kv_heads, head_dim;
+    int    window;                      /* of every layer; 0: none */
+    KvType type;
+} KvShape;
+
+typedef struct KvTiles {                /* one layer of one sequence */
+    void **tile;                        /* [n] by tile number; NULL where given up */
+    int    n, cap, first;               /* tiles below first are given up */
+} KvTiles;
+
+typedef struct KvSeq {
+    int      length;                    /* tokens held */
+    KvTiles *layer;                     /* [n_layers]  */
+} KvSeq;
+
+typedef struct KvCache {
+    KvShape shape;
+    int     v_stride;                   /* head_dim rounded up to 16 */
+    size_t  head_bytes, tile_bytes;     /* K and V of one KV head in a tile; all heads */
+    size_t  bytes;                      /* memory in use, spare tiles included */
+    int     n_seqs;
+    KvSeq  *seq;
+    void   *spare;                      /* free list: the first word of a tile points to the next */
+} KvCache;
+
+bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err);
+void kv_cache_free(KvCache *c);         /* a zeroed KvCache is accepted */
+
+/* Make room for n_new tokens after seq's length, in every layer; give back what a windowed layer no longer needs.
+ * Does not change the length. Fails with SYSTEM when memory runs out (what was taken stays with the sequence). */
+bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err);
+
+/* Forget the tokens from `length` on. False when a windowed layer has given up a position that is needed then. */
+bool kv_cache_rewind(KvCache *c, int seq, int length);
+
+/* Store one position of one KV head: k, v are [head_dim] f32, rounded to the cache's type. The tile must be reserved. */
+void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, int kv_head, int pos, const float *k,
+                  const float *v);
+
+/* K panels and V rows of one KV head in tile number `tile` (kernels.h: AttnTile). */
+const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int tile);
+const void *kv_cache_v(const KvCache *c, int seq, int layer, int kv_head, int tile);
+
+#endif

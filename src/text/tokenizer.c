@@ -1,0 +1,296 @@
+#include "text/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/json.h"
+#include "text/tokenizer_parts.h"
+#include "text/unicode.h"
+
+enum { MOST_TEMPLATE_IDS = 64 };
+
+/* ---- The metadata entry --------------------------------------------------------------------------------------- */
+
+typedef struct Reader {
+    Tokenizer  *t;
+    const char *what; /* "model.bin: tokenizer", begins every message */
+    Error      *err;
+} Reader;
+
+static bool read_id(Reader *r, const Json *j, const char *name, int32_t least, int32_t *out)
+{
+    int64_t id;
+    if (!json_read_int(j, name, least, r->t->vocab.size - 1, &id, r->err))
+        return false;
+    *out = (int32_t)id;
+    return true;
+}
+
+static bool read_ids(Reader *r, const Json *j, const char *name, int32_t **ids, size_t *n)
+{
+    size_t count = json_count(j);
+    if (!json_is_array(j) || count > MOST_TEMPLATE_IDS)
+        return fail(r->err, INPUT, "%s: expected an array of at most %d ids, found %s of %zu", name, MOST_TEMPLATE_IDS,
+                    json_kind(j), count);
+    *ids = malloc((count + 1) * sizeof **ids);
+    if (!*ids)
+        return fail(r->err, SYSTEM, "%s: no memory", name);
+    for (const Json *i = json_first(j); i; i = json_next(i), (*n)++)
+        if (!read_id(r, i, name, 0, *ids + *n))
+            return false;
+    return true;
+}
+
+static bool read_special_token(Reader *r, const Json *j, const char *name, SpecialToken *out)
+{
+    *out = (SpecialToken){ .id = -1, .special = true };
+    if (!json_is_object(j))
+        return fail(r->err, INPUT, "%s: expected an object, found %s", name, json_kind(j));
+    for (const Json *i = json_first(j); i; i = json_next(i)) {
+        const char *key = json_key(i);
+        char        key_name[512];
+        snprintf(key_name, sizeof key_name, "%.420s: %.64s", name, key);
+        bool *flag = strcmp(key, "lstrip") == 0        ? &out->lstrip
+                     : strcmp(key, "rstrip") == 0      ? &out->rstrip
+                     : strcmp(key, "single_word") == 0 ? &out->single_word
+                     : strcmp(key, "normalized") == 0  ? &out->normalized
+                     : strcmp(key, "special") == 0     ? &out->special
+                                                       : NULL;
+        if (strcmp(key, "id") != 0 && !flag)
+            return fail(r->err, INPUT, "%s: unknown key", key_name);
+        if (flag ? !json_read_bool(i, key_name, flag, r->err) : !read_id(r, i, key_name, 0, &out->id))
+            return false;
+    }
+    return out->id >= 0 || fail(r->err, INPUT, "%s: expected an id, found none", name);
+}
+
+static bool read_special(Reader *r, const Json *j, const char *name)
+{
+    Tokenizer *t = r->t;
+    if (!json_is_array(j))
+        return fail(r->err, INPUT, "%s: expected an array, found %s", name, json_kind(j));
+    t->special = calloc(json_count(j) + 1, sizeof *t->special);
+    if (!t->special)
+        return fail(r->err, SYSTEM, "%s: no memory", name);
+    for (const Json *i = json_first(j); i; i = json_next(i), t->n_special++) {
+        char item[512];
+        snprintf(item, sizeof item, "%.400s: entry %zu", name, t->n_special);
+        if (!read_special_token(r, i, item, &t->special[t->n_special]))
+            return false;
+    }
+    return true;
+}
+
+static bool read_normalizer(Reader *r, const Json *j, const char *name)
+{
+    const char *normalizer;
+    if (!json_read_string(j, name, &normalizer, r->err))
+        return false;
+    if (strcmp(normalizer, "nfc") != 0)
+        return fail(r->err, INPUT, "%s: expected 'nfc', found '%s' (not supported)", name, normalizer);
+    r->t->nfc = true;
+    return true;
+}
+
+static bool read_unk_surface(Reader *r, const Json *j, const char *name)
+{
+    const char *surface;
+    if (!json_read_string(j, name, &surface, r->err))
+        return false;
+    free(r->t->unk_surface);
+    r->t->unk_surface = strdup(surface);
+    return r->t->unk_surface || fail(r->err, SYSTEM, "%s: no memory", name);
+}
+
+/* The flag of that name that this type of tokenizer has, or NULL. */
+static bool *flag_of(Tokenizer *t, const char *key)
+{
+    if (t->vocab.spm)
+        return strcmp(key, "add_dummy_prefix") == 0           ? &t->add_dummy_prefix
+               : strcmp(key, "remove_extra_whitespaces") == 0 ? &t->remove_extra_whitespaces
+               : strcmp(key, "escape_whitespaces") == 0       ? &t->escape_whitespaces
+               : strcmp(key, "byte_fallback") == 0            ? &t->byte_fallback
+                                                              : NULL;
+    return strcmp(key, "add_prefix_space") == 0 ? &t->add_prefix_space
+           : strcmp(key, "ignore_merges") == 0  ? &t->ignore_merges
+                                                : NULL;
+}
+
+static bool read_key(Reader *r, const char *key, const Json *j)
+{
+    Tokenizer *t = r->t;
+    int32_t    checked_only;
+    char       name[512];
+    snprintf(name, sizeof name, "%.420s: %.64s", r->what, key);
+    if (strcmp(key, "type") == 0 || strcmp(key, "size") == 0)
+        return true; /* read before */
+    if (strcmp(key, "bos") == 0 || strcmp(key, "eos") == 0)
+        return read_id(r, j, name, -1, &checked_only); /* the model's config has them too; text needs only the template */
+    if (strcmp(key, "unk") == 0)
+        return read_id(r, j, name, -1, &t->unk);
+    if (strcmp(key, "prefix") == 0)
+        return read_ids(r, j, name, &t->prefix, &t->n_prefix);
+    if (strcmp(key, "suffix") == 0)
+        return read_ids(r, j, name, &t->suffix, &t->n_suffix);
+    if (strcmp(key, "special") == 0)
+        return read_special(r, j, name);
+    if (!t->vocab.spm && strcmp(key, "pretokenize") == 0)
+        return pretokenizer_open(&t->pretokenizer, j, name, r->err);
+    if (!t->vocab.spm && strcmp(key, "normalizer") == 0)
+        return read_normalizer(r, j, name);
+    if (t->vocab.spm && strcmp(key, "unk_surface") == 0)
+        return read_unk_surface(r, j, name);
+    bool *flag = flag_of(t, key);
+    if (!flag)
+        return fail(r->err, INPUT, "%s: unknown key in a tokenizer of type %s", name, t->vocab.spm ? "spm" : "bpe");
+    return json_read_bool(j, name, flag, r->err);
+}
+
+static bool read_metadata(Tokenizer *t, const TensorFile *f, const Json *j, const char *what, Error *err)
+{
+    Reader      r = { t, what, err };
+    const char *type = NULL;
+    int64_t     size;
+    char        name[512];
+    if (!json_is_object(j))
+        return fail(err, INPUT, "%s: expected an object, found %s", what, json_kind(j));
+    snprintf(name, sizeof name, "%.400s: type", what);
+    if (!json_read_string(json_get(j, "type"), name, &type, err))
+        return false;
+    bool spm = strcmp(type, "spm") == 0;
+    if (!spm && strcmp(type, "bpe") != 0)
+        return fail(err, INPUT, "%s: expected 'spm' or 'bpe', found '%s'", name, type);
+    snprintf(name, sizeof name, "%.400s: size", what);
+    if (!json_read_int(json_get(j, "size"), name, 1, INT32_MAX - 1, &size, err))
+        return false;
+    if (!vocab_open(&t->vocab, f, spm, (int)size, err))
+        return false;
+    t->add_dummy_prefix = t->remove_extra_whitespaces = t->escape_whitespaces = spm;
+    for (const Json *i = json_first(j); i; i = json_next(i))
+        if (!read_key(&r, json_key(i), i))
+            return false;
+    return spm || t->pretokenizer || fail(err, INPUT, "%s: pretokenize: expected an array, found nothing", what);
+}
+
+/* ---- What follows from it ------------------------------------------------------------------------------------- */
+
+static bool is_nfc(const char *p, size_t n)
+{
+    char  *normal = NULL;
+    size_t n_normal;
+    bool   same = valid_prefix(p, n) == n && normalize_nfc(p, n, &normal, &n_normal) &&
+                (!normal || (n_normal == n && memcmp(p, normal, n) == 0));
+    free(normal);
+    return same;
+}
+
+static bool index_special(Tokenizer *t, const char *what, Error *err)
+{
+    for (size_t i = 0; i < t->n_special; i++) {
+        const SpecialToken *s = &t->special[i];
+        size_t      n;
+        const char *bytes = vocab_bytes(&t->vocab, s->id, &n);
+        if (n == 0)
+            return fail(err, INPUT, "%s: special: entry %zu: expected a piece with bytes, found an empty one (id %d)", what, i,
+                        s->id);
+        if (t->nfc && s->normalized && !is_nfc(bytes, n))
+            return fail(err, INPUT, "%s: special: entry %zu: id %d is looked for in NFC and is not in NFC itself (not supported)",
+                        what, i, s->id);
+        PieceSet *set = t->special_set[s->normalized];
+        if (!piece_set_add(&set[true], bytes, n, (int32_t)i, err) ||
+            (!s->special && !piece_set_add(&set[false], bytes, n, (int32_t)i, err)))
+            return false;
+    }
+    for (int i = 0; i < 4; i++)
+        piece_set_sort(&t->special_set[i / 2][i % 2]);
+    return true;
+}
+
+/* Some byte before a U+2581 in p belongs to another character. */
+static bool has_inner_space(const char *p, size_t n)
+{
+    const char *at = p, *end = p + n;
+    while ((at = memchr(at, META_SPACE[0], (size_t)(end - at))) != NULL) {
+        size_t before = (size_t)(at - p);
+        if ((size_t)(end - at) >= META_SPACE_BYTES && memcmp(at, META_SPACE, META_SPACE_BYTES) == 0 && before &&
+            (before < META_SPACE_BYTES || memcmp(at - META_SPACE_BYTES, META_SPACE, META_SPACE_BYTES) != 0))
+            return true;
+        at++;
+    }
+    return false;
+}
+
+static bool index_spm(Tokenizer *t, const char *what, Error *err)
+{
+    const Vocab *v = &t->vocab;
+    t->splits_at_space = true;
+    for (int i = 0; i < v->size; i++) {
+        size_t      n;
+        const char *bytes = vocab_bytes(v, i, &n);
+        if (v->types[i] != PIECE_NORMAL && v->types[i] != PIECE_USER_DEFINED && v->types[i] != PIECE_UNUSED)
+            continue;
+        t->has_unused |= v->types[i] == PIECE_UNUSED;
+        if (t->splits_at_space && has_inner_space(bytes, n))
+            t->splits_at_space = false;
+        if (v->types[i] == PIECE_USER_DEFINED && n && !piece_set_add(&t->user_defined, bytes, n, i, err))
+            return false;
+    }
+    piece_set_sort(&t->user_defined);
+    for (int b = 0; t->byte_fallback && b < 256; b++)
+        if (v->byte_id[b] < 0)
+            return fail(err, INPUT, "%s: byte_fallback: expected a byte piece for each byte, found none for 0x%02x", what, b);
+    return true;
+}
+
+bool tokenizer_open(Tokenizer **out, const TensorFile *f, Error *err)
+{
+    *out = NULL;
+    const char *text = tensor_meta(f, "tokenizer");
+    if (!text)
+        return fail(err, INPUT, "%s: the file has no tokenizer", f->map.path);
+    char what[512];
+    snprintf(what, sizeof what, "%.380s: tokenizer", f->map.path);
+    Tokenizer *t = calloc(1, sizeof *t);
+    if (!t)
+        return fail(err, SYSTEM, "%s: no memory", what);
+    t->unk = -1;
+    t->unk_surface = strdup(" \xE2\x81\x87 ");
+    if (!t->unk_surface) {
+        free(t);
+        return fail(err, SYSTEM, "%s: no memory", what);
+    }
+    Json *j = json_parse(text, strlen(text), what, err);
+    bool  ok = j && read_metadata(t, f, j, what, err) && index_special(t, what, err) && (!t->vocab.spm || index_spm(t, what, err));
+    json_free(j);
+    if (!ok) {
+        tokenizer_free(t);
+        return false;
+    }
+    *out = t;
+    return true;
+}
+
+void tokenizer_free(Tokenizer *t)
+{
+    if (!t)
+        return;
+    for (int i = 0; i < 4; i++)
+        piece_set_free(&t->special_set[i / 2][i % 2]);
+    piece_set_free(&t->user_defined);
+    pretokenizer_free(t->pretokenizer);
+    free(t->prefix);
+    free(t->suffix);
+    free(t->special);
+    free(t->unk_surface);
+    free(t);
+}
+
+int tokenizer_size(const Tokenizer *t) { return t->vocab.size; }
+
+bool tokenizer_piece(const Tokenizer *t, int id, const char **bytes, size_t *n_bytes)
+{
+    if (id < 0 || id >= t->vocab.size)
+        return false;
+    *bytes = vocab_bytes(&t->vocab, id, n_bytes);
+    return true;
+}

@@ -1,0 +1,34 @@
+/* text/unicode.h: what the tokenizers ask of Unicode, on top of base/utf8.h. "Valid" is as there. */
+#ifndef TEXT_UNICODE_H
+#define TEXT_UNICODE_H
+
+#include <stdbool.h>
+#include "base/utf8.h"
+
+/* Bytes of the valid character that p[0 .. n) begins with, 0: none. */
+static inline size_t character_at(const char *p, size_t n, uint32_t *cp)
+{
+    int len = n ? utf8_decode(p, n, cp) : 0;
+    return len > 0 ? (size_t)len : 0;
+}
+
+/* Bytes of the valid character that p[0 .. n) ends with, 0: none. */
+size_t character_before(const char *p, size_t n, uint32_t *cp);
+
+/* cp as UTF-8; returns 1 .. 4. cp must be a scalar value. */
+size_t character_write(uint32_t cp, char out[4]);
+
+/* Bytes from p on that are valid. */
+size_t valid_prefix(const char *p, size_t n);
+
+/* Bytes at the end of p (0 .. 3) that are a proper prefix of some valid character: what a stream must hold back. */
+size_t partial_tail(const char *p, size_t n);
+
+bool is_white_space(uint32_t cp); /* property White_Space                                                      */
+bool is_word(uint32_t cp);        /* \w of Unicode TS 18: letters, marks, decimal digits, connectors, joiners */
+
+/* NFC of valid UTF-8. *out is allocated (caller frees), or NULL where the text is surely NFC already (nothing from U+0300
+ * on) and can be used as it is. Linear time. False: no memory. */
+bool normalize_nfc(const char *p, size_t n, char **out, size_t *n_out);
+
+#endif

@@ -1,0 +1,10 @@
+# Help that was asked for goes to standard output, status 0.
+tblock help
+for command in run info tokenize logits verify synth help; do
+    echo "---- $command"
+    tblock help $command
+    [ "$(tblock $command --help)" = "$(tblock help $command)" ] || echo "--help differs"
+done
+[ "$(tblock --help)" = "$(tblock help)" ] || echo "--help differs"
+[ "$(tblock -h)" = "$(tblock help)" ] || echo "-h differs"
+[ "$(tblock run --temp 1 --help --frobnicate)" = "$(tblock help run)" ] || echo "what follows --help is read"

@@ -1,0 +1,2 @@
+tblock --version
+tblock run --version

@@ -1,0 +1,292 @@
+/* tests/exact/exact.c: the same bits, whatever the instruction set, the threads, the cut of the prompt, the batch.
+ *
+ *   exact MODEL...                      memcmp of all logits between runs that must agree
+ *   exact --digest [--isa NAME] MODEL...  one line for each model and cache type: "NAME KV HASH"
+ *
+ * Uses the public header alone. The variants are chosen pairwise: every prompt piece meets every number of threads, and
+ * instruction sets and cache types rotate beneath them so that each meets each. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tblock.h"
+
+enum { MAX_TOKENS = 140, N_SEQS = 3 }; /* 140 positions: three tiles of 64, the last not full */
+
+static const char *const kv_types[] = {"f32", "f16"};
+static const int thread_counts[]    = {1, 2, 3, 7};
+static const int pieces[]           = {MAX_TOKENS, 1, 3, 16, 63, 64, 65};
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+typedef struct Variant {
+    const char *isa, *kv;
+    int         threads, piece, n_batch;
+} Variant;
+
+static int failures;
+
+static void say_failure(const char *model, const char *fact, const char *why)
+{
+    printf("FAIL exact_%s_%s: %s\n", model, fact, why);
+    failures++;
+}
+
+static void *need(void *p)
+{
+    if (!p) {
+        fprintf(stderr, "exact: no memory\n");
+        exit(TBLOCK_SYSTEM);
+    }
+    return p;
+}
+
+/* Token number pos of sequence seq: any fixed sequence will do. */
+static int32_t token_at(int seq, int pos, int vocab_size)
+{
+    uint32_t h = (uint32_t)(seq * 1000 + pos + 1) * 2654435761u;
+    h ^= h >> 15;
+    h *= 2246822519u;
+    h ^= h >> 13;
+    return (int32_t)(h % (uint32_t)vocab_size);
+}
+
+static const char *base_name(const char *path, char *buf, size_t n)
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(buf, n, "%s", slash ? slash + 1 : path);
+    buf[strcspn(buf, ".")] = 0;
+    return buf;
+}
+
+static tblock_context *context(const tblock_model *m, const Variant *v, int n_seqs, tblock_error *err)
+{
+    tblock_context_options opt = {.n_seqs = n_seqs, .n_batch = v->n_batch, .threads = v->threads, .isa = v->isa, .kv_type = v->kv};
+    return tblock_context_new(m, &opt, err);
+}
+
+/* Decode items [first, end) and copy their logits to out[item.seq][item.pos]. */
+static bool decode(tblock_context *c, const tblock_item *items, int first, int end, float *const *out, int vocab_size, tblock_error *err)
+{
+    if (!tblock_decode(c, items + first, (size_t)(end - first), err))
+        return false;
+    for (int i = first; i < end; i++) {
+        const float *logits = tblock_logits(c, (size_t)(i - first));
+        if (!logits) {
+            snprintf(err->msg, sizeof err->msg, "no logits for item %d", i);
+            return false;
+        }
+        memcpy(out[items[i].seq] + (size_t)items[i].pos * (size_t)vocab_size, logits, (size_t)vocab_size * sizeof *logits);
+    }
+    return true;
+}
+
+/* Sequence 0 of n tokens taken from stream `stream`, cut into pieces; logits [n, vocab_size] to out. */
+static bool run_alone(const tblock_model *m, const Variant *v, int stream, int n, float *out, int vocab_size, tblock_error *err)
+{
+    tblock_item items[MAX_TOKENS];
+    for (int i = 0; i < n; i++)
+        items[i] = (tblock_item){.seq = 0, .pos = i, .token = token_at(stream, i, vocab_size), .want_logits = true};
+    tblock_context *c  = context(m, v, 1, err);
+    bool            ok = c != NULL;
+    for (int at = 0; ok && at < n; at += v->piece)
+        ok = decode(c, items, at, at + v->piece < n ? at + v->piece : n, &out, vocab_size, err);
+    tblock_context_free(c);
+    return ok;
+}
+
+/* Where two runs part, for a message. */
+static void describe_difference(const float *a, const float *b, int vocab_size, char *text, size_t n)
+{
+    size_t i = 0;
+    while (memcmp(a + i, b + i, sizeof *a) == 0)
+        i++;
+    snprintf(text, n, "position %zu, logit %zu: %a and %a", i / (size_t)vocab_size, i % (size_t)vocab_size, (double)a[i], (double)b[i]);
+}
+
+/* isas[0 .. n): those this CPU has, scalar first. The library has no list of them: ask for each. */
+static int find_isas(const tblock_model *m, const char *isas[4])
+{
+    static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
+    int n = 0;
+    for (int i = 0; i < COUNT(names); i++) {
+        tblock_error    err;
+        Variant         v = {.isa = names[i], .kv = "f32", .threads = 1};
+        tblock_context *c = context(m, &v, 1, &err);
+        if (c)
+            isas[n++] = names[i];
+        tblock_context_free(c);
+    }
+    return n;
+}
+
+/* Every piece with every thread count; the instruction set and the batch limit rotate. */
+static void check_cuts(const tblock_model *m, const char *name, const char *kv, int n, const float *want, float *got, int vocab_size)
+{
+    const char  *isas[4];
+    const int    n_isas = find_isas(m, isas);
+    const size_t bytes  = (size_t)n * (size_t)vocab_size * sizeof *want;
+    int          turn   = kv[1] == '1'; /* f16 starts one instruction set later */
+    for (int p = 0; p < COUNT(pieces); p++)
+        for (int t = 0; t < COUNT(thread_counts); t++, turn++) {
+            static const int batches[] = {0, 7, 0, 64, 0};
+            Variant v = {.isa = isas[turn % n_isas], .kv = kv, .threads = thread_counts[t], .piece = pieces[p], .n_batch = batches[turn % 5]};
+            char fact[96], why[256];
+            snprintf(fact, sizeof fact, "%s_%s_%d_threads_pieces_of_%d_batch_%d", kv, v.isa, v.threads, v.piece, v.n_batch);
+            tblock_error err = {0};
+            if (!run_alone(m, &v, 0, n, got, vocab_size, &err)) {
+                say_failure(name, fact, err.msg);
+            } else if (memcmp(want, got, bytes) != 0) {
+                describe_difference(want, got, vocab_size, why, sizeof why);
+                say_failure(name, fact, why);
+            }
+        }
+}
+
+/* Three sequences of different lengths: interleaved one token each, so that they meet in every call, against each alone. */
+static void check_together(const tblock_model *m, const char *name, const char *kv, int n, int vocab_size)
+{
+    const int    lengths[N_SEQS] = {n * 2 / 3, n / 9 + 1, n};
+    const size_t floats          = (size_t)n * (size_t)vocab_size;
+    tblock_item  items[N_SEQS * MAX_TOKENS];
+    float       *together[N_SEQS], *alone = need(malloc(floats * sizeof *alone));
+    int          n_items = 0;
+    for (int s = 0; s < N_SEQS; s++)
+        together[s] = need(calloc(floats, sizeof *alone));
+    for (int pos = 0; pos < n; pos++)
+        for (int s = 0; s < N_SEQS; s++)
+            if (pos < lengths[s])
+                items[n_items++] = (tblock_item){.seq = s, .pos = pos, .token = token_at(s, pos, vocab_size), .want_logits = true};
+    static const int cuts[] = {N_SEQS * MAX_TOKENS, 3, 50};
+    for (int k = 0; k < COUNT(cuts); k++) {
+        Variant         v   = {.isa = "auto", .kv = kv, .threads = thread_counts[k + 1], .piece = cuts[k]};
+        tblock_error    err = {0};
+        tblock_context *c   = context(m, &v, N_SEQS, &err);
+        bool            ok  = c != NULL;
+        for (int at = 0; ok && at < n_items; at += v.piece)
+            ok = decode(c, items, at, at + v.piece < n_items ? at + v.piece : n_items, together, vocab_size, &err);
+        tblock_context_free(c);
+        for (int s = 0; s < N_SEQS; s++) {
+            Variant single = {.isa = "auto", .kv = kv, .threads = 1, .piece = MAX_TOKENS};
+            char    fact[96], why[256];
+            snprintf(fact, sizeof fact, "%s_sequence_%d_of_3_calls_of_%d", kv, s, cuts[k]);
+            if (!ok || !run_alone(m, &single, s, lengths[s], alone, vocab_size, &err)) {
+                say_failure(name, fact, err.msg);
+            } else if (memcmp(alone, together[s], (size_t)lengths[s] * (size_t)vocab_size * sizeof *alone) != 0) {
+                describe_difference(alone, together[s], vocab_size, why, sizeof why);
+                say_failure(name, fact, why);
+            }
+        }
+    }
+    for (int s = 0; s < N_SEQS; s++)
+        free(together[s]);
+    free(alone);
+}
+
+/* A sequence that was rewound and continued, or emptied and run again, is as one that never had been. */
+static void check_rewind(const tblock_model *m, const char *name, const char *kv, int n, const float *want, float *got, int vocab_size)
+{
+    tblock_item items[MAX_TOKENS];
+    for (int i = 0; i < n; i++)
+        items[i] = (tblock_item){.seq = 0, .pos = i, .token = token_at(0, i, vocab_size), .want_logits = true};
+    Variant         v   = {.isa = "auto", .kv = kv, .threads = 2};
+    tblock_error    err = {0};
+    tblock_context *c   = context(m, &v, 1, &err);
+    bool            ok  = c && decode(c, items, 0, n, &got, vocab_size, &err);
+    const int       back_to[] = {n - 1, n / 2, 0};
+    for (int i = 0; ok && i < COUNT(back_to); i++) {
+        int from = back_to[i];
+        if (!tblock_seq_rewind(c, 0, from, &err)) /* a windowed layer may refuse; emptying always works */
+            from = tblock_seq_rewind(c, 0, 0, &err) ? 0 : -1;
+        ok = from >= 0;
+        if (ok)
+            memset(got + (size_t)from * (size_t)vocab_size, 0, (size_t)(n - from) * (size_t)vocab_size * sizeof *got);
+        ok = ok && decode(c, items, from, n, &got, vocab_size, &err);
+    }
+    tblock_context_free(c);
+    char fact[32];
+    snprintf(fact, sizeof fact, "%s_rewound", kv);
+    if (!ok)
+        say_failure(name, fact, err.msg);
+    else if (memcmp(want, got, (size_t)n * (size_t)vocab_size * sizeof *want) != 0)
+        say_failure(name, fact, "other logits");
+}
+
+static int length_for(const tblock_model_info *info) { return info->n_ctx < MAX_TOKENS ? info->n_ctx : MAX_TOKENS; }
+
+static void check_model(const tblock_model *m, const char *name)
+{
+    tblock_model_info info;
+    tblock_model_describe(m, &info);
+    const int    n      = length_for(&info);
+    const size_t floats = (size_t)n * (size_t)info.vocab_size;
+    float       *want = need(malloc(floats * sizeof *want)), *got = need(malloc(floats * sizeof *got));
+    for (int k = 0; k < COUNT(kv_types); k++) {
+        const char  *kv     = kv_types[k];
+        const int    before = failures;
+        Variant      v      = {.isa = "scalar", .kv = kv, .threads = 1, .piece = MAX_TOKENS};
+        tblock_error err    = {0};
+        if (!run_alone(m, &v, 0, n, want, info.vocab_size, &err)) {
+            say_failure(name, kv, err.msg);
+            continue;
+        }
+        check_cuts(m, name, kv, n, want, got, info.vocab_size);
+        check_together(m, name, kv, n, info.vocab_size);
+        check_rewind(m, name, kv, n, want, got, info.vocab_size);
+        if (failures == before)
+            printf("ok exact_%s_%s\n", name, kv);
+        fflush(stdout);
+    }
+    free(want);
+    free(got);
+}
+
+static void digest_model(const tblock_model *m, const char *name, const char *isa)
+{
+    tblock_model_info info;
+    tblock_model_describe(m, &info);
+    const int    n      = length_for(&info);
+    const size_t floats = (size_t)n * (size_t)info.vocab_size;
+    float       *out    = need(malloc(floats * sizeof *out));
+    for (int k = 0; k < COUNT(kv_types); k++) {
+        Variant      v   = {.isa = isa, .kv = kv_types[k], .threads = 2, .piece = MAX_TOKENS};
+        tblock_error err = {0};
+        if (run_alone(m, &v, 0, n, out, info.vocab_size, &err))
+            printf("%s %s %016" PRIx64 "\n", name, v.kv, tblock_hash_floats(out, floats));
+        else
+            say_failure(name, v.kv, err.msg);
+    }
+    free(out);
+}
+
+int main(int argc, char **argv)
+{
+    bool        digest = false;
+    const char *isa    = "auto";
+    int         i      = 1;
+    for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
+        if (strcmp(argv[i], "--digest") == 0) {
+            digest = true;
+        } else if (strcmp(argv[i], "--isa") == 0 && i + 1 < argc) {
+            isa = argv[++i];
+        } else {
+            fprintf(stderr, "exact: unknown option %s\n", argv[i]);
+            return TBLOCK_USAGE;
+        }
+    }
+    for (; i < argc; i++) {
+        tblock_error  err;
+        char          name[128];
+        tblock_model *m = tblock_open(argv[i], NULL, &err);
+        base_name(argv[i], name, sizeof name);
+        if (!m)
+            say_failure(name, "open", err.msg);
+        else if (digest)
+            digest_model(m, name, isa);
+        else
+            check_model(m, name);
+        tblock_close(m);
+    }
+    return failures ? 1 : 0;
+}

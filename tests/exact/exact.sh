@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# The same bits everywhere: exact.c on the cases of tests/golden/make_cases.py, and a digest of logits for
+# every model there is, compared with digests.txt for each instruction set and each compiler.
+#   tests/exact/exact.sh [--update]     --update rewrites digests.txt: read the diff, and raise TBLOCK_NUMERICS_VERSION
+# Uses BUILD, CC, PYTHON and TBLOCK_SHARED as tests/run.sh sets them.
+set -u
+cd "$(dirname "$0")/../.." || exit 4
+BUILD=${BUILD:-build/release} PYTHON=${PYTHON:-.venv/bin/python}
+known=tests/exact/digests.txt
+export OMP_WAIT_POLICY=passive # 7 threads on a small machine must not wait by spinning
+failures=0
+
+exact=$BUILD/tests/exact/exact
+if [ ! -x "$exact" ]; then
+    echo "FAIL exact: $exact is not built"
+    exit 1
+fi
+# Converted by now if golden.py ran before; each line: path of a model, and "case" where exact.c is to run on it.
+if ! "$PYTHON" tests/golden/golden.py --build "$BUILD" --models > "$BUILD/exact.models"; then
+    echo "FAIL exact_models: golden.py --models"
+    exit 1
+fi
+mapfile -t models < <(cut -d' ' -f1 "$BUILD/exact.models")
+mapfile -t cases < <(awk '$2 == "case" { print $1 }' "$BUILD/exact.models")
+[ -e models/shakespeare.bin ] && models+=(models/shakespeare.bin)
+
+if [ "${1:-}" = --update ]; then
+    "$exact" --digest "${models[@]}" > "$BUILD/exact.digests" || exit 1
+    {
+        echo "# Digests of logits (tests/exact/exact.sh): model, KV cache, hash. A change here is a change of numerics."
+        # Models that this machine lacks keep their lines.
+        awk 'NR == FNR { ours[$1 " " $2] = 1; print; next } !/^#/ && !(($1 " " $2) in ours)' "$BUILD/exact.digests" "$known" 2>/dev/null | LC_ALL=C sort
+    } > "$known.new" && mv "$known.new" "$known"
+    exit
+fi
+
+"$exact" "${cases[@]}" || failures=1
+
+# compare NAME PROGRAM [OPTION...]: digests of all models against digests.txt
+compare() {
+    local name=$1 line key hash want bad=0 n=0
+    shift
+    while read -r -a line; do
+        if [ "${line[0]}" = FAIL ]; then
+            echo "${line[*]}"
+            bad=1
+            continue
+        fi
+        key="${line[0]} ${line[1]}" hash=${line[2]} n=$((n + 1))
+        want=$(awk -v key="$key" '$1 " " $2 == key { print $3 }' "$known")
+        if [ "$hash" != "$want" ]; then
+            echo "FAIL digest_${name}_${key// /_}: $hash, digests.txt has ${want:-none} (exact.sh --update rewrites it)"
+            bad=1
+        fi
+    done < <("$@" --digest "${options[@]}" "${models[@]}")
+    if [ $bad = 1 ] || [ $n = 0 ]; then
+        [ $n != 0 ] || echo "FAIL digest_$name: no output"
+        failures=1
+    else
+        echo "ok digest_${name} ($n digests)"
+    fi
+}
+
+for isa in scalar avx2 avx512 neon; do
+    options=(--isa "$isa")
+    if "$exact" --digest --isa "$isa" "${cases[0]}" > /dev/null; then
+        compare "$isa" "$exact"
+    else
+        echo "skip digest_$isa: this CPU has no $isa"
+    fi
+done
+
+# The other compiler, in a build directory of its own.
+case $BUILD in *clang*) other=release compiler=gcc ;; *) other=clang compiler=clang ;; esac
+program=build/$other/tests/exact/exact
+options=()
+if ! command -v "$compiler" > /dev/null; then
+    echo "skip digest_$compiler: no $compiler"
+elif ! echo '#include <omp.h>' | "$compiler" -fopenmp -E - > /dev/null 2>&1; then
+    echo "skip digest_$compiler: it has no omp.h"
+elif ! env -u MAKEFLAGS -u MAKELEVEL -u CC make -s -j2 config="$other" BUILD="build/$other" "$program" > "$BUILD/exact.$other.log" 2>&1; then
+    echo "FAIL digest_$compiler: does not build: $(grep -m1 -i error "$BUILD/exact.$other.log")"
+    failures=1
+else
+    compare "$compiler" "$program"
+    options=(--isa scalar)
+    compare "${compiler}_scalar" "$program"
+fi
+exit $failures

@@ -1,0 +1,802 @@
+/* check_kernels: every kernel of every table that this CPU runs against tests/kernels/definition.h, bit by bit (NaN is
+ * NaN), with guard words around each output. Prints "ok KERNEL ISA" or "FAIL KERNEL ISA: ...".
+ *   check_kernels [--quick] [--bench] [--digests] [KERNEL...]
+ * --quick: a thinner set of sizes and no pass over all floats (for emulators); --bench: times instead;
+ * --digests: prints the digests that pinned[] holds. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/threads.h"
+#include "definition.h"
+
+enum { MAX_TABLES = 8, GUARD = 16, THREADS = 2 };
+
+static bool quick;
+static const Kernels *table[MAX_TABLES];
+static int            n_tables, failures;
+
+/* ---- Outcomes: the first failure of a kernel on each ISA -------------------------------------------------------- */
+
+static const char *current;
+static char        why[MAX_TABLES][256];
+
+static void bad(int isa, const char *fmt, ...)
+{
+    va_list ap;
+    if (why[isa][0])
+        return;
+    va_start(ap, fmt);
+    vsnprintf(why[isa], sizeof why[isa], fmt, ap);
+    va_end(ap);
+}
+
+static void report(void)
+{
+    for (int i = 0; i < n_tables; i++) {
+        if (why[i][0])
+            printf("FAIL %s %s: %s\n", current, table[i]->isa, why[i]);
+        else
+            printf("ok %s %s\n", current, table[i]->isa);
+        failures += why[i][0] != 0;
+        why[i][0] = 0;
+    }
+    fflush(stdout);
+}
+
+static uint32_t canonical(float f) { return f != f ? 0x7fc00000u : f32_bits(f); }
+
+static bool same(int isa, const char *what, int n, const float *got, const float *want, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (canonical(got[i]) != canonical(want[i])) {
+            bad(isa, "%s, n %d: element %zu is %a, expected %a", what, n, i, (double)got[i], (double)want[i]);
+            return false;
+        }
+    return true;
+}
+
+/* ---- Memory with guard words ------------------------------------------------------------------------------------ */
+
+static void *memory(size_t n_bytes)
+{
+    void *p;
+    if (posix_memalign(&p, 64, n_bytes ? n_bytes : 1) != 0) {
+        fprintf(stderr, "check_kernels: no memory for %zu bytes\n", n_bytes);
+        exit(4);
+    }
+    return p;
+}
+
+static const uint32_t guard_word = 0xfee1deadu;
+
+/* n floats that start `skew` floats behind an aligned address, all guard words, with more before and after. */
+static float *guarded(size_t n, size_t skew)
+{
+    uint32_t *p = memory((2 * GUARD + n + skew) * sizeof *p);
+    for (size_t i = 0; i < 2 * GUARD + n + skew; i++)
+        p[i] = guard_word;
+    return (float *)(void *)p + GUARD + skew;
+}
+static bool untouched(const float *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (f32_bits(p[i]) != guard_word)
+            return false;
+    return true;
+}
+static void release(int isa, const char *what, int size, float *p, size_t n, size_t skew)
+{
+    if (!untouched(p - GUARD - skew, GUARD + skew) || !untouched(p + n, GUARD))
+        bad(isa, "%s, n %d: wrote outside its output", what, size);
+    free(p - GUARD - skew);
+}
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t seed = 1;
+static uint32_t draw(void)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 32);
+}
+static int below(int n) { return (int)(draw() % (uint32_t)n); }
+
+static const float special[] = { 0.0f, -0.0f, 1e-45f, -1e-40f, 1.17549435e-38f, -3e-38f, 1e30f, -3e38f, 3.4028235e38f, 1e-20f,
+                                 INFINITY, -INFINITY, NAN, 88.7f, -87.4f, 1.0f };
+
+/* Ordinary numbers; where wild, one in 48 is special. */
+static float value(bool wild)
+{
+    if (wild && below(48) == 0)
+        return special[below((int)(sizeof special / sizeof *special))];
+    float f = ((float)(int32_t)draw()) * 0x1p-31f;
+    return below(3) == 0 ? f * 8.0f : f;
+}
+static void fill_values(float *p, size_t n, bool wild)
+{
+    for (size_t i = 0; i < n; i++)
+        p[i] = value(wild);
+}
+
+static const int lengths[] = { 127, 128, 129, 255, 256, 257, 320, 511, 512, 513, 1100, 4099 };
+enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
+static int length_at(int i) { return i < 70 ? i + 1 : i < 70 + N_LENGTHS ? lengths[i - 70] : 0; }
+
+/* ---- Elementwise and along a vector ------------------------------------------------------------------------------ */
+
+/* One call of any kernel that maps x [n] (and a second input u [n]) to y [n]. */
+typedef void (*Call)(const Kernels *k, float *y, const float *x, const float *u, int n);
+typedef void (*Definition)(float *y, const float *x, const float *u, int n);
+
+static void check_map(const char *name, Call call, Definition def)
+{
+    current = name;
+    for (int c = 0, n; (n = length_at(c)) != 0; c += quick ? 3 : 1)
+        for (int wild = 0; wild < 2; wild++) {
+            size_t skew = (size_t)(c % 3), count = (size_t)n;
+            float *x = guarded(count, skew), *u = guarded(count, skew), *want = guarded(count, 0);
+            fill_values(x, count, wild);
+            fill_values(u, count, wild);
+            def(want, x, u, n);
+            for (int i = 0; i < n_tables; i++) {
+                float *y = guarded(count, skew);
+                call(table[i], y, x, u, n);
+                same(i, "values", n, y, want, count);
+                memcpy(y, x, count * sizeof *y);
+                call(table[i], y, y, u, n);
+                same(i, "in place", n, y, want, count);
+                release(i, "values", n, y, count, skew);
+            }
+            free(x - GUARD - skew), free(u - GUARD - skew), free(want - GUARD);
+        }
+    report();
+}
+
+#define MAP(name)                                                                                                    \
+    static void call_##name(const Kernels *k, float *y, const float *x, const float *u, int n) { (void)u, k->name(y, x, n); } \
+    static void all_##name(float *y, const float *x, const float *u, int n)                                          \
+    {                                                                                                                \
+        (void)u;                                                                                                     \
+        for (int i = 0; i < n; i++)                                                                                  \
+            y[i] = def_##name(x[i]);                                                                                 \
+    }
+MAP(exp)
+MAP(silu)
+MAP(sigmoid)
+MAP(tanh)
+MAP(gelu)
+MAP(gelu_tanh)
+
+static void call_add(const Kernels *k, float *y, const float *x, const float *u, int n)
+{
+    memmove(y, x, (size_t)n * sizeof *y);
+    k->add(y, u, n);
+}
+static void all_add(float *y, const float *x, const float *u, int n)
+{
+    for (int i = 0; i < n; i++)
+        y[i] = x[i] + u[i];
+}
+static void call_swiglu(const Kernels *k, float *y, const float *x, const float *u, int n) { k->swiglu(y, x, u, n); }
+static void all_swiglu(float *y, const float *x, const float *u, int n)
+{
+    for (int i = 0; i < n; i++)
+        y[i] = def_silu(x[i]) * u[i];
+}
+static void call_rms_norm(const Kernels *k, float *y, const float *x, const float *u, int n) { k->rms_norm(y, x, u, n, 1e-5f); }
+static void all_rms_norm(float *y, const float *x, const float *u, int n) { def_rms_norm(y, x, u, n, 1e-5f); }
+static void call_softmax(const Kernels *k, float *y, const float *x, const float *u, int n)
+{
+    (void)u;
+    memmove(y, x, (size_t)n * sizeof *y);
+    k->softmax(y, n);
+}
+static void all_softmax(float *y, const float *x, const float *u, int n)
+{
+    (void)u;
+    memmove(y, x, (size_t)n * sizeof *y);
+    def_softmax(y, n);
+}
+
+static void check_rope(void)
+{
+    current = "rope";
+    for (int head_dim = 2; head_dim <= 160; head_dim += quick ? 18 : 2)
+        for (int rot = head_dim; rot > 0; rot -= rot > 8 ? rot / 3 / 2 * 2 : 2) {
+            int    heads = 1 + head_dim % 3;
+            size_t n     = (size_t)(heads * head_dim);
+            float *x = guarded(n, 1), *want = guarded(n, 1), *c = memory(sizeof(float) * (size_t)rot), *s = c + rot / 2;
+            fill_values(x, n, rot % 4 == 0);
+            fill_values(c, (size_t)rot, false);
+            memcpy(want, x, n * sizeof *x);
+            def_rope(want, heads, head_dim, rot, c, s);
+            for (int i = 0; i < n_tables; i++) {
+                float *y = guarded(n, 1);
+                memcpy(y, x, n * sizeof *x);
+                table[i]->rope(y, heads, head_dim, rot, c, s);
+                same(i, "heads", head_dim, y, want, n);
+                release(i, "heads", head_dim, y, n, 1);
+            }
+            free(x - GUARD - 1), free(want - GUARD - 1), free(c);
+        }
+    report();
+}
+
+/* ---- Conversions: every half, and floats around every rounding case ---------------------------------------------- */
+
+static void check_widen(WeightType type)
+{
+    char name[32];
+    snprintf(name, sizeof name, "to_f32[%s]", weight_type_name(type));
+    current        = name;
+    uint16_t *half = memory(65536 * 4);
+    float    *want = memory(65536 * 4);
+    for (int i = 0; i < 65536; i++)
+        half[i] = (uint16_t)i;
+    size_t n = type == WT_F32 ? 32768 : 65536;
+    elements_to_f32(type, want, half, n);
+    for (int isa = 0; isa < n_tables; isa++) {
+        for (int c = 0, len; (len = length_at(c)) != 0; c++) {
+            float *y    = guarded((size_t)len, 1);
+            size_t from = (size_t)below((int)n - len);
+            table[isa]->to_f32[type](y, (const char *)half + from * weight_type_bytes(type), (size_t)len);
+            same(isa, "part", len, y, want + from, (size_t)len);
+            release(isa, "part", len, y, (size_t)len, 1);
+        }
+        float *y = guarded(n, 0);
+        table[isa]->to_f32[type](y, half, n);
+        same(isa, "all", (int)n, y, want, n);
+        release(isa, "all", (int)n, y, n, 0);
+    }
+    free(half), free(want);
+    report();
+}
+
+static void check_narrow(void)
+{
+    enum { N = 4 * 65536 };
+    current  = "f32_to_f16";
+    float *x = memory(N * sizeof *x);
+    for (int i = 0; i < N; i++) { /* each half, the middle to the next, and one float to either side of it */
+        uint32_t u = f32_bits(f16_to_f32((uint16_t)(i / 4)));
+        x[i]       = i % 4 == 0 ? f32_from(u) : f32_from(u + 0x1000 - 2 + (uint32_t)(i % 4));
+    }
+    for (int isa = 0; isa < n_tables; isa++)
+        for (int c = 0, n; (n = c < 70 ? c + 1 : c == 70 ? N : 0) != 0; c++) {
+            const float *from = n == N ? x : x + below(N - n);
+            uint16_t    *y    = (uint16_t *)(void *)guarded((size_t)n, 0);
+            table[isa]->f32_to_f16(y, from, n);
+            for (int i = 0; i < n; i++) {
+                uint16_t want = f32_to_f16(from[i]);
+                if (y[i] != want && from[i] == from[i])
+                    bad(isa, "n %d: %a is %04x, expected %04x", n, (double)from[i], y[i], want);
+                if (from[i] != from[i] && (y[i] & 0x7fff) <= 0x7c00)
+                    bad(isa, "n %d: NaN is %04x", n, y[i]);
+            }
+            release(isa, "halves", n, (float *)(void *)y, (size_t)n, 0);
+        }
+    free(x);
+    report();
+}
+
+/* ---- matmul ------------------------------------------------------------------------------------------------------ */
+
+/* One matrix in every form: row-major widened, and panels. */
+typedef struct Matrix {
+    float *wide;
+    void  *panels;
+    int    rows, k;
+} Matrix;
+
+static void *random_elements(WeightType type, size_t n, bool wild)
+{
+    size_t size = weight_type_bytes(type);
+    float *f    = memory(n * sizeof *f);
+    void  *out  = memory(n * size);
+    fill_values(f, n, wild);
+    elements_from_f32(type, out, f, n);
+    free(f);
+    return out;
+}
+
+static Matrix matrix_new(WeightType type, int rows, int k, bool wild)
+{
+    Matrix m    = { .rows = rows, .k = k };
+    size_t n    = (size_t)rows * (size_t)k, size = weight_type_bytes(type), bytes = panel_bytes(type, k);
+    char  *data = random_elements(type, n, wild);
+    m.wide      = memory(n * sizeof(float));
+    elements_to_f32(type, m.wide, data, n);
+    m.panels = memory(bytes * (size_t)panel_count(rows));
+    for (int p = 0; p < panel_count(rows); p++) {
+        char *panel = (char *)m.panels + (size_t)p * bytes;
+        panel_pack(type, panel, data + (size_t)p * 16 * (size_t)k * size, 16, k);
+        if (type == WT_BF16 && k % 2 == 1) /* no padding takes part: NaN there must not show */
+            for (int r = 0; r < 16; r++)
+                memset(panel + bytes - 64 + 4 * r + 2, 0xff, 2);
+    }
+    free(data);
+    return m;
+}
+
+static void check_matmul_case(WeightType type, const Matrix *m, int n_tok, bool wild, void *scratch)
+{
+    int    panels   = m->rows / 16;
+    size_t x_stride = (size_t)(m->k + 15) / 16 * 16 + (size_t)(n_tok % 2) * 16, y_stride = (size_t)m->rows + (size_t)(m->k % 2) * 16;
+    size_t n_y = (size_t)n_tok * y_stride;
+    float *x = memory((size_t)n_tok * x_stride * sizeof *x), *want = guarded(n_y, 0), *bias = memory((size_t)m->rows * sizeof *bias);
+    for (int t = 0; t < n_tok; t++) {
+        float *row = x + (size_t)t * x_stride;
+        fill_values(row, (size_t)m->k, wild && t % 3 == 0);
+        for (size_t i = (size_t)m->k; i < x_stride; i++)
+            row[i] = NAN; /* results never depend on the padding */
+    }
+    fill_values(bias, (size_t)m->rows, false);
+    const float *b = (m->k + n_tok) % 3 == 0 ? bias : NULL;
+    def_matmul(want, y_stride, m->wide, m->rows, x, x_stride, m->k, n_tok, b);
+    for (int i = 0; i < n_tables; i++) {
+        float     *y = guarded(n_y, 0);
+        MatmulArgs a = { y, y_stride, x, x_stride, m->panels, panels, m->k, n_tok, b, scratch };
+        table[i]->matmul[type](&a);
+        for (int t = 0; t < n_tok; t++) {
+            char what[64];
+            snprintf(what, sizeof what, "token %d of %d, %d panels", t, n_tok, panels);
+            same(i, what, m->k, y + (size_t)t * y_stride, want + (size_t)t * y_stride, y_stride); /* guards between rows */
+        }
+        release(i, "y", m->k, y, n_y, 0);
+    }
+    free(x), free(want - GUARD), free(bias);
+}
+
+static const int matmul_k[] = { 255, 256, 257, 320, 511, 512, 513, 1100 };
+
+static void check_matmul(WeightType type)
+{
+    char  name[32];
+    void *scratch = memory(KERNEL_SCRATCH);
+    snprintf(name, sizeof name, "matmul[%s]", weight_type_name(type));
+    current = name;
+    for (int c = 0; c < 78; c += quick ? 7 : 1)
+        for (int n_tok = 1; n_tok <= 21; n_tok += quick ? 4 : 1) {
+            int    k = c < 70 ? c + 1 : matmul_k[c - 70], tok = n_tok == 21 ? 65 : n_tok;
+            bool   wild = below(2);
+            Matrix m    = matrix_new(type, 16 * (1 + (c + n_tok) % (tok == 65 ? 3 : 9)), k, wild && below(2));
+            check_matmul_case(type, &m, tok, wild, scratch);
+            free(m.wide), free(m.panels);
+        }
+    if (!quick) {
+        Matrix m = matrix_new(type, 32, 300, false); /* more tokens than one block holds */
+        check_matmul_case(type, &m, 400, false, scratch);
+        free(m.wide), free(m.panels);
+    }
+    free(scratch);
+    report();
+}
+
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+typedef struct TileData {
+    float *k, *v;   /* [64][head_dim], widened */
+    void  *kt, *vt; /* as the cache holds them */
+} TileData;
+
+/* Positions behind `hidden` hold infinities and NaN, which must take part in nothing. */
+static TileData tile_new(KvType type, int head_dim, int hidden, bool wild)
+{
+    size_t     hd = (size_t)head_dim, stride = (hd + 15) / 16 * 16, size = type == KV_F32 ? 4 : 2;
+    WeightType wt = type == KV_F32 ? WT_F32 : WT_F16;
+    TileData   d  = { memory(256 * hd), memory(256 * hd), memory(64 * hd * size), memory(64 * stride * size) };
+    char      *k = d.kt, *v = d.vt;
+    memset(v, 0xff, 64 * stride * size);
+    for (int t = 0; t < KV_TILE; t++)
+        for (size_t i = 0; i < hd; i++) {
+            float a = value(wild), b = value(wild);
+            if (t >= hidden)
+                a = i % 2 ? INFINITY : NAN, b = NAN;
+            char *ka = k + (((size_t)t / 16 * hd + i) * 16 + (size_t)t % 16) * size, *va = v + ((size_t)t * stride + i) * size;
+            elements_from_f32(wt, ka, &a, 1), elements_from_f32(wt, va, &b, 1);
+            elements_to_f32(wt, &d.k[(size_t)t * hd + i], ka, 1), elements_to_f32(wt, &d.v[(size_t)t * hd + i], va, 1);
+        }
+    return d;
+}
+
+/* m counts only where the sum is a number, and its zero has no sign that could reach the result. */
+static void same_state(int isa, const char *what, int head_dim, const float *got, const float *want)
+{
+    size_t hd = (size_t)head_dim;
+    if (!isnan(want[1]) && got[0] + 0.0f != want[0] + 0.0f)
+        bad(isa, "%s, head_dim %d: m is %a, expected %a", what, head_dim, (double)got[0], (double)want[0]);
+    same(isa, what, head_dim, got + 1, want + 1, 1);
+    same(isa, what, head_dim, got + 16, want + 16, hd);
+}
+
+enum { MAX_Q = 14 };
+
+static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool wild)
+{
+    size_t    hd = (size_t)head_dim, state = attn_state_floats(head_dim);
+    int       hidden = below(3) ? KV_TILE : 1 + below(KV_TILE);
+    TileData  d      = tile_new(type, head_dim, hidden, wild && below(2));
+    float    *q      = memory((size_t)n_q * ((hd + 15) / 16 * 16) * sizeof *q), *want[MAX_Q];
+    AttnQuery query[MAX_Q];
+    float     scale = (float)(1 / sqrt((double)head_dim));
+    for (int i = 0; i < n_q; i++) {
+        query[i].q = q + (size_t)i * ((hd + 15) / 16 * 16);
+        fill_values(q + (size_t)i * ((hd + 15) / 16 * 16), hd, wild && i % 4 == 3);
+        query[i].first = below(2) ? 0 : below(hidden);
+        query[i].end   = below(2) ? hidden : query[i].first + 1 + below(hidden - query[i].first);
+        want[i]        = guarded(state, 0);
+        def_attn_tile(want[i], query[i].q, d.k, d.v, head_dim, query[i].first, query[i].end, scale, cap);
+    }
+    for (int isa = 0; isa < n_tables; isa++) {
+        for (int i = 0; i < n_q; i++)
+            query[i].part = guarded(state, 0);
+        AttnTile a = { d.kt, d.vt, head_dim, scale, cap, n_q, query };
+        table[isa]->attn_tile[type](&a);
+        for (int i = 0; i < n_q; i++) {
+            char what[64];
+            snprintf(what, sizeof what, "query %d of %d, positions %d to %d", i, n_q, query[i].first, query[i].end);
+            same_state(isa, what, head_dim, query[i].part, want[i]);
+            release(isa, what, head_dim, query[i].part, state, 0);
+        }
+    }
+    for (int i = 0; i < n_q; i++)
+        free(want[i] - GUARD);
+    free(d.k), free(d.v), free(d.kt), free(d.vt), free(q);
+}
+
+static const int head_dims[] = { 1, 2, 3, 8, 15, 16, 17, 20, 32, 48, 64, 80, 96, 128, 256 };
+enum { N_HEAD_DIMS = sizeof head_dims / sizeof *head_dims };
+
+static void check_attn_tile(KvType type)
+{
+    current = type == KV_F32 ? "attn_tile[f32]" : "attn_tile[f16]";
+    for (int c = 0; c < N_HEAD_DIMS; c += quick ? 3 : 1)
+        for (int n_q = 1; n_q <= MAX_Q; n_q++)
+            for (int i = 0; i < (quick ? 1 : 6); i++)
+                check_attn_case(type, head_dims[c], n_q, i % 3 == 1 ? 30.0f : 0.0f, i % 2);
+    report();
+}
+
+static void check_attn_merge(void)
+{
+    current = "attn_merge+end";
+    for (int c = 0; c < N_HEAD_DIMS; c++)
+        for (int i = 0; i < 20; i++) {
+            int    hd = head_dims[c];
+            size_t n = attn_state_floats(hd), count = (size_t)hd;
+            float *a = guarded(n, 0), *b = guarded(n, 0), *want = guarded(n, 0), *out = guarded(count, 0);
+            fill_values(a, n, i % 2), fill_values(b, n, i % 2);
+            a[1] = fabsf(a[1]) + 1, b[1] = fabsf(b[1]) + 1;
+            memcpy(want, a, n * sizeof *a);
+            def_attn_merge(want, b, hd);
+            def_attn_end(out, want, hd);
+            for (int isa = 0; isa < n_tables; isa++) {
+                float *y = guarded(n, 0), *end = guarded(count, 1);
+                memcpy(y, a, n * sizeof *a);
+                table[isa]->attn_merge(y, b, hd);
+                same_state(isa, "merge", hd, y, want);
+                table[isa]->attn_end(end, y, hd);
+                same(isa, "end", hd, end, out, count);
+                release(isa, "merge", hd, y, n, 0), release(isa, "end", hd, end, count, 1);
+            }
+            free(a - GUARD), free(b - GUARD), free(want - GUARD), free(out - GUARD);
+        }
+    report();
+}
+
+/* ---- Digests ----------------------------------------------------------------------------------------------------- */
+
+typedef void (*Map)(float *y, const float *x, int n);
+enum { BLOCK = 1 << 14, SAMPLE_STEP = 1021 };
+
+static uint64_t hash_floats(uint64_t h, const float *y, int n)
+{
+    for (int i = 0; i < n; i++)
+        h = (h ^ canonical(y[i])) * 0x100000001b3u;
+    return h;
+}
+
+/* Over the floats with bits 0, SAMPLE_STEP, 2 * SAMPLE_STEP ... */
+static uint64_t sample_digest(Map map)
+{
+    static float x[BLOCK];
+    uint64_t     h = 0xcbf29ce484222325u;
+    for (uint64_t u = 0; u < 1ull << 32;) {
+        int n = 0;
+        for (; n < BLOCK && u < 1ull << 32; u += SAMPLE_STEP)
+            x[n++] = f32_from((uint32_t)u);
+        map(x, x, n);
+        h = hash_floats(h, x, n);
+    }
+    return h;
+}
+
+/* Over all floats: blocks of 2^14, each with its own hash, hashed in order. */
+typedef struct AllFloats {
+    Map       map;
+    uint64_t *block;
+} AllFloats;
+
+static void hash_blocks(void *arg, Team team)
+{
+    AllFloats *a = arg;
+    float     *x = memory(BLOCK * sizeof *x);
+    int        b, end;
+    threads_share(team, (1 << 18), &b, &end);
+    for (; b < end; b++) {
+        for (uint32_t i = 0; i < BLOCK; i++)
+            x[i] = f32_from((uint32_t)b * BLOCK + i);
+        a->map(x, x, BLOCK);
+        uint64_t h[4] = { 1, 2, 3, 4 }; /* four chains: one waits for its multiplications */
+        for (int i = 0; i < BLOCK; i += 4)
+            for (int j = 0; j < 4; j++)
+                h[j] = (h[j] ^ canonical(x[i + j])) * 0x100000001b3u;
+        a->block[b] = h[0] ^ (h[1] << 1) ^ (h[2] << 2) ^ (h[3] << 3);
+    }
+    free(x);
+}
+
+static uint64_t all_digest(Map map)
+{
+    AllFloats a = { map, memory((1 << 18) * sizeof(uint64_t)) };
+    uint64_t  h = 0xcbf29ce484222325u;
+    threads_run(THREADS, hash_blocks, &a);
+    for (int i = 0; i < 1 << 18; i++)
+        h = (h ^ a.block[i]) * 0x100000001b3u;
+    free(a.block);
+    return h;
+}
+
+static Map map_of(const Kernels *k, int i)
+{
+    Map maps[] = { k->exp, k->silu, k->sigmoid, k->tanh, k->gelu, k->gelu_tanh };
+    return maps[i];
+}
+static const char *const map_names[] = { "exp", "silu", "sigmoid", "tanh", "gelu", "gelu_tanh" };
+enum { N_MAPS = 6 };
+
+/* A change here is a change of the numerics contract: raise TBLOCK_NUMERICS_VERSION. */
+static const uint64_t pinned[N_MAPS] = { 0xbe8c7eb9f2abfeba, 0x11ab1749b6c7f960, 0x5fbf704ad91709e9,
+                                         0xec9434bc775e68e1, 0xfe50acbce57ecff1, 0xd32ce3a6892c1f06 };
+static const uint64_t pinned_exp_all = 0xaeeb6d13e146f3cd;
+
+static void check_digests(bool print)
+{
+    for (int m = 0; m < N_MAPS; m++) {
+        char name[32];
+        snprintf(name, sizeof name, "digest(%s)", map_names[m]);
+        current = name;
+        for (int i = 0; i < n_tables; i++) {
+            if (quick && i == 0 && n_tables > 1)
+                continue;
+            uint64_t h = sample_digest(map_of(table[i], m));
+            if (h != pinned[m])
+                bad(i, "0x%016llx, expected 0x%016llx", (unsigned long long)h, (unsigned long long)pinned[m]);
+            if (print && i == n_tables - 1)
+                printf("# %s 0x%016llx\n", map_names[m], (unsigned long long)h);
+        }
+        report();
+    }
+    if (quick) {
+        printf("skip digest(exp, all floats): --quick\n");
+        return;
+    }
+    uint64_t h = all_digest(table[n_tables - 1]->exp);
+    bool     ok = h == pinned_exp_all;
+    printf("%s digest(exp, all floats) %s", ok ? "ok" : "FAIL", table[n_tables - 1]->isa);
+    if (!ok)
+        printf(": 0x%016llx, expected 0x%016llx", (unsigned long long)h, (unsigned long long)pinned_exp_all);
+    printf("\n");
+    failures += !ok;
+}
+
+/* ---- Accuracy against libm in double ----------------------------------------------------------------------------- */
+
+static double ulp(double y)
+{
+    int e;
+    frexp(y, &e);
+    return ldexp(1, e - 24 < -149 ? -149 : e - 24);
+}
+
+static double true_exp(double x) { return exp(x); }
+static double true_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double true_silu(double x) { return x / (1 + exp(-x)); }
+static double true_tanh(double x) { return tanh(x); }
+static double true_gelu(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
+
+/* low, high: where the bound holds; bound in ulp, or (gelu) in units of 2^-22 * max(|x|, 2^-10). */
+static const struct {
+    int    map;
+    double (*truth)(double x);
+    float  low, high;
+    double bound;
+} accuracy[] = {
+    { 0, true_exp, -87.33654f, 88.72283f, 2 },
+    { 1, true_silu, -88.72283f, 3.4e38f, 4 },
+    { 2, true_sigmoid, -88.72283f, 3.4e38f, 4 },
+    { 3, true_tanh, -3.4e38f, 3.4e38f, 4 },
+    { 4, true_gelu, -3.4e38f, 3.4e38f, 1 },
+};
+
+static void check_accuracy(void)
+{
+    const Kernels *k = table[n_tables - 1];
+    uint32_t       step = quick ? 40009 : 1009;
+    for (int i = 0; i < (int)(sizeof accuracy / sizeof *accuracy); i++) {
+        double worst = 0, at = 0;
+        bool   gelu = accuracy[i].map == 4;
+        for (uint64_t u = 0; u < 1ull << 32; u += (uint64_t)step * LANES) {
+            float x[LANES], y[LANES];
+            for (uint32_t j = 0; j < LANES; j++)
+                x[j] = f32_from((uint32_t)(u + step * j));
+            map_of(k, accuracy[i].map)(y, x, LANES);
+            for (int j = 0; j < LANES; j++) {
+                if (!(x[j] >= accuracy[i].low && x[j] <= accuracy[i].high))
+                    continue;
+                double want = accuracy[i].truth((double)x[j]), d = fabs((double)y[j] - want);
+                double e = gelu ? d / (0x1p-22 * fmax(fabs((double)x[j]), 0x1p-10)) : d / ulp(want);
+                if (e > worst || e != e)
+                    worst = e != e ? INFINITY : e, at = (double)x[j];
+            }
+        }
+        bool ok = worst <= accuracy[i].bound;
+        printf("# %s: at most %.3f %s (x = %a)\n", map_names[accuracy[i].map], worst, gelu ? "of its bound" : "ulp", at);
+        printf("%s accuracy(%s)", ok ? "ok" : "FAIL", map_names[accuracy[i].map]);
+        if (!ok)
+            printf(": %.3f, expected at most %g", worst, accuracy[i].bound);
+        printf("\n");
+        failures += !ok;
+    }
+}
+
+/* The range's ends, and the plain function of the sampler. */
+static void check_exp_ends(void)
+{
+    current = "exp ends";
+    const float x[] = { -87.33654f, nextafterf(-87.33654f, -100), 88.72283f, nextafterf(88.72283f, 100), -INFINITY, INFINITY, NAN };
+    for (int i = 0; i < n_tables; i++) {
+        float y[7];
+        table[i]->exp(y, x, 7);
+        if (!(y[0] >= 1.17549435e-38f))
+            bad(i, "exp(-87.33654f) is %a, expected a normal number", (double)y[0]);
+        if (f32_bits(y[1]) != 0 || !isfinite(y[2]) || y[3] != INFINITY || f32_bits(y[4]) != 0 || y[5] != INFINITY || !isnan(y[6]))
+            bad(i, "%a %a %a %a %a %a", (double)y[1], (double)y[2], (double)y[3], (double)y[4], (double)y[5], (double)y[6]);
+    }
+    for (uint64_t u = 0; u < 1ull << 32; u += quick ? 100003 : 4093) {
+        float f = f32_from((uint32_t)u), y;
+        table[0]->exp(&y, &f, 1);
+        if (canonical(kernels_expf(f)) != canonical(y))
+            bad(0, "kernels_expf(%a) is %a, expected %a", (double)f, (double)kernels_expf(f), (double)y);
+    }
+    report();
+}
+
+/* ---- Times ------------------------------------------------------------------------------------------------------- */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Best seconds of a call over about 50 ms. */
+#define TIME(result, call)                            \
+    do {                                              \
+        double start_ = now(), t_;                    \
+        (result)      = 1e9;                          \
+        do {                                          \
+            t_ = now();                               \
+            call;                                     \
+            double d_ = now() - t_;                   \
+            if (d_ < (result))                        \
+                (result) = d_;                        \
+        } while (t_ - start_ < 0.05);                 \
+    } while (0)
+
+static void bench_matmul(const Kernels *k, WeightType type, int n_tok)
+{
+    enum { K = 2048, PANELS = 16 };
+    size_t bytes;
+    matrix_bytes(type, PANELS * 16, K, &bytes);
+    void  *w = memory(bytes), *scratch = memory(KERNEL_SCRATCH);
+    float *x = memory((size_t)n_tok * K * 4), *y = memory((size_t)n_tok * PANELS * 64);
+    memset(w, 0, bytes);
+    fill_values(x, (size_t)n_tok * K, false);
+    MatmulArgs a = { y, PANELS * 16, x, K, w, PANELS, K, n_tok, NULL, scratch };
+    double     s;
+    TIME(s, k->matmul[type](&a));
+    printf("%-8s matmul[%s] %d tokens: %.1f GFLOP/s, %.1f GB/s\n", k->isa, weight_type_name(type), n_tok,
+           2e-9 * K * PANELS * 16 * n_tok / s, 1e-9 * (double)bytes / s);
+    free(w), free(scratch), free(x), free(y);
+}
+
+static void bench_attn(const Kernels *k, KvType type, int n_q)
+{
+    enum { HEAD_DIM = 64 };
+    TileData  d = tile_new(type, HEAD_DIM, KV_TILE, false);
+    float    *q = memory((size_t)n_q * HEAD_DIM * 4), *part = memory((size_t)n_q * 4 * attn_state_floats(HEAD_DIM));
+    AttnQuery query[32];
+    fill_values(q, (size_t)n_q * HEAD_DIM, false);
+    for (int i = 0; i < n_q; i++)
+        query[i] = (AttnQuery){ q + i * HEAD_DIM, 0, KV_TILE, part + (size_t)i * attn_state_floats(HEAD_DIM) };
+    AttnTile a = { d.kt, d.vt, HEAD_DIM, 0.125f, 0, n_q, query };
+    double   s;
+    TIME(s, k->attn_tile[type](&a));
+    printf("%-8s attn_tile[%s] %d queries: %.1f GFLOP/s\n", k->isa, type == KV_F32 ? "f32" : "f16", n_q,
+           1e-9 * 4 * KV_TILE * HEAD_DIM * n_q / s);
+    free(d.k), free(d.v), free(d.kt), free(d.vt), free(q), free(part);
+}
+
+static void bench(void)
+{
+    enum { N = 4096 };
+    float *x = memory(N * 4), *u = memory(N * 4), *y = memory(N * 4);
+    fill_values(x, N, false), fill_values(u, N, false);
+    for (int i = 0; i < n_tables; i++) {
+        const Kernels *k = table[i];
+        double         s;
+        for (int m = 0; m < N_MAPS; m++) {
+            TIME(s, map_of(k, m)(y, x, N));
+            printf("%-8s %s: %.3f ns an element\n", k->isa, map_names[m], 1e9 * s / N);
+        }
+        TIME(s, k->swiglu(y, x, u, N));
+        printf("%-8s swiglu: %.3f ns an element\n", k->isa, 1e9 * s / N);
+        TIME(s, k->rms_norm(y, x, u, N, 1e-5f));
+        printf("%-8s rms_norm: %.3f ns an element\n", k->isa, 1e9 * s / N);
+        TIME(s, k->rope(y, N / 64, 64, 64, x, u));
+        printf("%-8s rope: %.3f ns an element\n", k->isa, 1e9 * s / N);
+        for (int t = 0; t < WT_COUNT; t++) {
+            static const int n_tok[] = { 1, 2, 4, 8, 16, 64 };
+            for (int j = 0; j < 6; j++)
+                bench_matmul(k, (WeightType)t, n_tok[j]);
+        }
+        for (int t = 0; t < KV_COUNT; t++)
+            for (int n_q = 1; n_q <= 32; n_q *= 2)
+                bench_attn(k, (KvType)t, n_q);
+    }
+    free(x), free(u), free(y);
+}
+
+/* ---- main -------------------------------------------------------------------------------------------------------- */
+
+int main(int argc, char **argv)
+{
+    bool time_them = false, digests = false;
+    for (int i = 1; i < argc; i++) {
+        quick |= strcmp(argv[i], "--quick") == 0;
+        time_them |= strcmp(argv[i], "--bench") == 0;
+        digests |= strcmp(argv[i], "--digests") == 0;
+    }
+    for (const Kernels *k; n_tables < MAX_TABLES && (k = kernels_table(n_tables)) != NULL;)
+        table[n_tables++] = k;
+    if (time_them)
+        return bench(), 0;
+
+    check_map("exp", call_exp, all_exp);
+    check_map("silu", call_silu, all_silu);
+    check_map("sigmoid", call_sigmoid, all_sigmoid);
+    check_map("tanh", call_tanh, all_tanh);
+    check_map("gelu", call_gelu, all_gelu);
+    check_map("gelu_tanh", call_gelu_tanh, all_gelu_tanh);
+    check_map("add", call_add, all_add);
+    check_map("swiglu", call_swiglu, all_swiglu);
+    check_map("rms_norm", call_rms_norm, all_rms_norm);
+    check_map("softmax", call_softmax, all_softmax);
+    check_rope();
+    check_exp_ends();
+    for (int t = 0; t < WT_COUNT; t++)
+        check_widen((WeightType)t);
+    check_narrow();
+    for (int t = 0; t < WT_COUNT; t++)
+        check_matmul((WeightType)t);
+    for (int t = 0; t < KV_COUNT; t++)
+        check_attn_tile((KvType)t);
+    check_attn_merge();
+    check_digests(digests);
+    check_accuracy();
+    return failures != 0;
+}

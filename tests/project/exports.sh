@@ -1,0 +1,26 @@
+# Only tblock_* is visible: in the shared library, and in the archive, where another name could clash with the user's.
+set -u
+failed=0
+check() { # NAME FOREIGN-SYMBOLS
+    if [ -z "$2" ]; then echo "ok $1"; else echo "FAIL $1: $(tr '\n' ' ' <<<"$2" | cut -c1-300)"; failed=1; fi
+}
+case $BUILD in
+*asan|*ubsan) shared="skip shared_library_shows_only_tblock: a sanitizer adds names of its own" ;;
+*) shared= ;;
+esac
+if [ -n "$shared" ]; then
+    echo "$shared"
+else
+    check shared_library_shows_only_tblock "$(nm -D --defined-only "$BUILD/libtblock.so" | awk '{ print $NF }' | grep -v '^tblock_')"
+    check archive_shows_only_tblock "$(nm -g --defined-only "$BUILD/libtblock.a" | awk 'NF == 3 { print $3 }' | grep -v '^tblock_')"
+fi
+declared=$(grep -oE '\btblock_[a-z0-9_]+\(' src/tblock.h | tr -d '(' | sort -u)
+exported=$(nm -D --defined-only "$BUILD/libtblock.so" | awk '{ print $NF }' | grep '^tblock_' | sort -u)
+check every_exported_function_is_declared "$(comm -13 <(echo "$declared") <(echo "$exported"))"
+called=$(grep -E '^TBLOCK_API' src/tblock.h | grep -oE '\btblock_[a-z0-9_]+\(' | tr -d '(' | sort -u)
+check every_declared_function_is_exported "$(comm -23 <(echo "$called") <(echo "$exported"))"
+# A variable outside functions would be state shared by all users of the library. Constant tables (.data.rel.ro) are not;
+# nor are the kernel tables, filled once behind call_once and constant from then on.
+variables=$(objdump -t "$BUILD/libtblock.a" | awk '$3 == "O" && ($4 == ".data" || $4 == ".bss") { print $NF }')
+check library_has_no_global_state "$(grep -vxE 'tables|n_tables|once' <<<"$variables")"
+exit $failed

@@ -1,0 +1,29 @@
+# Every header compiles alone; the public one as C11, C17 and C++11 with every warning.
+set -u
+try() { # NAME COMMAND...: quiet success or the compiler's first complaint
+    local name=$1 out; shift
+    if out=$("$@" 2>&1); then echo "ok $name"; else echo "FAIL $name: $(head -n 1 <<<"$out")"; failed=1; fi
+}
+failed=0
+warn="-Wall -Wextra -Wpedantic -Werror -fsyntax-only"
+try public_header_is_c11 $CC -std=c11 $warn -x c src/tblock.h
+try public_header_is_c17 $CC -std=c17 $warn -Wshadow -Wconversion -x c src/tblock.h
+if command -v g++ >/dev/null; then
+    try public_header_is_cxx11 g++ -std=c++11 $warn -x c++ src/tblock.h
+else
+    echo "skip public_header_is_cxx11: no g++"
+fi
+
+for header in $(git ls-files 'src/*.h' 2>/dev/null || find src -name '*.h'); do
+    flags=
+    case $header in
+    *neon*)   [ "$(uname -m)" = aarch64 ] || continue ;;
+    *avx512*) [ "$(uname -m)" = x86_64 ] || continue; flags="-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq" ;;
+    *avx2*)   [ "$(uname -m)" = x86_64 ] || continue; flags="-mavx2 -mfma -mf16c" ;;
+    */bodies*) continue ;; # kernel bodies are text for the files that define the lanes
+    esac
+    # without -Wunused-function: a helper of a header need not be used by every file
+    try "compiles_alone_$(basename "$header")" $CC -std=c17 -Isrc -D_GNU_SOURCE $(pkg-config --cflags libcjson libpcre2-8 libutf8proc nettle) \
+        -fopenmp $flags $warn -Wno-unused-function -Wno-pragma-once-outside-header -x c "$header"
+done
+exit $failed

@@ -1,0 +1,63 @@
+# What `make install` puts in place is usable: by pkg-config, by a C and a C++ program, statically and dynamically; and
+# `make uninstall` leaves nothing. The program is the one of docs/embed.md.
+set -u
+failed=0
+ok()   { echo "ok $1"; }
+no()   { echo "FAIL $1: $(head -n 3 <<<"$2" | tr '\n' ' ')"; failed=1; }
+case $BUILD in
+*asan|*ubsan) echo "skip install: the sanitizer builds are not for installing"; exit 0 ;;
+esac
+stage=$PWD/$BUILD/tests/stage
+rm -rf "$stage"
+mkdir -p "$stage"
+if log=$(make -s install BUILD="$BUILD" CC="$CC" DESTDIR="$stage" PREFIX=/opt/tblock 2>&1); then
+    ok install_into_a_staging_folder
+else
+    no install_into_a_staging_folder "$log"
+    exit 1
+fi
+root=$stage/opt/tblock
+soname=$(readelf -d "$root/lib/libtblock.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+if [ -n "$soname" ] && [ -e "$root/lib/$soname" ] && [ -L "$root/lib/libtblock.so" ]; then ok soname_link_stands; else no soname_link_stands "soname '$soname'"; fi
+version=$(sed -n 's/^#define TBLOCK_VERSION "\(.*\)"/\1/p' src/tblock.h)
+export PKG_CONFIG_PATH=$root/lib/pkgconfig
+pc="pkg-config --define-variable=prefix=$root --define-variable=libdir=$root/lib"
+if [ "$($pc --modversion tblock)" = "$version" ]; then ok pkg_config_knows_the_version; else no pkg_config_knows_the_version "$($pc --modversion tblock 2>&1)"; fi
+if said=$("$root/bin/tblock" --version 2>&1) && [[ $said == *"$version"* ]]; then ok installed_program_runs; else no installed_program_runs "$said"; fi
+
+awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' docs/embed.md > "$stage/embed.c"
+lines=$(grep -c . "$stage/embed.c")
+if [ "$lines" -ge 30 ] && [ "$lines" -le 50 ]; then ok embed_example_is_about_40_lines; else no embed_example_is_about_40_lines "$lines lines"; fi
+
+# NAME COMPILER... : builds embed.c with what pkg-config says and runs it on the shipped model
+embed() {
+    local name=$1 log; shift
+    if ! log=$("$@" -o "$stage/$name" 2>&1); then no "embed_$name" "$log"; return; fi
+    if ! log=$(LD_LIBRARY_PATH=$root/lib "$stage/$name" models/shakespeare.bin 2>&1 > "$stage/$name.txt"); then no "embed_$name" "$log"; return; fi
+    if [ "$(head -c 6 "$stage/$name.txt")" != ROMEO: ] || [ "$(wc -c < "$stage/$name.txt")" -lt 60 ]; then
+        no "embed_$name" "wrote: $(head -c 80 "$stage/$name.txt")"
+    elif ! cmp -s "$stage/$name.txt" "${reference:=$stage/$name.txt}"; then no "embed_$name" "its text differs from that of $reference"
+    else ok "embed_$name"; fi
+}
+warn="-Wall -Wextra -Wpedantic -Werror"
+shared=$($pc --cflags --libs tblock)
+# the archive and not the shared library beside it, the rest as pkg-config says for --static
+static=$($pc --cflags --libs --static tblock | sed "s|-ltblock\b|$root/lib/libtblock.a|")
+embed c_shared $CC -std=c17 $warn "$stage/embed.c" $shared
+embed c_static $CC -std=c17 $warn "$stage/embed.c" $static
+# the shared library must bring all it needs itself: nothing but it on the line
+embed c_shared_alone $CC -std=c11 $warn -I"$root/include" "$stage/embed.c" "$root/lib/libtblock.so" -Wl,--no-allow-shlib-undefined
+if command -v g++ >/dev/null; then
+    embed cxx_shared g++ -x c++ -std=c++11 $warn "$stage/embed.c" -x none $shared
+    embed cxx_static g++ -x c++ -std=c++11 $warn "$stage/embed.c" -x none $static
+else
+    echo "skip embed_cxx_shared: no g++"
+    echo "skip embed_cxx_static: no g++"
+fi
+if readelf -d "$stage/c_static" 2>/dev/null | grep -q libtblock; then no static_needs_no_libtblock_so "it does"; else ok static_needs_no_libtblock_so; fi
+
+make -s uninstall DESTDIR="$stage" PREFIX=/opt/tblock >/dev/null 2>&1
+left=$(find "$root" ! -type d)
+if [ -z "$left" ]; then ok uninstall_leaves_nothing; else no uninstall_leaves_nothing "$left"; fi
+rm -rf "$stage"
+exit $failed

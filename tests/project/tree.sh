@@ -1,0 +1,20 @@
+# Claims about the files of the project itself.
+set -u
+failed=0
+check() { # NAME OFFENDERS
+    if [ -z "$2" ]; then echo "ok $1"; else echo "FAIL $1: $(tr '\n' ' ' <<<"$2" | cut -c1-400)"; failed=1; fi
+}
+if ! git ls-files >/dev/null 2>&1; then
+    echo "skip tree: not a git checkout"
+    exit 0
+fi
+# A name in a log or a backtrace is a place. Recorded models keep the names that their readers look for.
+check file_names_are_unique "$(git ls-files src tests tools bench docs ':!tests/data' | sed 's|.*/||' | grep -E '\.(c|h|py|sh|md)$' | grep -v '^README.md$' | sort | uniq -d)"
+check no_path_of_one_machine "$(git grep -lIE '(^|[^A-Za-z0-9_.$}])/(home|Users|work|mnt|srv)/[A-Za-z0-9]' -- ':!tests/data' ':!tests/project/tree.sh')"
+bytes=$(git ls-files -z tests/data | xargs -0 -r stat -c %s | awk '{ n += $1 } END { print n + 0 }')
+check test_data_is_under_8_mb "$([ "$bytes" -le $((8 << 20)) ] || echo "$bytes bytes")"
+check shipped_model_is_under_6_mb "$(find models -name '*.bin' -size +6000000c)"
+check scripts_are_executable "$(for f in tools/setup.sh tests/run.sh .ci/run; do [ -x $f ] || echo $f; done)"
+check no_trailing_blanks "$(git grep -lIE '[ 	]+$' -- '*.c' '*.h' '*.py' '*.sh' Makefile '*.md' | head)"
+check no_tabs_in_sources "$(git grep -lI '	' -- 'src/*.[ch]' 'tests/*.[ch]' '*.py' | head)"
+exit $failed

@@ -1,0 +1,489 @@
+/* tests/unit/test_block.c: the algebra of a decoder block, on small models built in memory. What must be equal is compared
+ * bit by bit. */
+#include "test.h"
+
+#include <math.h>
+
+#include "base/half.h"
+#include "base/math64.h"
+#include "runtime/forward.h"
+
+static Error err;
+
+/* ---- Small models in memory ----------------------------------------------------------------------------------- */
+
+enum { MAX_OWNED = 64, MAX_TOK = 160, THREADS = 2 };
+
+typedef struct Tiny { /* a model that owns what it points to */
+    Model model;
+    void *owned[MAX_OWNED];
+    int   n_owned;
+} Tiny;
+
+/* Everything here is small: no memory is the end of the test. */
+static void *take(Tiny *t, size_t n_bytes)
+{
+    void *p = aligned_alloc(64, (n_bytes + 63) / 64 * 64);
+    if (!p || t->n_owned == MAX_OWNED) {
+        fprintf(stderr, "test_block: no memory\n");
+        exit(4);
+    }
+    memset(p, 0, n_bytes);
+    return t->owned[t->n_owned++] = p;
+}
+
+static void tiny_free(Tiny *t)
+{
+    while (t->n_owned)
+        free(t->owned[--t->n_owned]);
+}
+
+/* Number i of stream seed: in [-1, 1), multiples of 2^-23. */
+static float noise(uint32_t seed, uint32_t i)
+{
+    uint64_t z = ((uint64_t)seed << 32 | i) * 0x9E3779B97F4A7C15u;
+    z          = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z          = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return (float)((double)(int64_t)(z >> 40) / 8388608.0 - 1.0);
+}
+
+static float *noise_vector(Tiny *t, int n, uint32_t seed, float centre, float spread)
+{
+    float *v = take(t, (size_t)panel_count(n) * PANEL_ROWS * sizeof *v);
+    for (int i = 0; i < n; i++)
+        v[i] = centre + spread * noise(seed, (uint32_t)i);
+    return v;
+}
+
+/* Row-major [rows, k] to a matrix in panels. */
+static Mat mat_of(Tiny *t, const float *w, int rows, int k)
+{
+    char *panels = take(t, (size_t)panel_count(rows) * panel_bytes(WT_F32, k));
+    for (int p = 0; p < panel_count(rows); p++)
+        panel_pack(WT_F32, panels + (size_t)p * panel_bytes(WT_F32, k), w + (size_t)p * PANEL_ROWS * (size_t)k,
+                   rows - p * PANEL_ROWS < PANEL_ROWS ? rows - p * PANEL_ROWS : PANEL_ROWS, k);
+    return (Mat){.type = WT_F32, .rows = rows, .k = k, .panels = panels};
+}
+
+static Mat noise_mat(Tiny *t, int rows, int k, uint32_t seed)
+{
+    float *w = noise_vector(t, rows * k, seed, 0, 1.7f / sqrtf((float)k));
+    return mat_of(t, w, rows, k);
+}
+
+static Mat zero_mat(Tiny *t, int rows, int k) { return mat_of(t, take(t, (size_t)(rows * k) * sizeof(float)), rows, k); }
+
+/* Row r of a matrix of f32 panels begins here and goes on every 16 floats. */
+static float *mat_row(const Mat *m, int r)
+{
+    return (float *)(uintptr_t)m->panels + (size_t)(r / PANEL_ROWS) * PANEL_ROWS * (size_t)m->k + r % PANEL_ROWS;
+}
+
+static Config config_of(int d_model, int heads, int kv_heads, int head_dim, int d_ff, int window)
+{
+    Config c;
+    config_defaults(&c);
+    c.d_model    = d_model;
+    c.n_layers   = 1;
+    c.heads      = heads;
+    c.kv_heads   = kv_heads;
+    c.head_dim   = head_dim;
+    c.d_ff       = d_ff;
+    c.vocab_size = 32;
+    c.window     = window;
+    return c;
+}
+
+/* One block with random weights; embedding row i is the input of token i. */
+static void tiny_make(Tiny *t, Config c)
+{
+    memset(t, 0, sizeof *t);
+    CHECK(config_check(&c, "test", &err), "%s", err.msg);
+    Model *m  = &t->model;
+    m->cfg    = c;
+    m->embed  = (Embedding){.type = WT_F32, .rows = c.vocab_size, .k = c.d_model, .data = noise_vector(t, c.vocab_size * c.d_model, 1, 0, 1)};
+    m->layer  = take(t, sizeof *m->layer);
+    Layer *l  = m->layer;
+    int    q  = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
+    *l        = (Layer){.attn_norm = noise_vector(t, c.d_model, 2, 1, 0.5f),
+                        .wq        = noise_mat(t, q, c.d_model, 3),
+                        .wk        = noise_mat(t, kv, c.d_model, 4),
+                        .wv        = noise_mat(t, kv, c.d_model, 5),
+                        .wo        = noise_mat(t, c.d_model, q, 6),
+                        .ffn_norm  = noise_vector(t, c.d_model, 7, 1, 0.5f),
+                        .w_gate    = noise_mat(t, c.d_ff, c.d_model, 8),
+                        .w_up      = noise_mat(t, c.d_ff, c.d_model, 9),
+                        .w_down    = noise_mat(t, c.d_model, c.d_ff, 10)};
+    m->final_norm = noise_vector(t, c.d_model, 11, 1, 0.5f);
+    m->lm_head    = noise_mat(t, c.vocab_size, c.d_model, 12);
+}
+
+/* ---- Running them --------------------------------------------------------------------------------------------- */
+
+typedef struct Seen { float x[MAX_TOK][64]; int width; } Seen; /* the residual stream after block 0 */
+
+static void see(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride)
+{
+    Seen *s = user;
+    if (strcmp(name, "layer0") == 0)
+        for (int t = 0; t < n_tok; t++)
+            memcpy(s->x[first + (size_t)t], x + (size_t)t * stride, (size_t)s->width * sizeof *x);
+}
+
+/* Run tokens as one call; the block's output to seen (or NULL), logits [n, 32] to logits (or NULL). */
+static void run(const Model *m, const int *tokens, int n, Seen *seen, float *logits)
+{
+    const Config *c     = &m->cfg;
+    KvShape       shape = {.n_layers = 1, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .window = c->window, .type = KV_F32};
+    KvCache       kv    = {0};
+    Forward      *f     = forward_new(m, kernels_select("auto", &err), MAX_TOK, THREADS, &err);
+    bool          ok    = f && kv_cache_init(&kv, &shape, 1, &err) && kv_cache_reserve(&kv, 0, n, &err);
+    CHECK(ok, "%s", err.msg);
+    if (ok) {
+        BatchToken batch[MAX_TOK];
+        for (int t = 0; t < n; t++)
+            batch[t] = (BatchToken){.seq = 0, .pos = t, .token = tokens[t], .logits = logits ? logits + 32 * t : NULL};
+        if (seen) {
+            seen->width = c->d_model;
+            forward_observe(f, see, seen);
+        }
+        forward(f, &kv, batch, n, 0);
+    }
+    kv_cache_free(&kv);
+    forward_free(f);
+}
+
+static void count_up(int *tokens, int n)
+{
+    for (int t = 0; t < n; t++)
+        tokens[t] = (t * 7 + 3) % 31; /* token 31 never appears: tests put it in */
+}
+
+static bool same_row(const Seen *a, const Seen *b, int t) { return memcmp(a->x[t], b->x[t], (size_t)a->width * sizeof(float)) == 0; }
+
+static Seen seen_a, seen_b;
+
+/* ---- The feed-forward network --------------------------------------------------------------------------------- */
+
+static void swiglu_of_zero_is_zero(void)
+{
+    const Kernels *k;
+    for (int i = 0; (k = kernels_table(i)); i++) {
+        _Alignas(64) float gate[48] = {0}, up[48], h[48];
+        for (int j = 0; j < 48; j++)
+            up[j] = 1000 * noise(20, (uint32_t)j);
+        k->swiglu(h, gate, up, 37);
+        for (int j = 0; j < 37; j++)
+            CHECK(h[j] == 0, "%s: SiLU(0) * %g is %g", k->isa, (double)up[j], (double)h[j]);
+    }
+}
+
+/* A worked example by hand: d_model 4, d_ff 3. The rows of these tables are inputs; a Mat's rows are outputs. */
+static void the_worked_example_comes_out(void)
+{
+    static const float x[4]            = {1, -0.5f, 0.2f, 0.8f};
+    static const float gate_in[4][3]   = {{.5f, -.3f, .1f}, {.2f, .4f, -.2f}, {-.1f, .3f, .5f}, {.3f, -.1f, .2f}};
+    static const float up_in[4][3]     = {{.4f, .2f, -.1f}, {-.3f, .5f, .3f}, {.1f, -.2f, .4f}, {.2f, .1f, -.3f}};
+    static const float want_gate[3]    = {.62f, -.52f, .46f}, want_hidden[3] = {.2943f, .0019f, -.1156f};
+    float              gate_w[12], up_w[12];
+    Tiny               t = {0};
+    for (int o = 0; o < 3; o++)
+        for (int i = 0; i < 4; i++) {
+            gate_w[o * 4 + i] = gate_in[i][o];
+            up_w[o * 4 + i]   = up_in[i][o];
+        }
+    Mat    w_gate = mat_of(&t, gate_w, 3, 4), w_up = mat_of(&t, up_w, 3, 4);
+    float *in = take(&t, 64), *gate = take(&t, 64), *up = take(&t, 64), *hidden = take(&t, 64);
+    void  *scratch = take(&t, KERNEL_SCRATCH);
+    memcpy(in, x, sizeof x);
+    const Kernels *k;
+    for (int i = 0; (k = kernels_table(i)); i++) {
+        MatmulArgs a = {.y = gate, .y_stride = 16, .x = in, .x_stride = 16, .w = w_gate.panels, .n_panels = 1, .k = 4, .n_tok = 1, .scratch = scratch};
+        k->matmul[WT_F32](&a);
+        a.y = up;
+        a.w = w_up.panels;
+        k->matmul[WT_F32](&a);
+        k->swiglu(hidden, gate, up, 3);
+        for (int j = 0; j < 3; j++) {
+            CHECK(fabsf(gate[j] - want_gate[j]) < 1e-6f, "%s: gate %d is %g", k->isa, j, (double)gate[j]);
+            CHECK(fabsf(hidden[j] - want_hidden[j]) < 5.1e-5f, "%s: hidden %d is %g", k->isa, j, (double)hidden[j]);
+        }
+    }
+    tiny_free(&t);
+}
+
+/* ---- The block as a whole ------------------------------------------------------------------------------------- */
+
+static void a_block_of_zero_weights_is_the_identity(void)
+{
+    Tiny t;
+    tiny_make(&t, config_of(24, 4, 2, 6, 20, 0));
+    Layer *l = t.model.layer;
+    Mat   *all[] = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down};
+    for (int i = 0; i < 7; i++)
+        *all[i] = zero_mat(&t, all[i]->rows, all[i]->k);
+    int tokens[20];
+    count_up(tokens, 20);
+    run(&t.model, tokens, 20, &seen_a, NULL);
+    for (int i = 0; i < 20; i++)
+        CHECK(memcmp(seen_a.x[i], (const float *)t.model.embed.data + 24 * tokens[i], 24 * sizeof(float)) == 0, "token %d is changed", i);
+    tiny_free(&t);
+}
+
+/* With zero matrices each sublayer adds its output bias, attention first. */
+static void biases_alone_are_added_in_order(void)
+{
+    Tiny t;
+    Config c = config_of(24, 4, 2, 6, 20, 0);
+    c.out_bias = c.ffn_bias = true;
+    tiny_make(&t, c);
+    Layer *l  = t.model.layer;
+    l->wo     = zero_mat(&t, 24, 24);
+    l->w_down = zero_mat(&t, 24, 20);
+    l->wo.bias = noise_vector(&t, 24, 21, 0, 1);
+    l->w_gate.bias = noise_vector(&t, 20, 22, 0, 1);
+    l->w_up.bias   = noise_vector(&t, 20, 23, 0, 1);
+    l->w_down.bias = noise_vector(&t, 24, 24, 0, 1);
+    const int tokens[] = {5, 6, 7};
+    run(&t.model, tokens, 3, &seen_a, NULL);
+    for (int i = 0; i < 3; i++)
+        for (int d = 0; d < 24; d++) {
+            float x = ((const float *)t.model.embed.data)[24 * tokens[i] + d];
+            x += l->wo.bias[d];
+            x += l->w_down.bias[d];
+            CHECK(f32_bits(x) == f32_bits(seen_a.x[i][d]), "token %d, %d: %a, expected %a", i, d, (double)seen_a.x[i][d], (double)x);
+        }
+    tiny_free(&t);
+}
+
+static void a_later_token_never_changes_an_earlier_one(void)
+{
+    Tiny t;
+    int  tokens[MAX_TOK];
+    tiny_make(&t, config_of(24, 4, 2, 6, 20, 0));
+    count_up(tokens, MAX_TOK);
+    run(&t.model, tokens, MAX_TOK, &seen_a, NULL);
+    for (int at = 0; at < MAX_TOK; at += 31) {
+        int old    = tokens[at];
+        tokens[at] = 31;
+        run(&t.model, tokens, MAX_TOK, &seen_b, NULL);
+        for (int i = 0; i < MAX_TOK; i++)
+            CHECK(same_row(&seen_a, &seen_b, i) == (i < at), "token %d changed: position %d %s", at, i, i < at ? "changed too" : "did not change");
+        tokens[at] = old;
+    }
+    tiny_free(&t);
+}
+
+/* The logits of a tied model come from the embedding's own rows. */
+static void a_tied_head_is_the_embedding(void)
+{
+    Tiny  t;
+    float tied[3 * 32], untied[3 * 32];
+    const int tokens[] = {1, 2, 3};
+    tiny_make(&t, config_of(24, 4, 2, 6, 20, 0));
+    t.model.lm_head = mat_of(&t, t.model.embed.data, 32, 24);
+    run(&t.model, tokens, 3, NULL, untied);
+    t.model.embed = (Embedding){.type = WT_F32, .panels = true, .rows = 32, .k = 24, .data = t.model.lm_head.panels};
+    run(&t.model, tokens, 3, NULL, tied);
+    CHECK(memcmp(tied, untied, sizeof tied) == 0, "logits differ");
+    tiny_free(&t);
+}
+
+/* ---- Attention ------------------------------------------------------------------------------------------------ */
+
+static void softmax_rows_sum_to_one(void)
+{
+    const Kernels *k;
+    for (int i = 0; (k = kernels_table(i)); i++)
+        for (int n = 1; n <= 300; n += 13) {
+            _Alignas(64) float x[304];
+            double sum = 0;
+            for (int j = 0; j < n; j++)
+                x[j] = 20 * noise(30, (uint32_t)(n * 1000 + j));
+            k->softmax(x, n);
+            for (int j = 0; j < n; j++) {
+                CHECK(x[j] >= 0 && x[j] <= 1, "%s: p is %g", k->isa, (double)x[j]);
+                sum += (double)x[j];
+            }
+            CHECK(fabs(sum - 1) < 1e-6, "%s: %d values sum to %.9g", k->isa, n, sum);
+        }
+}
+
+/* Attention's weights sum to 1: where every value vector is the same, that vector comes out, whatever the scores.
+ * w_v = 0 with a bias gives the same v everywhere; wo = identity and w_down = 0 show it. */
+static void attention_to_equal_values_gives_that_value(void)
+{
+    static const int windows[] = {0, 5, 64, 100};
+    for (int w = 0; w < 4; w++) {
+        Tiny   t;
+        Config c   = config_of(24, 4, 2, 6, 20, windows[w]);
+        c.qkv_bias = true;
+        tiny_make(&t, c);
+        Layer *l   = t.model.layer;
+        l->wv      = zero_mat(&t, 12, 24);
+        l->wv.bias = noise_vector(&t, 12, 31, 0, 1);
+        l->w_down  = zero_mat(&t, 24, 20);
+        l->wo      = zero_mat(&t, 24, 24);
+        for (int i = 0; i < 24; i++)
+            mat_row(&l->wo, i)[i * PANEL_ROWS] = 1;
+        int tokens[MAX_TOK];
+        count_up(tokens, MAX_TOK);
+        run(&t.model, tokens, MAX_TOK, &seen_a, NULL);
+        for (int i = 0; i < MAX_TOK; i++)
+            for (int d = 0; d < 24; d++) {
+                float x = ((const float *)t.model.embed.data)[24 * tokens[i] + d], v = l->wv.bias[d / 12 * 6 + d % 6];
+                CHECK(fabsf(seen_a.x[i][d] - x - v) < 2e-6f, "window %d, position %d, %d: %g, expected %g", windows[w], i, d,
+                      (double)(seen_a.x[i][d] - x), (double)v);
+            }
+        tiny_free(&t);
+    }
+}
+
+static void a_window_sees_exactly_its_positions(void)
+{
+    static const int windows[] = {1, 2, 8, 63, 64, 65, 100}, changed[] = {0, 1, 37, 63, 64, 100};
+    for (int w = 0; w < 7; w++) {
+        Tiny t;
+        int  tokens[MAX_TOK];
+        tiny_make(&t, config_of(24, 4, 2, 6, 20, windows[w]));
+        count_up(tokens, MAX_TOK);
+        run(&t.model, tokens, MAX_TOK, &seen_a, NULL);
+        for (int j = 0; j < 6; j++) {
+            int at = changed[j], old = tokens[at];
+            tokens[at] = 31;
+            run(&t.model, tokens, MAX_TOK, &seen_b, NULL);
+            for (int i = 0; i < MAX_TOK; i++) {
+                bool sees = i >= at && i - at < windows[w];
+                CHECK(same_row(&seen_a, &seen_b, i) == !sees, "window %d: position %d %s position %d", windows[w], i,
+                      sees ? "does not see" : "sees", at);
+            }
+            tokens[at] = old;
+        }
+        tiny_free(&t);
+    }
+}
+
+/* The same heads of K and V, stored once for a group or once for each query head. */
+static void grouped_heads_equal_repeated_heads(void)
+{
+    static const int kv_heads[] = {1, 2, 3};
+    for (int g = 0; g < 3; g++) {
+        enum { D = 30, HEADS = 6, DIM = 10 };
+        Tiny gqa, mha;
+        int  tokens[MAX_TOK], group = HEADS / kv_heads[g];
+        tiny_make(&gqa, config_of(D, HEADS, kv_heads[g], DIM, 20, 0));
+        tiny_make(&mha, config_of(D, HEADS, HEADS, DIM, 20, 0));
+        const Mat *from[] = {&gqa.model.layer->wk, &gqa.model.layer->wv}, *to[] = {&mha.model.layer->wk, &mha.model.layer->wv};
+        for (int m = 0; m < 2; m++)
+            for (int r = 0; r < HEADS * DIM; r++)
+                for (int k = 0; k < D; k++)
+                    mat_row(to[m], r)[k * PANEL_ROWS] = mat_row(from[m], r / DIM / group * DIM + r % DIM)[k * PANEL_ROWS];
+        count_up(tokens, MAX_TOK);
+        run(&gqa.model, tokens, MAX_TOK, &seen_a, NULL);
+        run(&mha.model, tokens, MAX_TOK, &seen_b, NULL);
+        for (int i = 0; i < MAX_TOK; i++)
+            CHECK(same_row(&seen_a, &seen_b, i), "%d KV heads: position %d differs", kv_heads[g], i);
+        tiny_free(&gqa);
+        tiny_free(&mha);
+    }
+}
+
+/* ---- Rotary embedding ----------------------------------------------------------------------------------------- */
+
+enum { ROPE_DIM = 20 };
+
+static void rotate(const Kernels *k, float *x, int pos)
+{
+    Config c = config_of(ROPE_DIM, 1, 1, ROPE_DIM, 8, 0);
+    double inv_freq[ROPE_DIM / 2], factor, s, co;
+    float  cosine[ROPE_DIM / 2], sine[ROPE_DIM / 2];
+    config_inv_freq(&c, inv_freq, &factor);
+    for (int i = 0; i < ROPE_DIM / 2; i++) {
+        math64_sincos(pos * inv_freq[i], &s, &co);
+        cosine[i] = (float)(co * factor);
+        sine[i]   = (float)(s * factor);
+    }
+    k->rope(x, 1, ROPE_DIM, ROPE_DIM, cosine, sine);
+}
+
+static double dot(const float *a, const float *b)
+{
+    double sum = 0;
+    for (int i = 0; i < ROPE_DIM; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+static void vectors_of(float *q, float *k)
+{
+    for (int i = 0; i < ROPE_DIM; i++) {
+        q[i] = noise(40, (uint32_t)i);
+        k[i] = noise(41, (uint32_t)i);
+    }
+}
+
+static void rope_keeps_norms(void)
+{
+    static const int positions[] = {0, 1, 2, 63, 1000, 131071, 1048576};
+    const Kernels *kernels;
+    for (int i = 0; (kernels = kernels_table(i)); i++)
+        for (int p = 0; p < 7; p++) {
+            _Alignas(64) float q[32], k[32];
+            vectors_of(q, k);
+            double before = dot(q, q);
+            rotate(kernels, q, positions[p]);
+            CHECK(fabs(dot(q, q) - before) < 1e-6 * before, "%s: position %d: %.9g, before %.9g", kernels->isa, positions[p], dot(q, q), before);
+        }
+}
+
+static void rope_depends_on_relative_position_only(void)
+{
+    static const int shifts[] = {1, 17, 64, 5000, 1000000}, distances[] = {0, 1, 5, 100};
+    const Kernels *kernels;
+    for (int i = 0; (kernels = kernels_table(i)); i++)
+        for (int d = 0; d < 4; d++) {
+            double at_zero = 0;
+            for (int s = -1; s < 5; s++) {
+                _Alignas(64) float q[32], k[32];
+                int shift = s < 0 ? 0 : shifts[s];
+                vectors_of(q, k);
+                rotate(kernels, q, shift + distances[d]);
+                rotate(kernels, k, shift);
+                if (s < 0)
+                    at_zero = dot(q, k);
+                CHECK(fabs(dot(q, k) - at_zero) < 2e-6, "%s: distance %d, shifted by %d: %.9g, expected %.9g", kernels->isa, distances[d], shift,
+                      dot(q, k), at_zero);
+            }
+        }
+}
+
+static void rope_at_position_zero_changes_nothing(void)
+{
+    const Kernels *kernels;
+    for (int i = 0; (kernels = kernels_table(i)); i++) {
+        _Alignas(64) float q[32], k[32], before[32];
+        vectors_of(q, k);
+        memcpy(before, q, sizeof q);
+        rotate(kernels, q, 0);
+        CHECK(memcmp(before, q, ROPE_DIM * sizeof *q) == 0, "%s", kernels->isa);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    TEST_MAIN_ARGS(argc, argv);
+    TEST(swiglu_of_zero_is_zero);
+    TEST(the_worked_example_comes_out);
+    TEST(a_block_of_zero_weights_is_the_identity);
+    TEST(biases_alone_are_added_in_order);
+    TEST(a_later_token_never_changes_an_earlier_one);
+    TEST(a_tied_head_is_the_embedding);
+    TEST(softmax_rows_sum_to_one);
+    TEST(attention_to_equal_values_gives_that_value);
+    TEST(a_window_sees_exactly_its_positions);
+    TEST(grouped_heads_equal_repeated_heads);
+    TEST(rope_keeps_norms);
+    TEST(rope_depends_on_relative_position_only);
+    TEST(rope_at_position_zero_changes_nothing);
+    return TEST_END();
+}

@@ -1,0 +1,163 @@
+/* tests/unit/test_kv_cache.c: tiles of 64 positions, taken as a sequence grows, given back behind a window. */
+#include "test.h"
+
+#include "base/half.h"
+#include "runtime/kv_cache.h"
+
+static Error err;
+
+static KvCache cache_of(int n_layers, int kv_heads, int head_dim, int window, KvType type, int n_seqs)
+{
+    KvCache c;
+    KvShape shape = {.n_layers = n_layers, .kv_heads = kv_heads, .head_dim = head_dim, .window = window, .type = type};
+    if (!kv_cache_init(&c, &shape, n_seqs, &err)) {
+        fprintf(stderr, "%s\n", err.msg);
+        exit(4);
+    }
+    return c;
+}
+
+/* What a forward pass does to the lengths. */
+static bool grow(KvCache *c, int seq, int n_new)
+{
+    if (!kv_cache_reserve(c, seq, n_new, &err))
+        return false;
+    c->seq[seq].length += n_new;
+    return true;
+}
+
+static void memory_is_taken_as_a_sequence_grows(void)
+{
+    KvCache c = cache_of(3, 2, 20, 0, KV_F32, 2);
+    CHECK(c.bytes == 0, "an empty cache holds %zu bytes", c.bytes);
+    CHECK(grow(&c, 0, 1), "%s", err.msg);
+    CHECK(c.bytes == 3 * c.tile_bytes, "one token: %zu bytes, a tile is %zu", c.bytes, c.tile_bytes);
+    CHECK(grow(&c, 0, 63), "%s", err.msg);
+    CHECK(c.bytes == 3 * c.tile_bytes, "64 tokens: %zu bytes", c.bytes);
+    CHECK(grow(&c, 0, 1), "%s", err.msg);
+    CHECK(c.bytes == 6 * c.tile_bytes, "65 tokens: %zu bytes", c.bytes);
+    CHECK(grow(&c, 1, 1), "%s", err.msg);
+    CHECK(c.bytes == 9 * c.tile_bytes, "a second sequence: %zu bytes", c.bytes);
+    kv_cache_free(&c);
+}
+
+static void an_f16_cache_takes_half(void)
+{
+    KvCache full = cache_of(1, 2, 64, 0, KV_F32, 1), half = cache_of(1, 2, 64, 0, KV_F16, 1);
+    CHECK(full.tile_bytes == 2 * half.tile_bytes, "%zu and %zu", full.tile_bytes, half.tile_bytes);
+    kv_cache_free(&full);
+    kv_cache_free(&half);
+}
+
+/* A query sees `window` positions; whatever its first tile began with stays too. */
+static void a_windowed_layer_holds_the_window_and_the_batch(void)
+{
+    static const int windows[] = {1, 8, 64, 100, 128}, batches[] = {1, 16, 64, 65};
+    for (int w = 0; w < 5; w++)
+        for (int b = 0; b < 4; b++) {
+            KvCache c     = cache_of(2, 1, 16, windows[w], KV_F32, 1);
+            size_t  tiles = (size_t)(windows[w] + batches[b] + 63) / 64 + 1;
+            for (int n = 0; n < 3000; n += batches[b])
+                CHECK(grow(&c, 0, batches[b]), "%s", err.msg);
+            CHECK(c.bytes <= 2 * tiles * c.tile_bytes, "window %d, batch %d: %zu tiles, expected at most %zu", windows[w], batches[b],
+                  c.bytes / c.tile_bytes / 2, tiles);
+            kv_cache_free(&c);
+        }
+}
+
+static void a_window_keeps_every_position_that_the_next_query_sees(void)
+{
+    static const int windows[] = {1, 63, 64, 65, 100};
+    for (int w = 0; w < 5; w++) {
+        KvCache c = cache_of(1, 1, 16, windows[w], KV_F32, 1);
+        for (int n = 0; n < 700; n++) {
+            int oldest = n >= windows[w] ? n - windows[w] + 1 : 0;
+            CHECK(grow(&c, 0, 1), "%s", err.msg);
+            const KvTiles *t = &c.seq[0].layer[0];
+            for (int tile = oldest / 64; tile <= n / 64; tile++)
+                CHECK(tile >= t->first && tile < t->n && t->tile[tile], "window %d, position %d: tile %d is gone", windows[w], n, tile);
+        }
+        kv_cache_free(&c);
+    }
+}
+
+static void keys_lie_in_panels_of_16_positions_and_values_in_rows(void)
+{
+    const Kernels *kernels = kernels_select("scalar", &err);
+    for (int type = 0; type < KV_COUNT; type++) {
+        enum { D = 20, H = 3, N = 130 };
+        KvCache c = cache_of(2, H, D, 0, (KvType)type, 1);
+        CHECK(grow(&c, 0, N), "%s", err.msg);
+        for (int pos = 0; pos < N; pos++)
+            for (int h = 0; h < H; h++) {
+                float k[D], v[D];
+                for (int d = 0; d < D; d++) {
+                    k[d] = (float)(pos * 100 + d) / 7 + (float)h;
+                    v[d] = -k[d] / 3;
+                }
+                kv_cache_put(&c, kernels, 0, 1, h, pos, k, v);
+            }
+        for (int pos = 0; pos < N; pos++)
+            for (int h = 0; h < H; h++)
+                for (int d = 0; d < D; d++) {
+                    float       want_k = (float)(pos * 100 + d) / 7 + (float)h, want_v = -want_k / 3, got_k, got_v;
+                    const void *k = kv_cache_k(&c, 0, 1, h, pos / 64), *v = kv_cache_v(&c, 0, 1, h, pos / 64);
+                    int         t = pos % 64, k_at = t / 16 * D * 16 + d * 16 + t % 16, v_at = t * c.v_stride + d;
+                    if (type == KV_F32) {
+                        got_k = ((const float *)k)[k_at];
+                        got_v = ((const float *)v)[v_at];
+                    } else {
+                        got_k  = f16_to_f32(((const uint16_t *)k)[k_at]);
+                        got_v  = f16_to_f32(((const uint16_t *)v)[v_at]);
+                        want_k = f16_to_f32(f32_to_f16(want_k));
+                        want_v = f16_to_f32(f32_to_f16(want_v));
+                    }
+                    CHECK(f32_bits(got_k) == f32_bits(want_k), "k[%d][%d][%d]: %a, expected %a", pos, h, d, (double)got_k, (double)want_k);
+                    CHECK(f32_bits(got_v) == f32_bits(want_v), "v[%d][%d][%d]: %a, expected %a", pos, h, d, (double)got_v, (double)want_v);
+                }
+        CHECK(c.v_stride == 32, "v_stride %d", c.v_stride);
+        kv_cache_free(&c);
+    }
+}
+
+static void rewinding_gives_tiles_back_for_use_again(void)
+{
+    KvCache c = cache_of(2, 1, 8, 0, KV_F16, 1);
+    CHECK(grow(&c, 0, 500), "%s", err.msg);
+    size_t bytes = c.bytes;
+    CHECK(kv_cache_rewind(&c, 0, 65) && c.seq[0].length == 65, "length %d", c.seq[0].length);
+    CHECK(c.seq[0].layer[1].n == 2, "65 tokens need 2 tiles, %d are held", c.seq[0].layer[1].n);
+    CHECK(grow(&c, 0, 435), "%s", err.msg);
+    CHECK(c.bytes == bytes, "the same 500 tokens: %zu bytes, before %zu", c.bytes, bytes);
+    CHECK(kv_cache_rewind(&c, 0, 0) && c.seq[0].length == 0, "length %d", c.seq[0].length);
+    CHECK(grow(&c, 0, 500) && c.bytes == bytes, "after emptying: %zu bytes, before %zu", c.bytes, bytes);
+    kv_cache_free(&c);
+}
+
+static void rewinding_behind_a_window_is_refused(void)
+{
+    KvCache c = cache_of(1, 1, 8, 8, KV_F32, 1);
+    for (int n = 0; n < 200; n++)
+        CHECK(grow(&c, 0, 1), "%s", err.msg);
+    CHECK(kv_cache_rewind(&c, 0, 199), "one token back");
+    CHECK(!kv_cache_rewind(&c, 0, 100), "position 93 was given up");
+    CHECK(c.seq[0].length == 199, "a refusal changes nothing: length %d", c.seq[0].length);
+    CHECK(kv_cache_rewind(&c, 0, 0), "length 0 always works");
+    CHECK(grow(&c, 0, 200), "%s", err.msg);
+    for (int tile = 0; tile < 4; tile++)
+        CHECK(c.seq[0].layer[0].tile[tile], "tile %d after starting again", tile);
+    kv_cache_free(&c);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_MAIN_ARGS(argc, argv);
+    TEST(memory_is_taken_as_a_sequence_grows);
+    TEST(an_f16_cache_takes_half);
+    TEST(a_windowed_layer_holds_the_window_and_the_batch);
+    TEST(a_window_keeps_every_position_that_the_next_query_sees);
+    TEST(keys_lie_in_panels_of_16_positions_and_values_in_rows);
+    TEST(rewinding_gives_tiles_back_for_use_again);
+    TEST(rewinding_behind_a_window_is_refused);
+    return TEST_END();
+}

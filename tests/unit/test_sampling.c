@@ -1,0 +1,282 @@
+/* tests/unit/test_sampling.c: distributions against recorded ones, the generator's known answers, ties and bad values. */
+#include "test.h"
+
+#include <math.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "runtime/sampler.h"
+
+static Error err;
+
+static const SamplerOptions plain = {.temp = 1, .top_p = 1, .repeat_penalty = 1};
+
+/* Counter and key to words: the published vectors of Random123 (kat_vectors, philox 4x32 10). */
+static void philox_gives_its_known_answers(void)
+{
+    static const struct { uint32_t counter[4], key[2], out[4]; } kat[] = {
+        {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    for (size_t i = 0; i < sizeof kat / sizeof *kat; i++) {
+        uint32_t out[4];
+        philox4x32(kat[i].counter, kat[i].key, out);
+        for (int w = 0; w < 4; w++)
+            CHECK(out[w] == kat[i].out[w], "vector %zu, word %d: %08x, expected %08x", i, w, out[w], kat[i].out[w]);
+    }
+    uint32_t out[4], seven[4] = {7, 0, 0, 0}, key[2] = {0x89abcdef, 0x01234567};
+    philox4x32(seven, key, out);
+    CHECK(out[0] == 0x8e94991c, "seed 0x0123456789abcdef, index 7: %08x, expected 8e94991c", out[0]);
+}
+
+static double option_or(const Json *options, const char *key, double absent)
+{
+    double      value = absent;
+    const Json *j     = json_get(options, key);
+    CHECK(!j || json_read_double(j, key, -1e30, 1e30, &value, &err), "%s", err.msg);
+    return value;
+}
+
+static size_t read_numbers(const Json *array, double *out, size_t max)
+{
+    size_t n = 0;
+    for (const Json *i = json_first(array); i && n < max; i = json_next(i), n++)
+        CHECK(json_read_double(i, "number", -1e30, 1e30, &out[n], &err), "%s", err.msg);
+    return n;
+}
+
+/* Excluded is exactly 0; what is under the range of f32 (exp gives 0 there) may be either. */
+static void check_case(int line, const Json *c)
+{
+    enum { MAX = 256 };
+    double         number[MAX], want[MAX], got[MAX] = {0}, total;
+    float          logits[MAX];
+    int32_t        previous[MAX];
+    const Json    *o   = json_get(c, "options");
+    SamplerOptions opt = {.temp           = (float)option_or(o, "temperature", 1),
+                          .top_k          = (int)option_or(o, "top_k", 0),
+                          .top_p          = option_or(o, "top_p", 1),
+                          .min_p          = (float)option_or(o, "min_p", 0),
+                          .repeat_penalty = (float)option_or(o, "repetition_penalty", 1)};
+    size_t n = read_numbers(json_get(c, "logits"), number, MAX);
+    for (size_t i = 0; i < n; i++)
+        logits[i] = (float)number[i];
+    size_t n_previous = read_numbers(json_get(c, "previous"), number, MAX);
+    for (size_t i = 0; i < n_previous; i++)
+        previous[i] = (int32_t)number[i];
+    CHECK(read_numbers(json_get(c, "probs"), want, MAX) == n, "line %d: as many probabilities as logits", line);
+
+    Sampler         *s = sampler_new((int)n, &opt, &err);
+    const Candidate *candidate;
+    CHECK(s, "line %d: %s", line, err.msg);
+    int n_kept = s ? sampler_candidates(s, logits, previous, n_previous, &candidate, &total, &err) : 0;
+    CHECK(n_kept > 0, "line %d: %s", line, err.msg);
+    for (int i = 0; i < n_kept; i++)
+        got[candidate[i].id] = (double)candidate[i].p / total;
+    for (size_t i = 0; i < n; i++)
+        CHECK(fabs(got[i] - want[i]) <= 1e-6 && (want[i] < 1e-37 || got[i] > 0) && (want[i] > 0 || got[i] == 0), "line %d, id %zu: probability %.9g, expected %.9g", line, i, got[i],
+              want[i]);
+    sampler_free(s);
+}
+
+static void distributions_are_the_recorded_ones(void)
+{
+    char  *text;
+    size_t n_bytes;
+    if (!file_read("tests/data/sampling.jsonl", 1 << 24, &text, &n_bytes, &err)) {
+        SKIP("%s", err.msg);
+        return;
+    }
+    int line = 1;
+    for (char *at = text, *end; (end = strchr(at, '\n')); at = end + 1, line++) {
+        Json *c = json_parse(at, (size_t)(end - at), "sampling.jsonl", &err);
+        CHECK(c, "line %d: %s", line, err.msg);
+        if (c)
+            check_case(line, c);
+        json_free(c);
+    }
+    CHECK(line > 40, "only %d lines", line);
+    free(text);
+}
+
+static int draw(const SamplerOptions *opt, const float *logits, int n, const int32_t *previous, size_t n_previous, uint32_t index)
+{
+    int32_t  token = -1;
+    Sampler *s     = sampler_new(n, opt, &err);
+    CHECK(s, "%s", err.msg);
+    CHECK(s && sampler_next(s, logits, previous, n_previous, index, &token, &err), "%s", err.msg);
+    sampler_free(s);
+    return token;
+}
+
+static void ties_go_to_the_lower_id(void)
+{
+    const float    logits[] = {1, 3, 2, 3, 3, -1};
+    SamplerOptions greedy   = plain, top = plain;
+    greedy.temp = 0;
+    top.top_k   = 2;
+    CHECK(draw(&greedy, logits, 6, NULL, 0, 0) == 1, "greedy");
+    Sampler         *s = sampler_new(6, &top, &err);
+    const Candidate *c;
+    double           total;
+    int              n = sampler_candidates(s, logits, NULL, 0, &c, &total, &err);
+    CHECK(n == 2 && c[0].id == 1 && c[1].id == 3, "top-k 2 of three equal logits: %d kept, ids %d %d", n, c[0].id, c[1].id);
+    sampler_free(s);
+}
+
+/* exp(-1e-9f) rounds to 1: distinct logits, equal probabilities. */
+static void candidates_are_ordered_by_logit_not_by_probability(void)
+{
+    const float      logits[] = {0, 1e-9f, 0, 5e-10f};
+    Sampler         *s        = sampler_new(4, &plain, &err);
+    const Candidate *c;
+    double           total;
+    int              n = sampler_candidates(s, logits, NULL, 0, &c, &total, &err);
+    CHECK(n == 4 && c[0].id == 1 && c[1].id == 3 && c[2].id == 0 && c[3].id == 2, "%d kept, ids %d %d %d %d", n, c[0].id, c[1].id, c[2].id,
+          c[3].id);
+    sampler_free(s);
+}
+
+static void the_penalty_counts_an_id_once(void)
+{
+    const float    logits[]   = {4, 3, -1, -1.5f};
+    const int32_t  previous[] = {0, 0, 0, 2, 2};
+    SamplerOptions opt        = plain;
+    opt.repeat_penalty        = 2;
+    Sampler         *s        = sampler_new(4, &opt, &err);
+    const Candidate *c;
+    double           total;
+    int              n = sampler_candidates(s, logits, previous, 5, &c, &total, &err);
+    CHECK(n == 4 && c[0].id == 1 && c[1].id == 0 && c[1].x == 2 && c[2].id == 3 && c[3].id == 2 && c[3].x == -2,
+          "ids %d %d %d %d, x %g %g", c[0].id, c[1].id, c[2].id, c[3].id, (double)c[1].x, (double)c[3].x);
+    CHECK(sampler_candidates(s, logits, NULL, 0, &c, &total, &err) == 4 && c[0].id == 0 && c[0].x == 4, "a call leaves no trace in the next");
+    sampler_free(s);
+}
+
+/* Probabilities 0.4 0.3 0.2 0.1. Row {0, 0.75, 0.45}: top-p of the whole keeps 3; of what min-p leaves, 0.9, it would keep 2.
+ * Rows with top-k 3: the total that top-p counts is 0.9, so 0.77 of it is 0.693 (two) and 0.79 is 0.711 (three). */
+static void top_p_counts_what_top_k_kept_and_comes_before_min_p(void)
+{
+    const float      logits[] = {logf(0.4f), logf(0.3f), logf(0.2f), logf(0.1f)};
+    const Candidate *c;
+    double           total;
+    static const struct { int top_k; double top_p; float min_p; int kept; } want[] = {
+        {0, 0.5, 0, 2}, {0, 0.5, 0.8f, 1}, {0, 0.75, 0.45f, 3}, {0, 0.69, 0, 2}, {0, 0.71, 0, 3}, {3, 0.77, 0, 2}, {3, 0.79, 0, 3},
+        {0, 1, 0.26f, 3}, {0, 1, 0.24f, 4}, {0, 1e-9, 0, 1}, {0, 1, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        SamplerOptions opt = plain;
+        opt.top_k          = want[i].top_k;
+        opt.top_p          = want[i].top_p;
+        opt.min_p          = want[i].min_p;
+        Sampler *s         = sampler_new(4, &opt, &err);
+        int      n         = sampler_candidates(s, logits, NULL, 0, &c, &total, &err);
+        CHECK(n == want[i].kept, "top-k %d, top-p %g, min-p %g: %d kept, expected %d", want[i].top_k, want[i].top_p, (double)want[i].min_p, n,
+              want[i].kept);
+        double sum = 0;
+        for (int j = 0; j < n; j++)
+            sum += (double)c[j].p;
+        CHECK(sum == total, "total %g is the sum of what remains, %g", total, sum);
+        sampler_free(s);
+    }
+}
+
+/* u of seed 0x0123456789abcdef, index 7 is 0x8e9499 * 2^-24 = 0.5569549: two equal candidates, the second is drawn. */
+static void the_draw_follows_the_generator(void)
+{
+    SamplerOptions opt = plain;
+    opt.seed           = 0x0123456789abcdefu;
+    const float two[]  = {0, 0};
+    float       many[1000] = {0};
+    CHECK(draw(&opt, two, 2, NULL, 0, 7) == 1, "second of two");
+    CHECK(draw(&opt, many, 1000, NULL, 0, 7) == 556, "of 1000 equal ones: %d, expected 556", draw(&opt, many, 1000, NULL, 0, 7));
+    CHECK(draw(&opt, many, 1000, NULL, 0, 7) == draw(&opt, many, 1000, NULL, 0, 7), "the same arguments, the same token");
+}
+
+/* 20,000 draws of probabilities 0.4 0.3 0.2 0.1; 5 standard deviations of a share are at most 0.0173. Fixed seed: no flake. */
+static void shares_of_many_draws_are_the_probabilities(void)
+{
+    const float    logits[] = {logf(0.1f), logf(0.4f), logf(0.3f), logf(0.2f)};
+    int            count[4] = {0};
+    const int      n        = 20000;
+    SamplerOptions opt      = plain;
+    opt.seed                = 42;
+    Sampler *s              = sampler_new(4, &opt, &err);
+    for (int i = 0; i < n; i++) {
+        int32_t token = 0;
+        CHECK(sampler_next(s, logits, NULL, 0, (uint32_t)i, &token, &err), "%s", err.msg);
+        count[token]++;
+    }
+    for (int i = 0; i < 4; i++)
+        CHECK(fabs(count[i] / (double)n - exp((double)logits[i])) < 0.0173, "id %d: %d of %d", i, count[i], n);
+    sampler_free(s);
+}
+
+static void a_nan_logit_is_an_error(void)
+{
+    const float logits[] = {1, NAN, 2};
+    for (int temp = 0; temp < 2; temp++) {
+        SamplerOptions opt = plain;
+        opt.temp           = (float)temp;
+        Sampler *s         = sampler_new(3, &opt, &err);
+        int32_t  token     = -7;
+        memset(&err, 0, sizeof err);
+        CHECK(!sampler_next(s, logits, NULL, 0, 0, &token, &err) && err.status == INPUT && token == -7, "temp %d: token %d, status %d", temp,
+              token, err.status);
+        sampler_free(s);
+    }
+}
+
+static void infinite_logits_have_an_answer(void)
+{
+    const float    one[] = {1, INFINITY, 2}, none[] = {-INFINITY, 3, -INFINITY}, all[] = {-INFINITY, -INFINITY};
+    SamplerOptions cold = plain;
+    cold.temp           = 1e-40f; /* a subnormal temperature makes every logit infinite */
+    CHECK(draw(&plain, one, 3, NULL, 0, 0) == 1, "+inf takes all");
+    CHECK(draw(&plain, none, 3, NULL, 0, 0) == 1, "-inf is never drawn");
+    int id = draw(&plain, all, 2, NULL, 0, 0);
+    CHECK(id == 0 || id == 1, "%d", id);
+    id = draw(&cold, one, 3, NULL, 0, 0);
+    CHECK(id >= 0 && id < 3, "%d", id);
+}
+
+static void options_out_of_range_are_refused(void)
+{
+    const SamplerOptions bad[] = {
+        {.temp = -1, .top_p = 1, .repeat_penalty = 1},  {.temp = NAN, .top_p = 1, .repeat_penalty = 1},
+        {.temp = 1, .top_p = 0, .repeat_penalty = 1},   {.temp = 1, .top_p = 1.5, .repeat_penalty = 1},
+        {.temp = 1, .top_p = NAN, .repeat_penalty = 1}, {.temp = 1, .top_p = 1, .repeat_penalty = 0},
+        {.temp = 1, .top_p = 1, .repeat_penalty = 1, .top_k = -1}, {.temp = 1, .top_p = 1, .repeat_penalty = 1, .min_p = -0.5f},
+        {.temp = 1, .top_p = 1, .repeat_penalty = NAN},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        memset(&err, 0, sizeof err);
+        Sampler *s = sampler_new(10, &bad[i], &err);
+        CHECK(!s && err.status == USAGE && err.msg[0], "case %zu: status %d '%s'", i, err.status, err.msg);
+        sampler_free(s);
+    }
+    Sampler      *s          = sampler_new(3, &(SamplerOptions){.temp = 1, .top_p = 1, .repeat_penalty = 1.5f}, &err);
+    const float   logits[]   = {1, 2, 3};
+    const int32_t previous[] = {3};
+    int32_t       token;
+    CHECK(!sampler_next(s, logits, previous, 1, 0, &token, &err), "previous id 3 of 3");
+    sampler_free(s);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_MAIN_ARGS(argc, argv);
+    TEST(philox_gives_its_known_answers);
+    TEST(distributions_are_the_recorded_ones);
+    TEST(ties_go_to_the_lower_id);
+    TEST(candidates_are_ordered_by_logit_not_by_probability);
+    TEST(the_penalty_counts_an_id_once);
+    TEST(top_p_counts_what_top_k_kept_and_comes_before_min_p);
+    TEST(the_draw_follows_the_generator);
+    TEST(shares_of_many_draws_are_the_probabilities);
+    TEST(a_nan_logit_is_an_error);
+    TEST(infinite_logits_have_an_answer);
+    TEST(options_out_of_range_are_refused);
+    return TEST_END();
+}

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Install what is missing for one purpose, and say so; silent and quick when all is there. Asks nothing.
+#   tools/setup.sh demo       build and run; numpy in .venv for tools/convert.py
+#   tools/setup.sh test       also what `make test` needs
+#   tools/setup.sh neon       the cross compiler and emulator of `make test-neon`
+#   tools/setup.sh --missing  name what the build lacks, install nothing; status 1
+# Looks for the things themselves (commands, headers), not for packages, so other distributions and hand-installed
+# libraries are fine as they are; only the installing speaks Debian.
+set -u
+cd "$(dirname "$0")/.." || exit 4
+purpose=${1:-demo}
+cc=${CC:-cc}
+say() { printf 'set-up: %s\n' "$*" >&2; }
+
+has()     { command -v "$1" >/dev/null 2>&1; }
+has_pc()  { has pkg-config && pkg-config --exists "$1" 2>/dev/null; }
+includes() { has "$2" && echo "#include <$1>" | "$2" -fopenmp -E - >/dev/null 2>&1; }
+has_omp() { includes omp.h "$1"; }
+
+# A Python that can make virtual environments: python3 of PATH or the system's own.
+find_python() {
+    for python in python3 /usr/bin/python3; do
+        "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 9))' 2>/dev/null && return 0
+    done
+    return 1
+}
+
+needed=() optional=()
+need() { local package=$1; shift; "$@" || needed+=("$package"); }
+want() { local package=$1; shift; "$@" || optional+=("$package"); }
+
+needs_of_build() {
+    case $cc in
+    *clang*) need clang has "$cc"; need libomp-dev has_omp "$cc" ;;
+    *)       need gcc has "$cc" ;;
+    esac
+    need make has make
+    need libc6-dev includes stdio.h "$cc"
+    need pkg-config has pkg-config
+    need libcjson-dev has_pc libcjson
+    need libpcre2-dev has_pc libpcre2-8
+    need libutf8proc-dev has_pc libutf8proc
+    need nettle-dev has_pc nettle
+}
+
+case $purpose in
+--missing)
+    needs_of_build
+    [ ${#needed[@]} -gt 0 ] || { say "$cc cannot compile for OpenMP (omp.h)"; exit 1; }
+    say "the build lacks: ${needed[*]}"
+    say "as root: apt-get install ${needed[*]}   (or: make demo, which installs them)"
+    exit 1 ;;
+demo) requirements=tools/requirements.txt
+    needs_of_build
+    need python3-venv eval '[ -x .venv/bin/python ] || find_python' ;;
+test) requirements=tools/requirements-test.txt
+    needs_of_build
+    need g++ has g++
+    need python3-venv eval '[ -x .venv/bin/python ] || find_python'
+    # the comparison of compilers is skipped without these
+    want clang has clang
+    want libomp-dev has_omp clang ;;
+neon) requirements=
+    need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
+    need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
+    need qemu-user has qemu-aarch64 ;;
+*) say "usage: tools/setup.sh demo|test|neon|--missing"; exit 2 ;;
+esac
+
+# ---- Debian packages -----------------------------------------------------------------------------------------------
+
+as_root=()
+[ "$(id -u)" -eq 0 ] || as_root=(sudo -n)
+may_install() {
+    has apt-get && { [ "$(id -u)" -eq 0 ] || { has sudo && sudo -n true 2>/dev/null; }; }
+}
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" >&2; }
+lists_are_fresh() { [ -n "$(find /var/lib/apt/lists -name '*_Packages*' -mmin -1440 -print -quit 2>/dev/null)" ]; }
+
+install_packages() {
+    lists_are_fresh || apt update || say "apt-get update failed; trying with the lists that are here"
+    apt install --no-install-recommends "$@" || { apt update && apt install --no-install-recommends "$@"; }
+}
+
+packages=("${needed[@]}" "${optional[@]}")
+if [ ${#packages[@]} -gt 0 ] && may_install; then
+    say "installing Debian packages: ${packages[*]}"
+    if ! install_packages "${packages[@]}"; then
+        say "apt-get could not install: ${packages[*]}"
+        exit 4
+    fi
+elif [ ${#needed[@]} -gt 0 ]; then
+    say "missing: ${packages[*]}"
+    say "they cannot be installed from here (no apt-get, or neither root nor sudo without a password)"
+    say "as root: apt-get install ${packages[*]}"
+    exit 4
+elif [ ${#optional[@]} -gt 0 ]; then
+    say "not here, and not needed by most tests: ${optional[*]}"
+fi
+[ -n "$requirements" ] || exit 0
+
+# ---- Python packages -----------------------------------------------------------------------------------------------
+
+# The stamp holds the requirements that were installed; a fuller set serves a smaller purpose too.
+stamp=.venv/installed
+wanted() { cat tools/requirements.txt; [ "$requirements" = tools/requirements.txt ] || cat "$requirements"; }
+if [ -x .venv/bin/python ] && [ -f $stamp ]; then
+    installed=$(<$stamp)
+    case $installed in "$(wanted)"*) exit 0 ;; esac
+fi
+
+install_python_packages() {
+    if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+        find_python && "$python" -m venv --clear .venv || return 1
+    fi
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input -r "$requirements" >&2 || return 1
+    wanted > $stamp
+}
+
+say "installing Python packages into .venv: $(wanted | grep -v -e '^#' -e '^-r' | tr '\n' ' ')"
+install_python_packages && exit 0
+say "pip could not install $requirements into .venv (is there a network, or a mirror in pip's configuration?)"
+if [ "$purpose" = demo ]; then
+    say "only tools/convert.py needs it; going on without"
+    exit 0
+fi
+exit 4
