@@ -29,7 +29,7 @@ cat out
 grep -o 'decode    0 tokens' err
 
 rm out
-(trap '' INT; exec tblock run model.bin --ids 1,2 -n 500 --temp 0 > out) & # as under nohup: ignored stays ignored
+(trap '' INT; exec tblock run model.bin --ids 1,2 -n 5000 --temp 0 > out) & # as under nohup: ignored stays ignored
 until [ -s out ]; do sleep 0.01; done
 kill -INT $!
 wait $!
