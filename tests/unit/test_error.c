@@ -1,0 +1,69 @@
+#include "base/error.h"
+
+#include "test.h"
+
+static void fail_fills_status_and_message_and_returns_false(void)
+{
+    Error e = { 0 };
+    CHECK(!fail(&e, INPUT, "%s: expected %d, found %d", "model.bin", 3, 4), "returned true");
+    CHECK(e.status == INPUT && strcmp(e.msg, "model.bin: expected 3, found 4") == 0, "%d '%s'", e.status, e.msg);
+    CHECK(!fail(NULL, SYSTEM, "nobody listens"), "returned true");
+}
+
+static void a_message_may_be_put_in_front_of_itself(void)
+{
+    Error e;
+    fail(&e, SYSTEM, "no memory");
+    fail(&e, e.status, "layer 3: %s", e.msg);
+    CHECK(strcmp(e.msg, "layer 3: no memory") == 0, "'%s'", e.msg);
+}
+
+static void what_a_terminal_should_not_see_is_escaped(void)
+{
+    Error e;
+    fail(&e, INPUT, "%s", "a\nb\033[31m\x7f \xC2\x9B \xE2\x80\xA8 \xFF\xC3 \xED\xA0\x80");
+    CHECK(strcmp(e.msg, "a\\x0ab\\x1b[31m\\x7f \\xc2\\x9b \\xe2\\x80\\xa8 \\xff\\xc3 \\xed\\xa0\\x80") == 0, "'%s'", e.msg);
+    fail(&e, INPUT, "%s", "\xC3\xA9 \xE6\x97\xA5 \xF0\x9F\x8E\xAD");
+    CHECK(strcmp(e.msg, "\xC3\xA9 \xE6\x97\xA5 \xF0\x9F\x8E\xAD") == 0, "'%s'", e.msg);
+}
+
+static void a_long_message_is_cut_at_a_character(void)
+{
+    for (size_t lead = 0; lead < 8; lead++) {
+        char text[2000];
+        memset(text, 'x', lead);
+        for (size_t i = lead; i + 3 < sizeof text; i += 3)
+            memcpy(text + i, "\xE6\x97\xA5", 4);
+        Error e;
+        fail(&e, INPUT, "%s", text);
+        size_t n = strlen(e.msg);
+        CHECK(n < sizeof e.msg && n > sizeof e.msg - 8, "%zu bytes", n);
+        CHECK(strcmp(e.msg + n - 3, "...") == 0 && (n - 3 - lead) % 3 == 0, "lead %zu: %zu bytes, '%s'", lead, n, e.msg + n - 8);
+    }
+}
+
+static void messages_up_to_511_bytes_stay_whole(void)
+{
+    char text[600];
+    for (size_t n = 500; n < 520; n++) {
+        memset(text, 'x', n);
+        text[n] = 0;
+        Error e;
+        fail(&e, INPUT, "%s", text);
+        if (n < sizeof e.msg)
+            CHECK(strcmp(e.msg, text) == 0, "%zu bytes became %zu", n, strlen(e.msg));
+        else
+            CHECK(strlen(e.msg) == 511 && strcmp(e.msg + 508, "...") == 0, "%zu: '%s'", n, e.msg + 500);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    TEST_MAIN_ARGS(argc, argv);
+    TEST(fail_fills_status_and_message_and_returns_false);
+    TEST(a_message_may_be_put_in_front_of_itself);
+    TEST(what_a_terminal_should_not_see_is_escaped);
+    TEST(a_long_message_is_cut_at_a_character);
+    TEST(messages_up_to_511_bytes_stay_whole);
+    return TEST_END();
+}

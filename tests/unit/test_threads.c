@@ -1,0 +1,223 @@
+#include "base/threads.h"
+
+#include <fenv.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/cpu_count.h"
+#include "test.h"
+
+static void shares_tile_the_units_in_order(void)
+{
+    for (int n_threads = 1; n_threads <= 9; n_threads++)
+        for (int n = 0; n <= 40; n++) {
+            int at = 0, smallest = INT_MAX, largest = 0;
+            for (int t = 0; t < n_threads; t++) {
+                int first, end;
+                threads_share((Team){ t, n_threads }, n, &first, &end);
+                CHECK(first == at && end >= first, "%d units, member %d of %d: %d to %d", n, t, n_threads, first, end);
+                at = end;
+                smallest = end - first < smallest ? end - first : smallest;
+                largest = end - first > largest ? end - first : largest;
+            }
+            CHECK(at == n && largest - smallest <= 1, "%d units over %d: %d to %d", n, n_threads, smallest, largest);
+        }
+    int first, end;
+    threads_share((Team){ 6, 7 }, INT_MAX, &first, &end);
+    CHECK(end == INT_MAX && first == INT_MAX / 7 * 6 + INT_MAX % 7, "%d to %d", first, end);
+}
+
+typedef struct Seen {
+    _Atomic int calls[64], n_threads, before, wrong;
+} Seen;
+
+static void see(void *arg, Team team)
+{
+    Seen *s = arg;
+    s->calls[team.thread]++;
+    s->n_threads = team.n_threads;
+    for (int round = 1; round <= 50; round++) {
+        s->before++;
+        threads_barrier(team);
+        if (s->before != round * team.n_threads)
+            s->wrong++;
+        threads_barrier(team);
+    }
+}
+
+static void every_member_runs_once_and_waits_at_barriers(void)
+{
+    for (int n = -1; n <= 7; n++) {
+        Seen s = { 0 };
+        threads_run(n, see, &s);
+        CHECK(s.n_threads >= 1 && s.n_threads <= (n < 1 ? 1 : n), "asked %d, got %d", n, s.n_threads);
+        for (int t = 0; t < 64; t++)
+            CHECK(s.calls[t] == (t < s.n_threads), "member %d of %d ran %d times", t, s.n_threads, s.calls[t]);
+        CHECK(s.wrong == 0, "%d members passed a barrier early", s.wrong);
+    }
+}
+
+static void count_calls(void *arg, Team team)
+{
+    (void)team;
+    ++*(_Atomic int *)arg;
+}
+
+static void nest(void *arg, Team team)
+{
+    (void)team;
+    threads_run(1, count_calls, arg);
+}
+
+static void a_team_of_one_may_run_inside_a_team(void)
+{
+    _Atomic int calls = 0;
+    threads_run(3, nest, &calls);
+    CHECK(calls >= 1 && calls <= 3, "%d calls", calls);
+}
+
+static void arithmetic(void *arg, Team team)
+{
+    (void)team;
+    volatile float one = 1, tiny = 0x1p-24f, small = 0x1p-140f, up = one + tiny;
+    if (up != 1.0f || small * 0.5f != 0x1p-141f)
+        ++*(_Atomic int *)arg;
+}
+
+static void members_round_to_nearest_and_keep_subnormals(void)
+{
+    _Atomic int wrong = 0;
+    threads_run(3, arithmetic, &wrong);
+    CHECK(wrong == 0, "%d members", wrong);
+    fesetround(FE_UPWARD);
+#if defined(__x86_64__)
+    unsigned csr = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(csr | 0x8040); /* flush to zero, denormals are zero */
+#endif
+    threads_run(1, arithmetic, &wrong);
+    threads_run(3, arithmetic, &wrong);
+#if defined(__x86_64__)
+    unsigned after = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(csr);
+    CHECK((after & 0xE040) == (0xC040 & 0xE040), "the caller's MXCSR became %x", after);
+#endif
+    CHECK(fegetround() == FE_UPWARD, "the caller's rounding was not restored");
+    fesetround(FE_TONEAREST);
+    CHECK(wrong == 0, "%d members after the caller changed its environment", wrong);
+}
+
+static void the_default_is_between_one_and_the_allowed_cpus(void)
+{
+    int       n = threads_default();
+    cpu_set_t set, one;
+    CHECK(n >= 1, "%d", n);
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return;
+    CHECK(n <= CPU_COUNT(&set), "%d of %d", n, CPU_COUNT(&set));
+    CPU_ZERO(&one);
+    for (size_t i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &set)) {
+            CPU_SET(i, &one);
+            break;
+        }
+    if (sched_setaffinity(0, sizeof one, &one) == 0) {
+        CHECK(threads_default() == 1, "%d with one CPU allowed", threads_default());
+        sched_setaffinity(0, sizeof set, &set);
+    }
+}
+
+/* ---- Other machines, as folders with /sys and /proc in them ----------------------------------------------------- */
+
+static char root[64];
+
+static void new_root(void)
+{
+    snprintf(root, sizeof root, "/tmp/tblock-test-XXXXXX");
+    if (!mkdtemp(root))
+        abort();
+}
+
+static void put_file(const char *path, const char *text)
+{
+    char full[512];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(full, 0777);
+        *slash = '/';
+    }
+    FILE *f = fopen(full, "w");
+    if (!f || fputs(text, f) < 0 || fclose(f) != 0)
+        abort();
+}
+
+static void remove_root(void)
+{
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    if (system(command) != 0)
+        abort();
+}
+
+static void siblings_count_as_one_core(void)
+{
+    new_root();
+    bool allowed[8] = { true, true, true, true, true, true, true, true };
+    for (int cpu = 0; cpu < 8; cpu++) { /* CPUs 0-3 have 4-7 as siblings; 3 and 7 are not described */
+        char path[100], list[20];
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        snprintf(list, sizeof list, "%d,%d\n", cpu % 4, cpu % 4 + 4);
+        if (cpu % 4 != 3)
+            put_file(path, list);
+    }
+    CHECK(cpu_count_cores(root, allowed, 8) == 5, "%d", cpu_count_cores(root, allowed, 8));
+    allowed[0] = allowed[1] = false; /* their siblings now stand alone */
+    CHECK(cpu_count_cores(root, allowed, 8) == 5, "%d", cpu_count_cores(root, allowed, 8));
+    allowed[4] = false;
+    CHECK(cpu_count_cores(root, allowed, 8) == 4, "%d", cpu_count_cores(root, allowed, 8));
+    put_file("/sys/devices/system/cpu/cpu6/topology/thread_siblings_list", "2-3,6-7\n");
+    put_file("/sys/devices/system/cpu/cpu7/topology/thread_siblings_list", "2-3,6-7\n");
+    CHECK(cpu_count_cores(root, allowed, 8) == 3, "%d", cpu_count_cores(root, allowed, 8));
+    remove_root();
+}
+
+static void cgroup_quotas_are_counted(void)
+{
+    new_root();
+    CHECK(cpu_count_quota(root) == 0, "no cgroup: %d", cpu_count_quota(root));
+    put_file("/proc/self/cgroup", "0::/a/b\n");
+    CHECK(cpu_count_quota(root) == 0, "no file: %d", cpu_count_quota(root));
+    put_file("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    CHECK(cpu_count_quota(root) == 0, "max: %d", cpu_count_quota(root));
+    put_file("/sys/fs/cgroup/a/b/cpu.max", "450000 100000\n");
+    CHECK(cpu_count_quota(root) == 4, "4.5 CPUs: %d", cpu_count_quota(root));
+    put_file("/sys/fs/cgroup/a/cpu.max", "300000 100000\n");
+    CHECK(cpu_count_quota(root) == 3, "a group above: %d", cpu_count_quota(root));
+    put_file("/sys/fs/cgroup/cpu.max", "50000 100000\n");
+    CHECK(cpu_count_quota(root) == 1, "half a CPU: %d", cpu_count_quota(root));
+    put_file("/proc/self/cgroup", "12:memory:/x\n4:cpu,cpuacct:/docker/x\n1:name=systemd:/x\n");
+    put_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+    put_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    CHECK(cpu_count_quota(root) == 0, "version 1 without limit: %d", cpu_count_quota(root));
+    put_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n");
+    CHECK(cpu_count_quota(root) == 2, "version 1: %d", cpu_count_quota(root));
+    put_file("/proc/self/cgroup", "nonsense\n::\n0\n");
+    put_file("/sys/fs/cgroup/cpu.max", "5 0\n");
+    CHECK(cpu_count_quota(root) == 0, "nonsense: %d", cpu_count_quota(root));
+    remove_root();
+}
+
+int main(int argc, char **argv)
+{
+    TEST_MAIN_ARGS(argc, argv);
+    TEST(shares_tile_the_units_in_order);
+    TEST(every_member_runs_once_and_waits_at_barriers);
+    TEST(a_team_of_one_may_run_inside_a_team);
+    TEST(members_round_to_nearest_and_keep_subnormals);
+    TEST(the_default_is_between_one_and_the_allowed_cpus);
+    TEST(siblings_count_as_one_core);
+    TEST(cgroup_quotas_are_counted);
+    return TEST_END();
+}
