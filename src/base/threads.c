@@ -1,12 +1,19 @@
 #include "base/threads.h"
 
+#include <limits.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include "base/cpu_count.h"
 #include "base/platform.h"
 #if defined(_OPENMP)
 #include <omp.h>
+#endif
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -44,27 +51,81 @@ static void run_member(void (*fn)(void *arg, Team team), void *arg, Team team)
     fp_env_leave(old);
 }
 
+/* A barrier of our own: libgomp's spins for milliseconds, which on a busy machine starves the very thread it waits for.
+ * This one spins for some microseconds, what the stragglers of an operation need, and then sleeps. */
+typedef struct Barrier {
+    _Alignas(64) atomic_int arrived;
+    _Alignas(64) atomic_int generation, sleepers;
+} Barrier;
+
+enum { SPINS_BEFORE_SLEEP = 2000 };
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    _mm_pause();
+#else
+    __asm__ volatile("yield");
+#endif
+}
+
+static void sleep_until_changed(Barrier *b, int generation)
+{
+#if defined(__linux__)
+    atomic_fetch_add(&b->sleepers, 1);
+    while (atomic_load(&b->generation) == generation) /* the kernel compares once more before it sleeps */
+        syscall(SYS_futex, &b->generation, FUTEX_WAIT_PRIVATE, generation, NULL, NULL, 0);
+    atomic_fetch_sub(&b->sleepers, 1);
+#else
+    while (atomic_load(&b->generation) == generation)
+        sched_yield();
+#endif
+}
+
+static void wake_sleepers(Barrier *b)
+{
+#if defined(__linux__)
+    if (atomic_load(&b->sleepers) > 0)
+        syscall(SYS_futex, &b->generation, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+#else
+    (void)b;
+#endif
+}
+
+void threads_barrier(Team team)
+{
+    if (team.n_threads == 1)
+        return;
+    Barrier *b          = team.barrier;
+    int      generation = atomic_load(&b->generation);
+    if (atomic_fetch_add(&b->arrived, 1) + 1 == team.n_threads) {
+        atomic_store(&b->arrived, 0);
+        atomic_store(&b->generation, generation + 1);
+        wake_sleepers(b);
+        return;
+    }
+    for (int spin = 0; atomic_load(&b->generation) == generation; spin++) {
+        if (spin == SPINS_BEFORE_SLEEP) {
+            sleep_until_changed(b, generation);
+            return;
+        }
+        relax();
+    }
+}
+
 void threads_run(int n_threads, void (*fn)(void *arg, Team team), void *arg)
 {
 #if defined(_OPENMP)
     if (n_threads > 1) {
+        Barrier barrier = { 0 };
 #pragma omp parallel num_threads(n_threads)
-        run_member(fn, arg, (Team){ omp_get_thread_num(), omp_get_num_threads() });
+        run_member(fn, arg, (Team){ omp_get_thread_num(), omp_get_num_threads(), &barrier });
         return;
     }
 #else
     (void)n_threads;
 #endif
-    run_member(fn, arg, (Team){ 0, 1 });
-}
-
-void threads_barrier(Team team)
-{
-    if (team.n_threads == 1) /* it may run inside somebody else's parallel region, which is not ours to wait for */
-        return;
-#if defined(_OPENMP)
-#pragma omp barrier
-#endif
+    run_member(fn, arg, (Team){ 0, 1, NULL });
 }
 
 void threads_share(Team team, int n, int *first, int *end)

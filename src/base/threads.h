@@ -7,7 +7,10 @@
 /* One for each physical core that this process may run on (affinity mask and cgroup CPU quota counted), at least 1. */
 int threads_default(void);
 
-typedef struct Team { int thread, n_threads; } Team; /* this member's number and the team's size */
+typedef struct Team {
+    int             thread, n_threads; /* this member's number and the team's size */
+    struct Barrier *barrier;
+} Team;
 
 /* Call fn(arg, team) once on each of up to n_threads threads; the system may give fewer (team.n_threads says). */
 void threads_run(int n_threads, void (*fn)(void *arg, Team team), void *arg);

@@ -1,5 +1,6 @@
 """The command: options, what SRC is, progress, summary, exit status."""
 import argparse
+import json
 import os
 import signal
 import sys
@@ -9,8 +10,7 @@ from . import hf, llama2c, model, plan, safetensors, sentencepiece, tiktoken, to
 from .errors import INTERRUPTED, SYSTEM, USAGE, ConvertError, Interrupted, bad, shape_text
 from .source import Sources
 
-import json
-
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DTYPES = {"keep": "keep", "f32": "F32", "f16": "F16", "bf16": "BF16"}
 HELP = """\
 Convert published weights and tokenizers to a tblock model file.
@@ -47,8 +47,8 @@ def parser():
 
 def main(argv):
     """Run; prints the one error line and returns the exit status."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        signal.signal(getattr(signal, name), interrupt)
+    for name in SIGNALS:
+        signal.signal(name, interrupt)
     try:
         convert(parser().parse_args(argv))
         sys.stdout.flush()
@@ -59,6 +59,9 @@ def main(argv):
         return complain("interrupted, nothing written", INTERRUPTED)
     except MemoryError:
         return complain("out of memory", SYSTEM)
+    except BrokenPipeError:   # nobody reads the summary; the model file is written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as e:
         return complain("%s%s" % (e.filename + ": " if isinstance(e.filename, str) else "", e.strerror or e), SYSTEM)
 
@@ -69,6 +72,9 @@ def complain(text, status):
 
 
 def interrupt(number, frame):
+    """Unwind, so that the temporary file goes; a second signal must not cut that short."""
+    for name in SIGNALS:
+        signal.signal(name, signal.SIG_IGN)
     raise Interrupted()
 
 

@@ -92,34 +92,43 @@ def write_all(file, data):
 
 
 class Stage:
-    """Hashes and writes pieces in a thread, while the caller reads and packs the next ones (hashing and writing release
-    Python's lock)."""
+    """One thread hashes pieces and hands them on to one that writes them, while the caller reads and packs the next ones
+    (hashing and writing release Python's lock)."""
 
     def __init__(self, file, progress):
         self.file, self.progress = file, progress
         self.n_bytes = 0
         self.digest = hashlib.sha256()
         self.failure = None
-        self.queue = queue.Queue(QUEUE_PIECES)
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
+        self.to_hash, self.to_write = queue.Queue(QUEUE_PIECES), queue.Queue(QUEUE_PIECES)
+        self.threads = [threading.Thread(target=run, daemon=True) for run in (self._hash, self._write)]
+        for t in self.threads:
+            t.start()
 
     def put(self, piece):
         if self.failure:
             raise self.failure
         if len(piece):
             self.n_bytes += len(piece)
-            self.queue.put(piece)
+            self.to_hash.put(piece)
 
-    def _run(self):
+    def _hash(self):
         while True:
-            piece = self.queue.get()
+            piece = self.to_hash.get()
+            if piece is not None:
+                self.digest.update(piece)
+            self.to_write.put(piece)
+            if piece is None:
+                return
+
+    def _write(self):
+        while True:
+            piece = self.to_write.get()
             if piece is None:
                 return
             if self.failure:
-                continue     # keep emptying the queue, so that put() never waits for a dead thread
+                continue     # keep emptying the queue, so that nobody waits for a thread that has failed
             try:
-                self.digest.update(piece)
                 write_all(self.file, piece)
                 if self.progress:
                     self.progress(len(piece))
@@ -128,8 +137,9 @@ class Stage:
 
     def finish(self):
         """Wait for what was put; the sha256 in hex."""
-        self.queue.put(None)
-        self.thread.join()
+        self.to_hash.put(None)
+        for t in self.threads:
+            t.join()
         if self.failure:
             raise self.failure
         return self.digest.hexdigest()
