@@ -3,12 +3,17 @@
 #include "base/checked.h"
 #include "text/tokenizer_parts.h"
 
-/* What SentencePiece shows for the unknown token (its default unk_surface): U+2047 between spaces. */
-#define UNKNOWN_SURFACE " \xE2\x81\x87 "
+/* Bytes that one id can add: the unknown token is decoded to its surface, every other piece gets no longer. */
+static size_t longest(const Tokenizer *t, int32_t id)
+{
+    size_t n;
+    vocab_bytes(&t->vocab, id, &n);
+    return t->vocab.types[id] == PIECE_UNKNOWN && t->vocab.spm ? strlen(t->unk_surface) : n;
+}
 
 size_t decode_longest(const Tokenizer *t)
 {
-    size_t unknown = strlen(UNKNOWN_SURFACE);
+    size_t unknown = t->vocab.spm ? strlen(t->unk_surface) : 0;
     return t->vocab.longest > unknown ? t->vocab.longest : unknown;
 }
 
@@ -20,7 +25,7 @@ static size_t decode_spm(const Tokenizer *t, int32_t id, bool *start, char *out)
     const char *p = vocab_bytes(&t->vocab, id, &n);
     switch (t->vocab.types[id]) {
     case PIECE_CONTROL: memcpy(out, p, n); return n;
-    case PIECE_UNKNOWN: p = UNKNOWN_SURFACE; n = strlen(UNKNOWN_SURFACE); break;
+    case PIECE_UNKNOWN: p = t->unk_surface; n = strlen(p); break;
     case PIECE_BYTE:    break;
     default:
         if (*start && (t->add_dummy_prefix || t->remove_extra_whitespaces) && n >= META_SPACE_BYTES &&
@@ -55,11 +60,9 @@ bool tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, char **t
 {
     size_t total = 1;
     for (size_t i = 0; i < n; i++) {
-        size_t n_piece = 0;
         if (ids[i] < 0 || ids[i] >= t->vocab.size)
             return fail(err, INPUT, "tokenizer: expected ids from 0 to %d, found %d at place %zu", t->vocab.size - 1, ids[i], i);
-        vocab_bytes(&t->vocab, ids[i], &n_piece);
-        if (!add_size(total, n_piece + strlen(UNKNOWN_SURFACE), &total))
+        if (!add_size(total, longest(t, ids[i]), &total))
             return fail(err, SYSTEM, "tokenizer: no memory to decode %zu ids", n);
     }
     char *out = malloc(total);

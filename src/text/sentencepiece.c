@@ -136,27 +136,35 @@ static bool push_piece(Encoder *e, int32_t id, const char *bytes, size_t n, Erro
     return id >= 0 && id != e->t->unk ? ids_push(e->out, id, err) : push_unknown(e, bytes, n, err);
 }
 
-/* An unused piece takes part in merges but is no answer: undo merges, the latest first, until no part is one. The merges
- * of symbols [first, last) form a tree by their times: the part that begins at a ends before the next later merge. */
+/* The last merge inside symbols [first, last), two or more that became one: the symbol that it took away. */
+static size_t latest_merge(const Symbol *s, size_t first, size_t last)
+{
+    size_t latest = first + 1;
+    for (size_t i = first + 2; i < last; i++)
+        if (s[i].time > s[latest].time)
+            latest = i;
+    return latest;
+}
+
+/* An unused piece takes part in merges but is no answer: undo merges, the latest first, until no part is one; a single
+ * character that is one is unknown. The merges of symbols [first, last) form a tree by their times: the part that begins
+ * at a ends where a later merge than a's own was made. */
 static bool push_unused(Encoder *e, const char *word, size_t first, size_t last, size_t n_word, Error *err)
 {
     const Symbol *s = e->merger.symbol;
     for (size_t a = first, b; a < last; a = b) {
-        for (b = a + 1; b < last && (a == first || s[b].time < s[a].time);)
+        b = a + 1;
+        while (b < last && (a == first || s[b].time < s[a].time))
             b++;
-        for (;;) {
+        for (;; b = latest_merge(s, a, b)) {
             size_t  end = b < e->merger.n ? s[b].start : n_word, len = end - s[a].start;
             int32_t id = vocab_find(&e->t->vocab, word + s[a].start, len);
-            if (b - a == 1 || id < 0 || e->t->vocab.types[id] != PIECE_UNUSED) {
-                if (!push_piece(e, id, word + s[a].start, len, err))
-                    return false;
-                break;
-            }
-            size_t latest = a + 1;
-            for (size_t i = a + 2; i < b; i++)
-                if (s[i].time > s[latest].time)
-                    latest = i;
-            b = latest;
+            bool    unused = id >= 0 && e->t->vocab.types[id] == PIECE_UNUSED;
+            if (unused && b - a > 1)
+                continue;
+            if (!push_piece(e, unused ? -1 : id, word + s[a].start, len, err))
+                return false;
+            break;
         }
     }
     return true;

@@ -92,6 +92,16 @@ static bool read_normalizer(Reader *r, const Json *j, const char *name)
     return true;
 }
 
+static bool read_unk_surface(Reader *r, const Json *j, const char *name)
+{
+    const char *surface;
+    if (!json_read_string(j, name, &surface, r->err))
+        return false;
+    free(r->t->unk_surface);
+    r->t->unk_surface = strdup(surface);
+    return r->t->unk_surface || fail(r->err, SYSTEM, "%s: no memory", name);
+}
+
 /* The flag of that name that this type of tokenizer has, or NULL. */
 static bool *flag_of(Tokenizer *t, const char *key)
 {
@@ -128,6 +138,8 @@ static bool read_key(Reader *r, const char *key, const Json *j)
         return pretokenizer_open(&t->pretokenizer, j, name, r->err);
     if (!t->vocab.spm && strcmp(key, "normalizer") == 0)
         return read_normalizer(r, j, name);
+    if (t->vocab.spm && strcmp(key, "unk_surface") == 0)
+        return read_unk_surface(r, j, name);
     bool *flag = flag_of(t, key);
     if (!flag)
         return fail(r->err, INPUT, "%s: unknown key in a tokenizer of type %s", name, t->vocab.spm ? "spm" : "bpe");
@@ -242,6 +254,11 @@ bool tokenizer_open(Tokenizer **out, const TensorFile *f, Error *err)
     if (!t)
         return fail(err, SYSTEM, "%s: no memory", what);
     t->unk = -1;
+    t->unk_surface = strdup(" \xE2\x81\x87 ");
+    if (!t->unk_surface) {
+        free(t);
+        return fail(err, SYSTEM, "%s: no memory", what);
+    }
     Json *j = json_parse(text, strlen(text), what, err);
     bool  ok = j && read_metadata(t, f, j, what, err) && index_special(t, what, err) && (!t->vocab.spm || index_spm(t, what, err));
     json_free(j);
@@ -264,6 +281,7 @@ void tokenizer_free(Tokenizer *t)
     free(t->prefix);
     free(t->suffix);
     free(t->special);
+    free(t->unk_surface);
     free(t);
 }
 

@@ -35,6 +35,7 @@ struct Tokenizer {
     bool     has_unused;             /* some piece is of type 5                                                  */
     bool     splits_at_space;        /* no piece holds U+2581 after another character: no merge crosses a word   */
     PieceSet user_defined;
+    char    *unk_surface;            /* what the unknown token is decoded to */
 
     /* bpe */
     bool     add_prefix_space, ignore_merges, nfc;

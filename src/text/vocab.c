@@ -117,16 +117,18 @@ static bool check_pieces(Vocab *v, const TensorFile *f, size_t n_bytes, Error *e
 static bool check_slots(const TensorFile *f, const Tensor *t, size_t n, Error *err)
 {
     const int32_t *slot = t->data;
-    size_t n_slots = t->n_elements, n_empty = 0, n_wrong = 0;
+    size_t   n_slots = t->n_elements, n_empty = 0;
+    uint32_t most = 0; /* entries plus one: -1 becomes 0, other negative numbers are large */
     if (n_slots == 0 || (n_slots & (n_slots - 1)))
         return fail(err, INPUT, "%s: tensor %s: expected a power of two of slots, found %zu", f->map.path, t->name, n_slots);
     for (size_t i = 0; i < n_slots; i++) {
-        n_empty += slot[i] == -1;
-        n_wrong += slot[i] != -1 && (uint32_t)slot[i] >= n;
+        uint32_t entry = (uint32_t)slot[i] + 1;
+        n_empty += entry == 0;
+        most = entry > most ? entry : most;
     }
-    if (n_wrong)
-        return fail(err, INPUT, "%s: tensor %s: expected -1 or an entry under %zu, found %zu others", f->map.path, t->name, n,
-                    n_wrong);
+    if (most > n)
+        return fail(err, INPUT, "%s: tensor %s: expected entries from -1 to under %zu, found %d", f->map.path, t->name, n,
+                    (int32_t)(most - 1));
     if (n_empty == 0)
         return fail(err, INPUT, "%s: tensor %s: expected an empty slot, found none", f->map.path, t->name);
     return true;
