@@ -9,7 +9,7 @@
  * ranges, stray bytes) as \xHH for each byte. Returns the length in out. */
 static size_t show(char out[16], const char *s, int *n_read, size_t n)
 {
-    uint32_t code;
+    uint32_t code = 0;
     int      length = utf8_decode(s, n, &code);
     bool     plain = length > 0 && code >= 0x20 && !(code >= 0x7F && code < 0xA0) && code != 0x2028 && code != 0x2029;
     *n_read = length > 0 ? length : -length;

@@ -100,12 +100,15 @@ static bool encode(const tblock_model *m, const TokenizeArgs *a, tblock_error *e
 
 static bool decode(const tblock_model *m, const TokenizeArgs *a, tblock_error *err)
 {
-    char  *text = NULL;
-    size_t n = 0;
-    if (a->pieces)
+    char        *text = NULL;
+    size_t       n = 0;
+    tblock_error why = { 0 };
+    if (!tblock_detokenize(m, a->ids.ids, a->ids.n, &text, &n, &why)) /* not a file's fault: the ids are the user's */
+        return cli_fail(err, why.status == TBLOCK_INPUT ? TBLOCK_USAGE : why.status, "--ids: %s", why.msg);
+    if (a->pieces) {
+        tblock_free(text);
         return print_ids(m, a, a->ids.ids, a->ids.n, err);
-    if (!tblock_detokenize(m, a->ids.ids, a->ids.n, &text, &n, err))
-        return false;
+    }
     if (a->json) {
         output_format("{\"text\": ");
         output_json_text(text, n);

@@ -110,10 +110,26 @@ static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m
     unsigned flags = (o->no_bos ? 0 : TBLOCK_ADD_SPECIAL) | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
     int32_t *ids = NULL;
     size_t   n = 0;
-    bool good = read_text(p, o, quiet, err) && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err) &&
-                copy_ids(p, ids, n, err);
+    bool good = read_text(p, o, quiet, err) && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err);
+    tblock_model_info info;
+    tblock_model_describe(m, &info);
+    if (good && n == 0 && !o->no_bos && info.bos >= 0) /* also where the tokenizer itself adds none */
+        good = copy_ids(p, &info.bos, 1, err);
+    else if (good)
+        good = copy_ids(p, ids, n, err);
     tblock_free(ids);
     return good;
+}
+
+/* Here rather than in tblock_decode, which does not know where an id came from. */
+static bool check_ids(const IdList *ids, const tblock_model *m, tblock_error *err)
+{
+    tblock_model_info info;
+    tblock_model_describe(m, &info);
+    for (size_t i = 0; i < ids->n; i++)
+        if (ids->ids[i] >= info.vocab_size)
+            return cli_fail(err, TBLOCK_USAGE, "--ids: expected ids from 0 to %d, found %" PRId32, info.vocab_size - 1, ids->ids[i]);
+    return true;
 }
 
 bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path, bool quiet, tblock_error *err)
@@ -121,13 +137,13 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
     *p = (Prompt){ 0 };
     if (!check_sources(o, err))
         return false;
-    if (o->ids.given ? !copy_ids(p, o->ids.ids, o->ids.n, err)
+    if (o->ids.given ? !check_ids(&o->ids, m, err) || !copy_ids(p, o->ids.ids, o->ids.n, err)
                      : !need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err) ||
                            !read_tokens(p, o, m, quiet, err))
         return false;
     return p->n > 0 || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
                                 o->ids.given ? "--ids has none" : o->no_bos ? "--no-bos leaves out the BOS"
-                                                                            : "this tokenizer adds no BOS");
+                                                                            : "the model has no BOS");
 }
 
 void prompt_free(Prompt *p)

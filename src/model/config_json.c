@@ -1,4 +1,5 @@
 /* model/config_json.c: the config as JSON, both ways. The keys stand in config.c's tables. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,9 @@ static const char *nearest_key(const ConfigKey *keys, const char *name)
 
 static bool unknown_key(const ConfigKey *keys, const char *name, const char *what, Error *err)
 {
+    if (strcmp(name, "architectures") == 0 || strcmp(name, "transformers_version") == 0)
+        return fail(err, INPUT, "%s: unknown key '%s'; this is a Hugging Face config: tools/convert.py converts its folder",
+                    what, name);
     const char *hint = nearest_key(keys, name);
     return hint ? fail(err, INPUT, "%s: unknown key '%s'; the nearest known key is '%s'", what, name, hint)
                 : fail(err, INPUT, "%s: unknown key '%s'", what, name);
@@ -224,6 +228,10 @@ static void out_double(JsonOut *o, double value)
 {
     char text[40];
     int  digits = 1;
+    if (value < 1e15 && value == (double)(int64_t)value) { /* config_check bounds it below */
+        json_out(o, "%" PRId64, (int64_t)value);
+        return;
+    }
     for (; digits < 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value)

@@ -1,4 +1,4 @@
-/* model/count.h: what a model is made of, in numbers: parameters, bytes, KV cache. Everything the reports draw is counted here. */
+/* model/count.h: what a model is made of, in numbers: parameters, bytes, KV cache. Reports draw what is counted here. */
 #ifndef MODEL_COUNT_H
 #define MODEL_COUNT_H
 

@@ -1,4 +1,4 @@
-/* model/tensor_check.h: is a file's tensor the one that the config asks for? Every message about a wrong tensor is made here. */
+/* model/tensor_check.h: is a file's tensor the one that the config asks for? Makes every message about a wrong tensor. */
 #ifndef MODEL_TENSOR_CHECK_H
 #define MODEL_TENSOR_CHECK_H
 

@@ -163,7 +163,8 @@ static bool bind_to(Binder *b, const TensorSpec *s, const CheckedTensor *c)
     }
     const void *data = bind_matrix(b, s, c);
     if (s->role == ROLE_EMBED)
-        m->embed = (Embedding){ .type = c->type, .panels = c->panels || s->panels, .rows = s->rows, .k = s->k, .data = data };
+        m->embed =
+            (Embedding){ .type = c->type, .panels = c->panels || s->panels, .rows = s->rows, .k = s->k, .data = data };
     else
         *find_mat(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .panels = data };
     return data != NULL;
@@ -239,7 +240,8 @@ void embedding_row(const Embedding *e, int token, float *out)
     assert(token >= 0 && token < e->rows);
     const unsigned char *data = e->data;
     if (e->panels)
-        panel_row_to_f32(e->type, out, data + (size_t)(token / PANEL_ROWS) * panel_bytes(e->type, e->k), token % PANEL_ROWS, e->k);
+        panel_row_to_f32(e->type, out, data + (size_t)(token / PANEL_ROWS) * panel_bytes(e->type, e->k),
+                         token % PANEL_ROWS, e->k);
     else
         elements_to_f32(e->type, out, data + (size_t)token * (size_t)e->k * weight_type_bytes(e->type), (size_t)e->k);
 }

@@ -1,4 +1,4 @@
-/* report/info_json.c: the report of `tblock info --json`: one object. Keys are kept from version to version; new ones may come. */
+/* report/info_json.c: the report of `tblock info --json`: one object. Its keys stay from version to version; new ones come. */
 #include "report/info.h"
 
 #include <inttypes.h>
@@ -45,8 +45,9 @@ static void out_part(JsonOut *o, const CountPart *p, bool stored)
 
 static void out_parameters(JsonOut *o, const Count *n, bool stored)
 {
-    json_out(o, ", \"parameters\": {\"total\": %" PRIu64 ", \"embedding\": %" PRIu64 ", \"block\": %" PRIu64 ", \"blocks\": %" PRIu64
-                ", \"final_norm\": %" PRIu64 ", \"head\": %" PRIu64 "}",
+    json_out(o,
+             ", \"parameters\": {\"total\": %" PRIu64 ", \"embedding\": %" PRIu64 ", \"block\": %" PRIu64
+             ", \"blocks\": %" PRIu64 ", \"final_norm\": %" PRIu64 ", \"head\": %" PRIu64 "}",
              n->params, n->embed_params, n->layer_params, n->blocks_params, n->final_norm_params, n->head_params);
     json_out(o, ", \"parts\": [");
     for (int i = 0; i < n->n_parts; i++) {
@@ -67,7 +68,8 @@ static void out_bytes(JsonOut *o, const Count *n, bool stored)
         }
     for (int t = 0; !stored && t < WT_COUNT; t++)
         json_out(o, "%s\"%s\": %" PRIu64, t ? ", " : "", weight_type_name((WeightType)t), n[t].bytes);
-    json_out(o, "}, \"kv_bytes_per_token\": {\"f32\": %" PRIu64 ", \"f16\": %" PRIu64 "}", n->kv_bytes_f32, n->kv_bytes_f16);
+    json_out(o, "}, \"kv_bytes_per_token\": {\"f32\": %" PRIu64 ", \"f16\": %" PRIu64 "}", n->kv_bytes_f32,
+             n->kv_bytes_f16);
 }
 
 static void out_sources(JsonOut *o, const Json *source)

@@ -96,10 +96,14 @@ static void draw_config(Page *p, const Config *c)
     draw_attention(p, c);
     draw_positions(p, c);
     label(p, "biases");
-    json_out(&p->out, "%s%s%s%s\n", c->qkv_bias ? "qkv " : "", c->out_bias ? "out " : "", c->ffn_bias ? "ffn" : "",
-             c->qkv_bias || c->out_bias || c->ffn_bias ? "" : "none");
+    if (!c->qkv_bias && !c->out_bias && !c->ffn_bias)
+        json_out(&p->out, "none");
+    else
+        json_out(&p->out, "on%s%s%s", c->qkv_bias ? " q k v" : "", c->out_bias ? " wo" : "", c->ffn_bias ? " ffn" : "");
+    json_out(&p->out, "\n");
     label(p, "vocabulary");
-    json_out(&p->out, "%d, %s\n", c->vocab_size, c->tied_embeddings ? "the head is the embedding (tied)" : "a head of its own (untied)");
+    json_out(&p->out, "%d, %s\n", c->vocab_size,
+             c->tied_embeddings ? "the head is the embedding (tied)" : "a head of its own (untied)");
     label(p, "context");
     json_out(&p->out, "%d\n", c->n_ctx);
     label(p, "bos, eos");
@@ -173,12 +177,14 @@ static void draw_memory(Page *p, const Info *info)
     if (info->file) {
         for (int d = 0; d < DT_COUNT; d++)
             if (n->bytes_of[d]) {
-                json_out(&p->out, "%s%s %s", first ? "" : ", ", dtype_name((DType)d), bytes_text(n->bytes_of[d], a, sizeof a));
+                json_out(&p->out, "%s%s %s", first ? "" : ", ", dtype_name((DType)d),
+                         bytes_text(n->bytes_of[d], a, sizeof a));
                 first = false;
             }
     } else {
         for (int t = 0; t < WT_COUNT; t++)
-            json_out(&p->out, "%s%s %s", t ? ", or " : "", weight_type_name((WeightType)t), bytes_text(n[t].bytes, a, sizeof a));
+            json_out(&p->out, "%s%s %s", t ? ", or " : "", weight_type_name((WeightType)t),
+                     bytes_text(n[t].bytes, a, sizeof a));
     }
     json_out(&p->out, "\n");
     label(p, "kv cache");
@@ -199,8 +205,11 @@ static void draw_sources(Page *p, const Json *source)
         } else if (json_read_string(json_get(i, "file"), "", &name, &ignored)) {
             out_safe(p, name);
             if (json_read_string(json_get(i, "sha256"), "", &hash, &ignored)) {
+                char start[20]; /* enough to recognise it by; --json has it whole */
+                snprintf(start, sizeof start, "%.12s", hash);
                 json_out(&p->out, ", sha256 ");
-                out_safe(p, hash);
+                out_safe(p, start);
+                json_out(&p->out, "...");
             }
         }
         json_out(&p->out, "\n");
@@ -248,8 +257,9 @@ static void draw_tensors(Page *p, const TensorFile *f)
         int           gap = 23 - (int)(strlen(t->name) < 23 ? strlen(t->name) : 23);
         json_out(&p->out, "  ");
         out_safe(p, t->name);
-        json_out(&p->out, "%*s %-5s %-20s %13s %13s\n", gap, "", dtype_name(t->dtype), tensor_shape_text(t, shape, sizeof shape),
-                 thousands(t->n_bytes, bytes, sizeof bytes), thousands(t->offset, offset, sizeof offset));
+        json_out(&p->out, "%*s %-5s %-20s %13s %13s\n", gap, "", dtype_name(t->dtype),
+                 tensor_shape_text(t, shape, sizeof shape), thousands(t->n_bytes, bytes, sizeof bytes),
+                 thousands(t->offset, offset, sizeof offset));
     }
 }
 

@@ -359,7 +359,7 @@ def test_what_may_change_the_result_is_refused_by_name():
     case({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type", "'dynamic'")
     case({"rope_scaling": {"rope_type": "longrope", "factor": 2.0}}, "rope_type", "'longrope'")
     case({"rope_scaling": {"rope_type": "linear"}}, "rope_scaling.factor", "no such key")
-    case({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "factor", "above 0")
+    case({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "rope.factor", "1 to 1000000")
     case({"rope_scaling": {"rope_type": "linear", "type": "yarn", "factor": 2}}, "rope type", "linear", "yarn")
     case({"rope_scaling": {"rope_type": "linear", "factor": 2, "gamma": 3}}, "rope_scaling.gamma", "unknown")
     case({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor", "no such key")
@@ -376,7 +376,7 @@ def test_what_may_change_the_result_is_refused_by_name():
     case({"hidden_size": "24"}, "hidden_size", "'24'")
     case({"hidden_size": 1 << 40}, "hidden_size", "1 to")
     case({"num_hidden_layers": 0}, "num_hidden_layers", "0")
-    case({"rms_norm_eps": 0}, "norm_eps", "above 0")
+    case({"rms_norm_eps": 0}, "norm_eps", "1e-30 to 1")
     case({"tie_word_embeddings": 1}, "tie_word_embeddings", "true or false")
     case({"eos_token_id": "2"}, "eos_token_id", "'2'")
     case({"bos_token_id": 50}, "bos", "50")
@@ -874,16 +874,19 @@ def test_byte_level_traps():
         {"id": 300, "special": False}]
     v = Vocabulary(converted(token_file(bpe_json(model__merges=["a b", "ab c", "a b"]))))   # the later of two holds
     assert [m[2] for m in v.merges] == [257, 256]
-    split = {"type": "Split", "pattern": {"String": "a.b"}, "behavior": "MergedWithNext", "invert": False}
+    split = {"type": "Split", "pattern": {"String": "a.b"}, "behavior": "Isolated", "invert": False}
     level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
     digits = {"type": "Digits", "individual_digits": True}
     v = converted(token_file(bpe_json(pre_tokenizer={"type": "Sequence", "pretokenizers": [split, digits, level]})))
-    assert v.tokenizer["pretokenize"] == [{"regex": "a\\.b", "behavior": "merged_with_next", "invert": False},
+    assert v.tokenizer["pretokenize"] == [{"regex": "a\\.b", "behavior": "isolated", "invert": False},
                                           {"regex": "\\p{N}", "behavior": "isolated", "invert": False}]
 
     def case(expected, **changes):
         refused(token_file(bpe_json(**changes)), "tokenizer.json", *expected)
-    case(("normalizer", "'NFC'"), normalizer={"type": "NFC"})
+    assert converted(token_file(bpe_json(normalizer={"type": "NFC"}))).tokenizer["normalizer"] == "nfc"
+    case(("normalizer", "'NFKC'"), normalizer={"type": "NFKC"})
+    for change, expected in ({"behavior": "Removed"}, "'Removed'"), ({"invert": True}, "invert"), ({"pattern": {"x": "y"}}, "'x'"):
+        case((expected,), pre_tokenizer={"type": "Sequence", "pretokenizers": [dict(split, **change), level]})
     case(("model.type", "'Unigram'"), model__type="Unigram")
     case(("model.type", "'WordPiece'"), model__type="WordPiece")
     case(("pre_tokenizer", "'Whitespace'"), pre_tokenizer={"type": "Whitespace"})

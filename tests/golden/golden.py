@@ -141,10 +141,10 @@ def checks(t):
 
     shakespeare = SHARED / "models" / "shakespeare"
     yield from folder_checks(t, "shakespeare", shakespeare)
-    shipped, golden = ROOT / "models" / "shakespeare.bin", DATA / "shakespeare"
+    shipped, its = ROOT / "models" / "shakespeare.bin", DATA / "shakespeare"
     yield "golden_shipped_model", shipped, lambda: t.run(
-        t.tblock, "verify", shipped, golden / "golden.safetensors", "--greedy", "--tol", tolerance(golden))
-    yield "golden_shipped_model_text", shipped, lambda: [t.text(shipped, *s) for s in texts_of(golden)]
+        t.tblock, "verify", shipped, its / "golden.safetensors", "--greedy", "--tol", tolerance(its))
+    yield "golden_shipped_model_text", shipped, lambda: [t.text(shipped, *s) for s in texts_of(its)]
 
     # llama2.c files: neighbour rotary pairs, both versions, and another trained model. Golden logits of the data folder.
     data = SHARED / "data"

@@ -230,7 +230,8 @@ static void bytes_per_token_is_what_a_decode_step_reads(void)
         return;
     count_config(&n, &c, WT_F32);
     CHECK(m.weight_bytes == n.bytes, "%zu bytes, expected %llu", m.weight_bytes, (unsigned long long)n.bytes);
-    CHECK(m.bytes_per_token == n.bytes - n.embed_bytes + 4 * 20, "%zu bytes, of %llu", m.bytes_per_token, (unsigned long long)n.bytes);
+    CHECK(m.bytes_per_token == n.bytes - n.embed_bytes + 4 * 20, "%zu bytes, of %llu", m.bytes_per_token,
+          (unsigned long long)n.bytes);
     model_free(&m);
     tensor_file_close(&f);
 }
@@ -298,10 +299,12 @@ static void a_config_that_contradicts_the_tensors_is_refused(void)
     CHECK(!model_bind(&m, &c, &f, &e) && strstr(e.msg, "layers.0.w_gate"), "%.400s", e.msg);
     c = odd_config(false);
     c.qkv_bias = false;
-    CHECK(!model_bind(&m, &c, &f, &e) && strstr(e.msg, "layers.0.wq_bias: expected no such tensor (qkv_bias false"), "%.400s", e.msg);
+    CHECK(!model_bind(&m, &c, &f, &e) && strstr(e.msg, "layers.0.wq_bias: expected no such tensor (qkv_bias false"),
+          "%.400s", e.msg);
     c = odd_config(false);
     c.n_layers = 3;
-    CHECK(!model_bind(&m, &c, &f, &e) && strstr(e.msg, "layers.2.attn_norm: expected [20], found no such tensor"), "%.400s", e.msg);
+    CHECK(!model_bind(&m, &c, &f, &e) && strstr(e.msg, "layers.2.attn_norm: expected [20], found no such tensor"),
+          "%.400s", e.msg);
     c = odd_config(false);
     c.heads = 3;
     CHECK(!model_bind(&m, &c, &f, &e) && strstr(e.msg, "kv_heads"), "%.400s", e.msg);

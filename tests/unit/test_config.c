@@ -120,7 +120,8 @@ static void wrong_configs_are_refused_by_name(void)
         Config c;
         Error  e = { 0 };
         CHECK(!parse(&c, cases[i].json, &e), "accepted: %s", cases[i].json);
-        CHECK(e.status == INPUT && strncmp(e.msg, "x.json", 6) == 0 && strstr(e.msg, cases[i].message), "%s -> %s", cases[i].json, e.msg);
+        CHECK(e.status == INPUT && strncmp(e.msg, "x.json", 6) == 0 && strstr(e.msg, cases[i].message), "%s -> %s",
+              cases[i].json, e.msg);
     }
 }
 

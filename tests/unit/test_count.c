@@ -53,7 +53,8 @@ static void small_model_by_hand(void)
     uint64_t attention = 24 * 20 + 24 + 2 * (12 * 20 + 12) + 20 * 24 + 20, ffn = 3 * 33 * 20 + 33 + 33 + 20;
     CHECK(n.layer_params == 40 + attention + ffn, "block %llu", (unsigned long long)n.layer_params);
     CHECK(n.params == 3 * n.layer_params + 2 * 50 * 20 + 20, "total %llu", (unsigned long long)n.params);
-    CHECK(n.kv_bytes_f32 == 3 * 2 * 2 * 6 * 4 && n.kv_bytes_f16 * 2 == n.kv_bytes_f32, "kv %llu", (unsigned long long)n.kv_bytes_f32);
+    CHECK(n.kv_bytes_f32 == 3 * 2 * 2 * 6 * 4 && n.kv_bytes_f16 * 2 == n.kv_bytes_f32, "kv %llu",
+          (unsigned long long)n.kv_bytes_f32);
     /* bf16 panels: 16 rows and an even number of columns; the untied embedding is row-major */
     uint64_t panels = 2 * (32 * 20 + 2 * 16 * 20 + 32 * 24 + 2 * 48 * 20 + 32 * 34);
     uint64_t vectors = 4 * (40 + 24 + 12 + 12 + 20 + 33 + 33 + 20);

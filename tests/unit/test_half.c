@@ -3,6 +3,7 @@
 #include <math.h>
 #include "test.h"
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -62,9 +63,15 @@ static void bf16_rounds_to_nearest_even(void)
 __attribute__((target("f16c"))) static uint16_t hardware_to_f16(float f) { return (uint16_t)_cvtss_sh(f, 0); }
 __attribute__((target("f16c"))) static float    hardware_to_f32(uint16_t h) { return _cvtsh_ss(h); }
 
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
 static void conversions_equal_the_hardware(void)
 {
-    if (!__builtin_cpu_supports("f16c")) {
+    if (!has_f16c()) {
         SKIP("this CPU has no F16C");
         return;
     }

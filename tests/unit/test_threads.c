@@ -16,7 +16,7 @@ static void shares_tile_the_units_in_order(void)
             int at = 0, smallest = INT_MAX, largest = 0;
             for (int t = 0; t < n_threads; t++) {
                 int first, end;
-                threads_share((Team){ t, n_threads }, n, &first, &end);
+                threads_share((Team){ .thread = t, .n_threads = n_threads }, n, &first, &end);
                 CHECK(first == at && end >= first, "%d units, member %d of %d: %d to %d", n, t, n_threads, first, end);
                 at = end;
                 smallest = end - first < smallest ? end - first : smallest;
@@ -25,7 +25,7 @@ static void shares_tile_the_units_in_order(void)
             CHECK(at == n && largest - smallest <= 1, "%d units over %d: %d to %d", n, n_threads, smallest, largest);
         }
     int first, end;
-    threads_share((Team){ 6, 7 }, INT_MAX, &first, &end);
+    threads_share((Team){ .thread = 6, .n_threads = 7 }, INT_MAX, &first, &end);
     CHECK(end == INT_MAX && first == INT_MAX / 7 * 6 + INT_MAX % 7, "%d to %d", first, end);
 }
 

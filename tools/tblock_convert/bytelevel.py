@@ -5,8 +5,9 @@ from . import jsonfile, vocab
 
 # ByteLevel's own split (tokenizers: pre_tokenizers/byte_level.rs), which GPT-2 wrote.
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-BEHAVIORS = {"Removed": "removed", "Isolated": "isolated", "MergedWithPrevious": "merged_with_previous",
-             "MergedWithNext": "merged_with_next", "Contiguous": "contiguous"}
+BEHAVIORS = {"Isolated": "isolated"}    # of Split; the words of the library and of the model file
+NORMALIZERS = {"NFC": "nfc"}
+STEPS_MAX = 16
 
 
 def byte_characters():
@@ -49,11 +50,14 @@ def from_json(path, root):
     if model.get("type", "BPE") != "BPE":
         raise bad(path, "model.type", "'BPE'", jsonfile.kind(model["type"]))
     _check_model(path, model)
-    if root.get("normalizer") is not None:
-        raise bad(path, "normalizer", "none", _type(root["normalizer"]))
+    normalizer = root.get("normalizer")
+    if normalizer is not None and (not isinstance(normalizer, dict) or normalizer.get("type") not in NORMALIZERS):
+        raise bad(path, "normalizer", "none or " + ", ".join(NORMALIZERS), _type(normalizer))
     steps, add_prefix_space = pre_tokenizer(path, root.get("pre_tokenizer"))
     v.settings = {"pretokenize": steps, "add_prefix_space": add_prefix_space,
                   "ignore_merges": bool(model.get("ignore_merges"))}
+    if normalizer is not None:
+        v.settings["normalizer"] = NORMALIZERS[normalizer["type"]]
     ids = _read_vocab(v, model)
     _read_merges(v, model, ids)
     added_tokens(v, root.get("added_tokens") or [], ids)
@@ -149,14 +153,16 @@ def pre_tokenizer(path, node):
     last = nodes[-1]
     if last.get("use_regex", True):
         steps.append(split(GPT2_PATTERN))
+    if len(steps) > STEPS_MAX:
+        raise bad(path, "pre_tokenizer", "at most %d steps" % STEPS_MAX, len(steps))
     add_prefix_space = bool(last.get("add_prefix_space", True))
     if add_prefix_space and len(nodes) > 1:   # there it would prefix every piece of the steps before
         raise bad(path, "pre_tokenizer ByteLevel add_prefix_space", "false after other steps", "true")
     return steps, add_prefix_space
 
 
-def split(regex, behavior="isolated", invert=False):
-    return {"regex": regex, "behavior": behavior, "invert": invert}
+def split(regex, behavior="isolated"):
+    return {"regex": regex, "behavior": behavior, "invert": False}
 
 
 def _step(path, node):
@@ -169,10 +175,13 @@ def _step(path, node):
     if not isinstance(pattern, dict) or len(pattern) != 1 or not isinstance(next(iter(pattern.values())), str):
         raise bad(path, "pre_tokenizer Split", "a pattern", jsonfile.kind(pattern))
     word, text = next(iter(pattern.items()))
-    if word not in ("Regex", "String") or node.get("behavior") not in BEHAVIORS:
-        raise bad(path, "pre_tokenizer Split", "a Regex or String and a behavior", "%s, %s" %
-                  (quoted(word), jsonfile.kind(node.get("behavior"))))
-    return split(text if word == "Regex" else literal(text), BEHAVIORS[node["behavior"]], bool(node.get("invert")))
+    if word not in ("Regex", "String"):
+        raise bad(path, "pre_tokenizer Split", "a Regex or a String", "'%s'" % quoted(word))
+    if node.get("behavior") not in BEHAVIORS:
+        raise bad(path, "pre_tokenizer Split behavior", ", ".join(BEHAVIORS), jsonfile.kind(node.get("behavior")))
+    if node.get("invert"):
+        raise bad(path, "pre_tokenizer Split invert", "false", "true")
+    return split(text if word == "Regex" else literal(text), BEHAVIORS[node["behavior"]])
 
 
 def literal(text):

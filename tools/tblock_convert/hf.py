@@ -170,13 +170,7 @@ class ConfigReader:
         if "original_max_position_embeddings" in words:   # absent: the context of the config (transformers' rule)
             result.setdefault("original_n_ctx", float(c["n_ctx"]))
         if kind == "yarn":
-            result.setdefault("factor", c["n_ctx"] / result["original_n_ctx"])
-        for key in ("factor", "original_n_ctx", "low_freq_factor", "high_freq_factor"):
-            if key in result and not result[key] > 0:
-                raise self.error("%s.%s" % (where, key), "a number above 0", jsonfile.kind(result[key]))
-        if kind == "llama3" and result["low_freq_factor"] >= result["high_freq_factor"]:
-            raise self.error("%s.low_freq_factor" % where, "less than high_freq_factor %g" % result["high_freq_factor"],
-                             "%g" % result["low_freq_factor"])
+            result.setdefault("factor", c["n_ctx"] / max(1.0, result["original_n_ctx"]))
         return result
 
     def _window(self, c):

@@ -15,24 +15,41 @@ CONFIG = {
     "qkv_bias": False, "out_bias": False, "ffn_bias": False, "qk_norm": False, "window": 0, "positions": "rope",
     "rope": {"type": "default"}, "bos": -1, "eos": [],
 }
-LARGEST_SIZE = 1 << 28    # of one size in a config; real ones are far below
-EOS_MAX = 16
+LARGEST_SIZE = 1 << 24
+WIDTH_MAX, EOS_MAX = 1 << 20, 16
+# What the program accepts (src/model/config.c): a file outside of these would be written in vain.
+RANGES = {
+    "d_model": (1, WIDTH_MAX), "n_layers": (1, 1 << 12), "heads": (1, 1 << 14), "kv_heads": (1, 1 << 14),
+    "head_dim": (2, 1 << 13), "d_ff": (1, 1 << 22), "vocab_size": (1, LARGEST_SIZE), "n_ctx": (1, LARGEST_SIZE),
+    "window": (0, LARGEST_SIZE), "theta": (1, 1e15), "norm_eps": (1e-30, 1),
+}
+ROPE_RANGES = {
+    "factor": (1, 1e6), "low_freq_factor": (1e-6, 1e6), "high_freq_factor": (1e-6, 1e6), "original_n_ctx": (1, LARGEST_SIZE),
+    "beta_fast": (1e-6, 1e6), "beta_slow": (1e-6, 1e6), "attention_factor": (1e-6, 1e6), "mscale": (0, 1e6),
+    "mscale_all_dim": (0, 1e6),
+}
 
 
 def make_config(file, **given):
     """A whole config: what is given over the Llama values, checked for contradictions (file is for messages)."""
     config = dict(CONFIG)
     config.update(given)
-    for key in ("d_model", "n_layers", "heads", "d_ff", "vocab_size", "kv_heads", "head_dim", "n_ctx"):
-        if not 1 <= config[key] <= LARGEST_SIZE:
-            raise bad(file, key, "1 to %d" % LARGEST_SIZE, config[key])
+    for prefix, values, ranges in (("", config, RANGES), ("rope.", config["rope"], ROPE_RANGES)):
+        for key, (low, high) in ranges.items():
+            if key in values and not low <= values[key] <= high:
+                raise bad(file, prefix + key, "%.9g to %.9g" % (low, high), values[key])
     if config["heads"] % config["kv_heads"]:
         raise bad(file, "kv_heads", "a divisor of heads %d" % config["heads"], config["kv_heads"])
     if config["head_dim"] % 2:
         raise bad(file, "head_dim", "an even number", config["head_dim"])
-    for key in ("theta", "norm_eps"):
-        if not config[key] > 0:
-            raise bad(file, key, "a number above 0", config[key])
+    if config["heads"] * config["head_dim"] > WIDTH_MAX:
+        raise bad(file, "heads * head_dim", "at most %d" % WIDTH_MAX, config["heads"] * config["head_dim"])
+    rope = config["rope"]
+    if rope["type"] == "llama3" and rope["low_freq_factor"] >= rope["high_freq_factor"]:
+        raise bad(file, "rope.high_freq_factor", "more than low_freq_factor %g" % rope["low_freq_factor"],
+                  "%g" % rope["high_freq_factor"])
+    if rope["type"] == "yarn" and config["theta"] < 1.001:
+        raise bad(file, "theta", "at least 1.001 with rope type yarn", config["theta"])
     if len(config["eos"]) > EOS_MAX:
         raise bad(file, "eos", "at most %d ids" % EOS_MAX, len(config["eos"]))
     for key, ids in (("bos", [config["bos"]]), ("eos", config["eos"])):

@@ -1,7 +1,12 @@
 # For cases that try many command lines: the line, what it prints (both streams), and its status.
 try() {
     printf '$ tblock'
-    printf ' %q' "$@"
+    for arg in "$@"; do
+        case $arg in
+        '' | *[!A-Za-z0-9_./,=:+-]*) printf ' %q' "$arg" ;;
+        *) printf ' %s' "$arg" ;;
+        esac
+    done
     printf '\n'
     tblock "$@" 2>&1
     printf '[%d]\n' $?
