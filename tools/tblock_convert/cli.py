@@ -6,8 +6,8 @@ import signal
 import sys
 import time
 
-from . import hf, llama2c, model, plan, safetensors, sentencepiece, tiktoken, tokenizers, writer
-from .errors import INTERRUPTED, SYSTEM, USAGE, ConvertError, Interrupted, bad, shape_text
+from . import hf, llama2c, plan, sentencepiece, tiktoken, tokenizers, writer
+from .errors import INTERRUPTED, SYSTEM, USAGE, ConvertError, Interrupted, bad
 from .source import Sources
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

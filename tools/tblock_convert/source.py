@@ -4,7 +4,7 @@ import hashlib
 import os
 import threading
 
-from .errors import INPUT, SYSTEM, ConvertError, bad
+from .errors import SYSTEM, ConvertError, bad
 from . import jsonfile
 
 HASH_PIECE = 1 << 20
