@@ -134,7 +134,7 @@ enum { FMA_STEPS = 4 << 20, CHAINS = 12 }; /* 12 chains hide a latency of 4 to 6
         }                                                              \
     }                                                                  \
     type s = c[0];                                                     \
-    for (int i = 1; i < CHAINS; i++)                                   \
+    _Pragma("GCC unroll 12") for (int i = 1; i < CHAINS; i++)          \
         s = fma(s, x, c[i])
 
 #if defined(__x86_64__)
@@ -204,7 +204,7 @@ double roofline_fma(const char *isa, int threads)
     static Multiplying m;
     double             best = 0;
     for (int i = 0; i < (int)(sizeof fmas / sizeof *fmas); i++)
-        for (int n = 0; strcmp(isa, fmas[i].isa) == 0 && n < 8; n++) {
+        for (int n = 0; strcmp(isa, fmas[i].isa) == 0 && n < 30; n++) {
             m.run        = fmas[i].run;
             double start = seconds_now();
             threads_run(threads < MAX_THREADS ? threads : MAX_THREADS, fma_share, &m);

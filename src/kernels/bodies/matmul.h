@@ -15,7 +15,8 @@
 #endif
 
 enum {
-    STREAM_T      = 4, /* most tokens that stream takes */
+    STREAM_T      = LANES_ACC >= 24 ? 8 : LANES_ACC >= 6 ? 6 : 1, /* tokens in flight            */
+    STREAM_TOKENS = 2 * STREAM_T,                                 /* most tokens that it takes   */
     STREAM_PANELS = 4,
     BLOCK_T       = LANES_ACC / LANES_PANELS,
     BLOCK_TOKENS  = 384, /* tokens whose chunk of x lies in scratch: 384 KB, within L2 */
@@ -109,23 +110,39 @@ V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0
 /* How many sums beside n others: as many as the registers hold, for one token or query as many as hide the latency. */
 #define WIDTH(n) ((n) == 1 ? LANES_CHAINS : LANES_ACC / (n) >= 4 ? 4 : LANES_ACC / (n) >= 2 ? 2 : 1)
 
-V_INLINE void stream_tokens(const MatmulArgs *a, WeightType type, int t0, int n_t)
+V_INLINE void stream_tokens(const MatmulArgs *a, WeightType type, int p, int end, int t0, int n_t)
 {
-    int p = 0;
-    for (; p + WIDTH(n_t) <= a->n_panels; p += WIDTH(n_t))
+    for (; p + WIDTH(n_t) <= end; p += WIDTH(n_t))
         stream_panels(a, type, p, t0, WIDTH(n_t), n_t);
-    for (; p < a->n_panels; p++)
+    for (; p < end; p++)
         stream_panels(a, type, p, t0, 1, n_t);
 }
 
+#define STREAM_CASE(n_t)                                \
+    case n_t:                                           \
+        stream_tokens(a, type, p, end, t, n_t);         \
+        break;
+
+/* Panels by STREAM_PANELS; where there are more tokens than registers, the panels come from the cache again. */
 V_INLINE void stream(const MatmulArgs *a, WeightType type)
 {
-    switch (a->n_tok) {
-    case 1: stream_tokens(a, type, 0, 1); return;
-    case 2: stream_tokens(a, type, 0, 2); return;
-    case 3: stream_tokens(a, type, 0, 3); return;
-    case 4: stream_tokens(a, type, 0, 4); return;
-    default: return;
+    int parts = (a->n_tok + STREAM_T - 1) / STREAM_T;
+    for (int p = 0; p < a->n_panels; p += STREAM_PANELS) {
+        int end = a->n_panels - p < STREAM_PANELS ? a->n_panels : p + STREAM_PANELS;
+        for (int i = 0; i < parts; i++) {
+            int t = a->n_tok * i / parts;
+            switch (a->n_tok * (i + 1) / parts - t) {
+                STREAM_CASE(1)
+#if LANES_ACC >= 6
+                STREAM_CASE(2) STREAM_CASE(3) STREAM_CASE(4) STREAM_CASE(5) STREAM_CASE(6)
+#endif
+#if LANES_ACC >= 24
+                STREAM_CASE(7) STREAM_CASE(8)
+#endif
+            default:
+                break;
+            }
+        }
     }
 }
 
@@ -146,6 +163,9 @@ V_INLINE void tile(const Tile *a, int n_p, int n_t)
 {
     const float *w = a->w, *x = a->x;
     f32x16       c[LANES_PANELS][BLOCK_T];
+    for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every tile waits for them */
+        for (int p = 0; p < n_p; p++)
+            __builtin_prefetch(a->y + (size_t)t * a->y_stride + p * LANES, 1);
     UNROLL for (int p = 0; p < n_p; p++)
         UNROLL for (int t = 0; t < n_t; t++)
             c[p][t] = v_zero();
@@ -208,8 +228,10 @@ V_INLINE void unpack(float *out, WeightType type, const unsigned char *w, size_t
 V_INLINE void gather_x(float *out, const float *x, size_t x_stride, int n_tok, int k0, int n)
 {
     for (int t = 0; t < n_tok; t++, x += x_stride, out += K_CHUNK)
-        for (int k = 0; k < n; k += LANES)
+        for (int k = 0; k < n; k += LANES) {
+            __builtin_prefetch(x + 2 * x_stride + k0 + k); /* rows lie too far apart for the hardware to guess */
             v_store(out + k, v_load(x + k0 + k));
+        }
 }
 
 /* Share i of `of` of the bytes of the next panels, so that they are in L2 when their turn comes. */
@@ -260,7 +282,7 @@ V_INLINE void block(const MatmulArgs *a, WeightType type)
 #define MATMUL(name, type)                     \
     static void name(const MatmulArgs *a)      \
     {                                          \
-        if (a->n_tok <= STREAM_T)              \
+        if (a->n_tok <= STREAM_TOKENS)              \
             stream(a, type);                   \
         else                                   \
             block(a, type);                    \
