@@ -105,19 +105,45 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median seconds of a step. */
-static double median(Bench *b, int n_tok, bool head, int repeats)
+static double timed_step(Bench *b, int n_tok, bool head)
 {
-    double s[MAX_REPEATS];
     b->n_tok = n_tok, b->head = head;
-    for (int i = -1; i < repeats; i++) { /* the first is not counted */
-        double start = seconds_now();
-        threads_run(b->threads, step, b);
-        if (i >= 0)
-            s[i] = seconds_now() - start;
+    double start = seconds_now();
+    threads_run(b->threads, step, b);
+    return seconds_now() - start;
+}
+
+static double median(double *s, int n)
+{
+    qsort(s, (size_t)n, sizeof *s, by_value);
+    return s[n / 2];
+}
+
+/* Reading and decoding take turns: the bandwidth of a shared machine changes while one looks. */
+static void decode(Bench *b, size_t n, int repeats)
+{
+    double s[5][MAX_REPEATS], read = 0;
+    for (int i = -1; i < repeats; i++) { /* the first round is not counted */
+        double gb = roofline_read(b->w, n, b->threads, 1, NULL);
+        read      = gb > read ? gb : read;
+        for (int t = 1; t <= 4; t++)
+            s[t][i < 0 ? 0 : i] = timed_step(b, t, true);
     }
-    qsort(s, (size_t)repeats, sizeof *s, by_value);
-    return s[repeats / 2];
+    printf("read: %.1f GB/s (best of %d rounds over %.2f GB)\n", read, repeats + 1, 1e-9 * (double)n);
+    for (int t = 1; t <= 4; t++) {
+        double gb = 1e-9 * (double)n / median(s[t], repeats);
+        printf("decode %-4s %d token%s: %6.1f GB/s, %5.1f%% of read bandwidth\n", weight_type_name(b->type), t, t > 1 ? "s" : " ", gb,
+               100 * gb / read);
+    }
+}
+
+static void prefill(Bench *b, int n_tok, int repeats, double peak)
+{
+    double s[MAX_REPEATS], flops = 2.0 * (double)(b->layer_bytes / weight_type_bytes(b->type)) * N_LAYERS * n_tok;
+    for (int i = -1; i < repeats; i++)
+        s[i < 0 ? 0 : i] = timed_step(b, n_tok, false);
+    double gf = 1e-9 * flops / median(s, repeats);
+    printf("prefill %-4s %3d tokens: %6.1f GFLOP/s, %5.1f%% of the fma peak\n", weight_type_name(b->type), n_tok, gf, 100 * gf / peak);
 }
 
 static void run_type(Bench *b, WeightType type, int repeats, double peak)
@@ -126,21 +152,12 @@ static void run_type(Bench *b, WeightType type, int repeats, double peak)
     for (int i = 0; i < N_SHAPES; i++)
         b->layer_bytes += bytes_of(type, shape[i].rows, shape[i].k);
     size_t n = b->layer_bytes * N_LAYERS + b->head_bytes;
-    int    ahead;
-    b->w = memory(n);
+    b->w     = memory(n);
     threads_run(b->threads, fill_share, b);
-    double read = roofline_read(b->w, n, b->threads, 3, &ahead);
-    printf("read: %.1f GB/s (%.2f GB, prefetch distance %d)\n", read, 1e-9 * (double)n, ahead);
-    for (int t = 1; t <= 4; t++) {
-        double gb = 1e-9 * (double)n / median(b, t, true, repeats);
-        printf("decode %-4s %d token%s: %6.1f GB/s, %5.1f%% of read bandwidth\n", weight_type_name(type), t, t > 1 ? "s" : " ", gb,
-               100 * gb / read);
-    }
+    decode(b, n, repeats);
     static const int n_tok[] = { 8, 16, 64, MAX_TOK };
-    for (int i = 0; i < 4; i++) {
-        double gf = 2e-9 * (double)(b->layer_bytes * N_LAYERS / weight_type_bytes(type)) * n_tok[i] / median(b, n_tok[i], false, repeats);
-        printf("prefill %-4s %3d tokens: %6.1f GFLOP/s, %5.1f%% of the fma peak\n", weight_type_name(type), n_tok[i], gf, 100 * gf / peak);
-    }
+    for (int i = 0; i < 4; i++)
+        prefill(b, n_tok[i], repeats, peak);
     fflush(stdout);
     free(b->w);
 }

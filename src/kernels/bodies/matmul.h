@@ -11,7 +11,7 @@
 #define KERNELS_BODIES_MATMUL_H
 
 #if !defined(STREAM_AHEAD)
-#define STREAM_AHEAD 1024 /* bytes that stream prefetches ahead of each panel it reads */
+#define STREAM_AHEAD 4096 /* bytes that stream keeps under way, shared by the panels it reads at once */
 #endif
 
 enum {
@@ -81,12 +81,14 @@ V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0
                 c[p][t] = v_zero();
         int k = k0;
         for (; k + 2 <= end; k += 2) {
+            size_t to = (size_t)(k / 2) * pair_bytes(type) + (size_t)(STREAM_AHEAD / n_p);
+            to += to >= panel ? (size_t)(n_p - 1) * panel : 0; /* behind this panel: the one that this slot takes next */
             UNROLL for (int p = 0; p < n_p; p++) {
                 const unsigned char *here = w + (size_t)p * panel;
                 f32x16               w0, w1;
-                __builtin_prefetch(here + (size_t)(k / 2) * pair_bytes(type) + STREAM_AHEAD);
+                __builtin_prefetch(here + to);
                 if (type == WT_F32)
-                    __builtin_prefetch(here + (size_t)(k / 2) * pair_bytes(type) + STREAM_AHEAD + 64);
+                    __builtin_prefetch(here + to + 64);
                 weights_pair(type, here, (size_t)(k / 2), &w0, &w1);
                 UNROLL for (int t = 0; t < n_t; t++)
                     c[p][t] = v_fma(w0, v_set(x[(size_t)t * xs + (size_t)k]), c[p][t]);
