@@ -30,6 +30,7 @@ static void block(Run *r, int l)
     rope(r, &r->k, c->kv_heads);
     kv_put(r, l);
     attention(r, &r->att_out, l);                /* [n_tok, heads * head_dim]    */
+    attention_probs(r, l);                       /* nothing, unless watched      */
     matmul(r, &r->y, &r->att_out, &w->wo);       /* [n_tok, d_model]             */
     add(r, &r->x, &r->y);
 
@@ -137,6 +138,12 @@ void forward_observe(Forward *f, ForwardObserver observer, void *user)
 {
     f->run.observer      = observer;
     f->run.observer_user = user;
+}
+
+void forward_watch_attention(Forward *f, AttentionRow row, void *user)
+{
+    f->run.attention_row  = row;
+    f->run.attention_user = user;
 }
 
 static void run_member(void *arg, Team team)
