@@ -11,9 +11,9 @@ enum {
     MAX_STEPS        = 16,
     MAX_PATTERN      = 1 << 16,
     JIT_STACK_START  = 32 << 10,
-    JIT_STACK_MOST   = 32 << 20,   /* address space, taken as it is used */
-    HEAP_MOST_KB     = 256 << 10,  /* without JIT                        */
-    MATCH_LIMIT_BASE = 10 << 20,   /* plus 64 for each byte of the text: a run of spaces is walked back one by one */
+    JIT_STACK_MOST   = 32 << 20,  /* address space; memory only as it is used                                     */
+    HEAP_MOST_KB     = 256 << 10, /* without JIT                                                                  */
+    MATCH_LIMIT_BASE = 10 << 20,  /* plus 64 for each byte of the text: a run of spaces is walked back one by one */
 };
 
 struct Pretokenizer {
