@@ -68,7 +68,7 @@ $(BUILD)/%.o: %.c Makefile | headers
 	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
 
 headers:
-	@[ $(config) = neon ] || pkg-config --exists $(PKGS) && echo '#include <omp.h>' | $(CC) -fopenmp -E - >/dev/null 2>&1 || CC="$(CC)" tools/setup.sh --missing
+	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null && echo '#include <omp.h>' | $(CC) -fopenmp -E - >/dev/null 2>&1 || CC="$(CC)" tools/setup.sh --missing
 
 # The rooms' functions, for the tests; the library that users link shows only tblock_*, so no name of theirs can clash.
 $(BUILD)/librooms.a: $(LIB_OBJ)
