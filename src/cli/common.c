@@ -118,12 +118,9 @@ static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m
     size_t   n = 0;
     bool     good =
         read_text(p, o, quiet, err) && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err);
-    tblock_model_info info;
-    tblock_model_describe(m, &info);
-    if (good && n == 0 && !o->no_bos && info.bos >= 0) /* also where the tokenizer itself adds none */
-        good = copy_ids(p, &info.bos, 1, err);
-    else if (good)
-        good = copy_ids(p, ids, n, err);
+    if (good && n > 0 && p->n_text == 0)
+        cli_note(quiet, "the prompt is empty: starting from the token that the tokenizer puts first");
+    good = good && copy_ids(p, ids, n, err);
     tblock_free(ids);
     return good;
 }
@@ -152,7 +149,7 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
         return false;
     return p->n > 0 || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
                                 o->ids.given ? "--ids has none" : o->no_bos ? "--no-bos leaves out the BOS"
-                                                                            : "the model has no BOS");
+                                                                            : "the tokenizer puts none first");
 }
 
 void prompt_free(Prompt *p)
