@@ -67,6 +67,13 @@ $(BUILD)/%.o: %.c Makefile | headers
 	@mkdir -p $(@D)
 	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
 
+# A page of HTML becomes lines of C strings, for an #include inside an array.
+$(BUILD)/%.html.inc: %.html Makefile
+	@mkdir -p $(@D)
+	$(call Q,page) sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n",/' $< > $@
+$(BUILD)/src/report/attn_html.o: $(BUILD)/src/report/attn_page.html.inc
+$(BUILD)/src/report/attn_html.o: CPPFLAGS += -I$(BUILD)/src
+
 headers:
 	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null && echo '#include <omp.h>' | $(CC) -fopenmp -E - >/dev/null 2>&1 || CC="$(CC)" tools/setup.sh --missing
 
