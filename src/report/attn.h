@@ -31,7 +31,7 @@ bool attn_json(const AttnView *v, const AttnSink *out, Error *err);
 bool attn_flush(JsonOut *text, const AttnSink *out, Error *err);
 
 /* A token as a person can read it, a JSON string: white space, control characters, invisible characters and bytes that are
- * not UTF-8 are spelled, so that no two tokens look the same. */
+ * not UTF-8 are spelled. */
 void attn_label(JsonOut *out, const AttnPiece *piece);
 
 #endif

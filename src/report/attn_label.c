@@ -7,19 +7,28 @@
 
 #include "base/utf8.h"
 
+/* The brackets U+27E8 and U+27E9: what stands in them is spelled. */
+#define OPEN  "\xE2\x9F\xA8"
+#define CLOSE "\xE2\x9F\xA9"
+
 /* How a character that would not be seen, or would disturb its neighbours, is shown; NULL: as it is. */
 static const char *spelling(uint32_t code, char *room, size_t n_room)
 {
     if (code == ' ')
         return "\xE2\x90\xA3"; /* U+2423 */
-    if (code < 0x20 || code == 0x7F) { /* U+2400 .. U+2421, pictures of the control characters */
-        snprintf(room, n_room, "\xE2\x90%c", (char)(0x80 + (code == 0x7F ? 0x21 : code)));
+    if (code < 0x20 || code == 0x7F) { /* not the control pictures of U+2400: few fonts have them */
+        static const char *const named[] = {['\t'] = "\\t", ['\n'] = "\\n", ['\r'] = "\\r"};
+        const char *name = code <= '\r' ? named[code] : NULL;
+        if (name)
+            snprintf(room, n_room, OPEN "%s" CLOSE, name);
+        else
+            snprintf(room, n_room, OPEN "%02X" CLOSE, (unsigned)code);
         return room;
     }
     switch (utf8proc_category((utf8proc_int32_t)code)) {
     case UTF8PROC_CATEGORY_CC: case UTF8PROC_CATEGORY_CF: case UTF8PROC_CATEGORY_CN: case UTF8PROC_CATEGORY_CO:
     case UTF8PROC_CATEGORY_CS: case UTF8PROC_CATEGORY_ZS: case UTF8PROC_CATEGORY_ZL: case UTF8PROC_CATEGORY_ZP:
-        snprintf(room, n_room, "\xE2\x9F\xA8U+%04X\xE2\x9F\xA9", (unsigned)code); /* in the brackets U+27E8 and U+27E9 */
+        snprintf(room, n_room, OPEN "U+%04X" CLOSE, (unsigned)code);
         return room;
     default: return NULL;
     }
@@ -41,7 +50,7 @@ void attn_label(JsonOut *out, const AttnPiece *piece)
         int         length = utf8_decode(at, piece->n_bytes - i, &code);
         const char *shown  = length > 0 ? spelling(code, room, sizeof room) : NULL;
         for (int b = 0; b < -length; b++) /* bytes that are not UTF-8 */
-            json_out(&text, "\xE2\x9F\xA8%02X\xE2\x9F\xA9", (unsigned)(unsigned char)at[b]);
+            json_out(&text, OPEN "%02X" CLOSE, (unsigned)(unsigned char)at[b]);
         if (length > 0 && !shown && i == 0 && is_mark(code))
             json_out_bytes(&text, "\xE2\x97\x8C", 3); /* U+25CC carries a mark that has nothing to stand on */
         if (shown)
