@@ -67,8 +67,8 @@ static bool choose(Chosen *c, const char *option, const TextList *given, int n_a
         return cli_no_memory(err);
     for (size_t i = 0; i < given->n; i++)
         if (!choose_list(c, given->texts[i], n_all - 1))
-            return cli_fail(err, TBLOCK_USAGE, "--%s: expected numbers from 0 to %d, such as 0,2 or 0-2, found '%s'", option,
-                            n_all - 1, given->texts[i]);
+            return cli_fail(err, TBLOCK_USAGE, "--%s: expected numbers from 0 to %d with commas or as a range, found '%s'",
+                            option, n_all - 1, given->texts[i]);
     return true;
 }
 
