@@ -44,7 +44,7 @@ void attn_label(JsonOut *out, const AttnPiece *piece)
 {
     JsonOut text = {0};
     for (size_t i = 0; i < piece->n_bytes;) {
-        uint32_t    code;
+        uint32_t    code = 0;
         char        room[32];
         const char *at     = piece->bytes + i;
         int         length = utf8_decode(at, piece->n_bytes - i, &code);

@@ -175,7 +175,7 @@ def the_page_works_in_a_browser(name, n, folder):
         need(rows[0].startswith(f"query{q} ") and rows[1].startswith(f"key{k} "), f"query {q}, key {k}: {rows}")
         p = shown[q, k]
         if np.isnan(p):
-            need(rows[2] == ("masked: the key comes later" if k > q else f"masked: outside the window of {about['window']}"), f"{q}, {k}: {rows}")
+            need(rows[2] == "masked" + ("the key comes later" if k > q else f"outside the window of {about['window']}"), f"{q}, {k}: {rows}")
         else:
             value = rows[2].removeprefix("probability")
             need(value == "under 0.0001" and p < 1e-4 or abs(float(value) - p) <= 0.006 * p, f"{q}, {k}: {value}, expected {p}")
