@@ -229,7 +229,7 @@ static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, Pretoke
             return false;
         done = from = end;
         if (start == end) { /* an empty match cuts here; look on from the next character */
-            uint32_t cp;
+            uint32_t cp = 0;
             size_t   len = character_at(text + end, n - end, &cp);
             from += len ? len : 1;
         }
@@ -247,7 +247,7 @@ bool pretokenize(PretokenizeRun *r, const char *text, size_t n, PretokenizeWord 
             return false;
         i += valid;
         size_t   bad = 0;
-        uint32_t cp;
+        uint32_t cp = 0;
         while (i + bad < n && character_at(text + i + bad, n - i - bad, &cp) == 0)
             bad++;
         if (bad && !word(arg, text + i, bad, err))
