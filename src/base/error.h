@@ -9,8 +9,8 @@ typedef tblock_error Error;
 enum { NO = TBLOCK_NO, USAGE = TBLOCK_USAGE, INPUT = TBLOCK_INPUT, SYSTEM = TBLOCK_SYSTEM };
 
 /* Fill *err (err may be NULL) with a status and a formatted one-line message: control characters and invalid UTF-8 that
- * came in through names are escaped, an overlong message is cut at a character boundary with "...". Arguments may point into err->msg, to put something in
- * front of it. Always returns false. */
+ * came in through names are escaped, an overlong message is cut at a character boundary with "...". Arguments may point
+ * into err->msg, to put something in front of it. Always returns false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif

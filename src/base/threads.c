@@ -9,6 +9,7 @@
 #include "base/platform.h"
 #if defined(_OPENMP)
 #include <omp.h>
+#include <pthread.h>
 #endif
 #if defined(__linux__)
 #include <linux/futex.h>
@@ -113,9 +114,44 @@ void threads_barrier(Team team)
     }
 }
 
+#if defined(_OPENMP)
+static void *wait_for_gate(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+/* How many of n threads this process can have. OpenMP ends the process where it cannot create a thread (a limit on
+ * processes or memory), which a library must not do to its caller: so they are created by hand once before. That is
+ * sure enough with GNU's OpenMP; LLVM's reserves memory that cannot be foreseen. OpenMP keeps its threads for each
+ * calling thread, and so does this its answer. */
+static int possible_threads(int n)
+{
+    static _Thread_local int proven = 1, most = INT_MAX;
+    n = n < most ? n : most;
+    if (n <= proven)
+        return n;
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t      *thread = malloc((size_t)n * sizeof *thread);
+    int             created = 0;
+    pthread_mutex_lock(&gate);
+    while (thread && created < n - 1 && pthread_create(&thread[created], NULL, wait_for_gate, &gate) == 0)
+        created++;
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < created; i++)
+        pthread_join(thread[i], NULL);
+    free(thread);
+    if (created == n - 1)
+        return proven = n;
+    return most = created / 2 + 1; /* room is left for OpenMP's own tables, which may be as large as the stacks */
+}
+#endif
+
 void threads_run(int n_threads, void (*fn)(void *arg, Team team), void *arg)
 {
 #if defined(_OPENMP)
+    n_threads = possible_threads(n_threads);
     if (n_threads > 1) {
         Barrier barrier = { 0 };
 #pragma omp parallel num_threads(n_threads)

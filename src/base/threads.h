@@ -12,7 +12,8 @@ typedef struct Team {
     struct Barrier *barrier;
 } Team;
 
-/* Call fn(arg, team) once on each of up to n_threads threads; the system may give fewer (team.n_threads says). */
+/* Call fn(arg, team) once on each of up to n_threads threads; the system may give fewer (team.n_threads says),
+ * as under a limit on memory or processes. */
 void threads_run(int n_threads, void (*fn)(void *arg, Team team), void *arg);
 
 /* Wait until every member of the team has arrived. Only inside threads_run, by all members. */

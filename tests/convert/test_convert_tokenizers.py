@@ -219,6 +219,8 @@ def test_sentencepiece_traps():
         with open(temp("cut.model"), "wb") as f:
             f.write(good[:at])
         refused(temp("cut.model"))
+    surface = b"\x12\x09\x18\x02\xe2\x02\x04 ?? "   # a later trainer_spec: BPE, unk_surface " ?? "
+    assert converted(token_file(good + surface, "surface.model")).tokenizer["unk_surface"] == " ?? "
     path = token_file(b"!!! 0\n", "ranks.model")
     refused(path, "none of these")
     refused(token_file(b"IQ== 0\nIQ== 1\n", "ranks.model"), "line 2")
@@ -247,6 +249,8 @@ def test_added_tokens_of_a_folder_are_merged():
 def test_a_folder_without_a_tokenizer_converts():
     status, out, err = convert(made())
     assert status == 0 and not err and "tokenizer   none" in out and ModelFile(temp("out.bin")).tokenizer is None
+    status, out, err = convert(made(files={"vocab.json": {}, "merges.txt": b""}))
+    assert status == 0 and "vocab.json, merges.txt: not read" in err
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "base/cpu_count.h"
 #include "test.h"
@@ -128,6 +129,32 @@ static void the_default_is_between_one_and_the_allowed_cpus(void)
     }
 }
 
+/* In a child process, whose limits and OpenMP threads are its own. */
+static void a_limit_on_memory_gives_fewer_threads(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    SKIP("AddressSanitizer needs the whole address space");
+    return;
+#elif defined(__clang__)
+    SKIP("LLVM's OpenMP reserves memory that cannot be foreseen");
+    return;
+#endif
+    char self[512], command[600];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n < 0 ? 0 : n] = 0;
+    snprintf(command, sizeof command, "ulimit -v 100000; '%s' --crowd", self);
+    int status = system(command);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended with %d", status);
+}
+
+static int crowd(void)
+{
+    Seen s = { 0 };
+    for (int i = 0; i < 3; i++)
+        threads_run(60, see, &s);
+    return s.n_threads >= 1 && s.calls[0] == 3 ? 0 : 5;
+}
+
 /* ---- Other machines, as folders with /sys and /proc in them ----------------------------------------------------- */
 
 static char root[64];
@@ -211,11 +238,14 @@ static void cgroup_quotas_are_counted(void)
 
 int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "--crowd") == 0)
+        return crowd();
     TEST_MAIN_ARGS(argc, argv);
     TEST(shares_tile_the_units_in_order);
     TEST(every_member_runs_once_and_waits_at_barriers);
     TEST(a_team_of_one_may_run_inside_a_team);
     TEST(members_round_to_nearest_and_keep_subnormals);
+    TEST(a_limit_on_memory_gives_fewer_threads);
     TEST(the_default_is_between_one_and_the_allowed_cpus);
     TEST(siblings_count_as_one_core);
     TEST(cgroup_quotas_are_counted);

@@ -117,6 +117,8 @@ def load(args, sources):
         checkpoint = hf.load(args.src, sources, args.ignore_key)
         if not args.tokenizer:
             vocab = tokenizers.from_folder(args.src, sources, (checkpoint.config["bos"], checkpoint.config["eos"]))
+            if not vocab:
+                checkpoint.warnings += tokenizers.not_read(args.src)
         return checkpoint, vocab
     if args.ignore_key:
         raise ConvertError(USAGE, "--ignore-key: expected a Hugging Face folder, found %s" % args.src)

@@ -25,7 +25,7 @@ class ConfigReader:
     def _family(self):
         known = ", ".join(families.FAMILIES)
         name = self.keys.get("model_type")
-        architectures = self.keys.get("architectures") or []
+        architectures = jsonfile.member(self.keys, "architectures", list, self.path)
         if name is None:   # very old folders have the architecture alone
             name = next((f.name for f in families.FAMILIES.values() if f.architecture in architectures), None)
         if not isinstance(name, str) or name not in families.FAMILIES:
