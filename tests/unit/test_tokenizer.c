@@ -255,7 +255,8 @@ static size_t naive_merges(int *id, size_t n)
 static void short_and_long_words_merge_as_the_definition_says(void)
 {
     small_bpe();
-    static const char *left[] = { "b", "c", "aa", "ab", "abc", "cc", "ca", "bcc" }, *right[] = { "b", "c", "aa", "bb", "cc", "abc", "b", "a" };
+    static const char *left[]  = { "b", "c", "aa", "ab", "abc", "cc", "ca", "bcc" };
+    static const char *right[] = { "b", "c", "aa", "bb", "cc", "abc", "b", "a" };
     for (int i = 0; i < 8; i++) {
         tiny_merge(&y, "c", "c");
         tiny_merge(&y, "b", "cc");
@@ -305,7 +306,7 @@ static void repeated_words_get_the_same_ids_each_time(void)
 
 /* ---- Cutting into words --------------------------------------------------------------------------------------- */
 
-/* Every word is a piece of its own when nothing merges: count the cuts by making each byte sequence unmergeable but whole. */
+/* The expected words are pieces and ignore_merges takes them whole, so the pieces of the text are its words. */
 static void check_words(const char *steps, const char *text, const char *expected)
 {
     if (test_case_state)
@@ -367,8 +368,8 @@ static void special_bpe(const char *flags)
     char keys[1024];
     small_bpe();
     int bos = tiny_add(&y, "<s>", 3, 0), user = tiny_add(&y, "<u>", 3, 0), longer = tiny_add(&y, "<u>x", 3, 0);
-    snprintf(keys, sizeof keys, SPLIT_SPACES ", \"bos\": %d, \"prefix\": [%d], \"suffix\": [%d, %d], \"special\": [{\"id\": %d}, {\"id\": %d%s}, {\"id\": %d}]",
-             bos, bos, user, user, bos, user, flags, longer);
+    snprintf(keys, sizeof keys, SPLIT_SPACES ", \"bos\": %d, \"prefix\": [%d], \"suffix\": [%d, %d], "
+             "\"special\": [{\"id\": %d}, {\"id\": %d%s}, {\"id\": %d}]", bos, bos, user, user, bos, user, flags, longer);
     open_or_fail(keys);
 }
 
