@@ -7,11 +7,17 @@ ARCH   := $(shell uname -m)
 VERSION = $(shell sed -n 's/^\#define TBLOCK_VERSION "\(.*\)"/\1/p' src/tblock.h)
 SOMAJOR = 0
 
+OPENMP  = -fopenmp
 ifeq ($(config),clang)
-CC      := clang
+CC     := clang
+else ifeq ($(config),neon)
+CC     := aarch64-linux-gnu-gcc
+ARCH   := aarch64
+OPENMP  = -static
 endif
 OPT_release = -O2
 OPT_clang   = -O2
+OPT_neon    = -O2
 OPT_debug   = -O0
 OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer
 OPT_ubsan   = -O1 -fsanitize=undefined -fno-sanitize-recover=all
@@ -22,7 +28,7 @@ WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 PKGS       = libcjson libpcre2-8 libutf8proc nettle
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
-ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off -fopenmp $(WARN) $(CFLAGS)
+ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(OPENMP) $(WARN) $(CFLAGS)
 CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
 LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
 # one short line for each step; V=1 shows the commands
@@ -42,9 +48,18 @@ LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
 $(BUILD)/src/kernels/avx2/%.o:   ISA_FLAGS = -mavx2 -mfma -mf16c
 $(BUILD)/src/kernels/avx512/%.o: ISA_FLAGS = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
 
-# tests/unit/test_X.c and tests/kernels/check_X.c: one program each, linked with every room's functions
-TEST_SRC := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c tests/exact/exact.c))
-TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
+# Test and bench programs, one for each file, linked with every room's functions.
+TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) tests/exact/exact.c tests/neon/make_image.c
+BENCH_SRC := $(sort $(wildcard bench/bench_*.c))
+ifeq ($(config),neon) # a static program without other libraries, for tests/neon: the rooms and tests that need none
+SRC       := $(filter-out %/json.c %/hash.c %/config_json.c %/model_writer.c,$(filter src/base/% src/quant/% src/format/tensors.c src/kernels/% src/model/% src/runtime/%,$(SRC)))
+OBJ       := $(SRC:%.c=$(BUILD)/%.o)
+LIB_OBJ   := $(OBJ)
+LIBS       = -lm
+TEST_SRC  := tests/kernels/check_kernels.c tests/neon/check_image.c $(addprefix tests/unit/,test_block.c test_kv_cache.c test_quant.c)
+endif
+TEST_BIN  := $(TEST_SRC:%.c=$(BUILD)/%)
+BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
 
 all: $(BUILD)/tblock $(BUILD)/libtblock.so ## build the program and both libraries (config=release|debug|asan|ubsan|clang)
 
@@ -53,7 +68,7 @@ $(BUILD)/%.o: %.c Makefile | headers
 	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
 
 headers:
-	@pkg-config --exists $(PKGS) && echo '#include <omp.h>' | $(CC) -fopenmp -E - >/dev/null 2>&1 || CC="$(CC)" tools/setup.sh --missing
+	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null && echo '#include <omp.h>' | $(CC) -fopenmp -E - >/dev/null 2>&1 || CC="$(CC)" tools/setup.sh --missing
 
 # The rooms' functions, for the tests; the library that users link shows only tblock_*, so no name of theirs can clash.
 $(BUILD)/librooms.a: $(LIB_OBJ)
@@ -71,22 +86,46 @@ $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a
 $(TEST_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
-tests: all $(TEST_BIN) ## build the test programs
+$(BENCH_BIN): %: %.o $(BUILD)/bench/roofline.o $(BUILD)/librooms.a
+	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
+
+programs: $(TEST_BIN)
+tests: all programs ## build the test programs
+
+# As many jobs as processors where none were asked for.
+JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 demo: ## set up, build, and let the shipped model write
 	@CC="$(CC)" tools/setup.sh demo
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) $(JOBS) --no-print-directory all
 	$(BUILD)/tblock run models/shakespeare.bin --prompt "ROMEO:"
 	@echo
 	$(BUILD)/tblock info models/shakespeare.bin
 
 test: ## set up, build and run all tests; the last line counts them
 	@CC="$(CC)" tools/setup.sh test
-	@$(MAKE) --no-print-directory tests
+	@$(MAKE) $(JOBS) --no-print-directory tests
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh
 
 check: tests ## the quick part of the tests, under a minute
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh --quick
+
+test-neon: tests ## install the cross compiler and qemu-user, run the kernels, unit tests and a model as NEON
+	@tools/setup.sh neon
+	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh tests/neon
+
+# Random weights of a real shape, 2.5 GB in bf16: more than any cache.
+BENCH_MODEL = build/bench/llama-3.2-1b.bin
+BENCH_CSV   = bench/results/$(shell sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1 | tr -cs 'A-Za-z0-9.\n' '-').csv
+$(BENCH_MODEL): models/llama-3.2-1b.json
+	@mkdir -p $(@D)
+	$(BUILD)/tblock synth $< -o $@
+
+bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine's limits; appends to bench/results/
+	@$(MAKE) --no-print-directory $(BENCH_MODEL)
+	@mkdir -p bench/results
+	$(BUILD)/bench/bench_matmul
+	$(BUILD)/bench/bench_model $(BENCH_MODEL) --csv "$(BENCH_CSV)"
 
 update-cli: all ## rewrite the expected output of tests/cli (read the diff)
 	@BUILD=$(BUILD) tests/cli/run_cases.sh --update
@@ -113,7 +152,7 @@ clean: ## remove build/
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
--include $(OBJ:.o=.d) $(TEST_BIN:=.d)
-.PHONY: all headers tests demo test check bench test-neon update-cli install uninstall clean help
+-include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d) $(BUILD)/bench/roofline.d
+.PHONY: all headers programs tests demo test check bench test-neon update-cli install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -72,15 +72,15 @@ static bool dispatch(int argc, char **argv, tblock_error *err)
         nearest_offer(&near, "--help");
         nearest_offer(&near, "--version");
         const char *meant = nearest_answer(&near);
-        return cli_fail(err, TBLOCK_USAGE, "unknown option %s; %s%s?", name, meant ? "did you mean " : "where is the command",
-                        meant ? meant : "");
+        return cli_fail(err, TBLOCK_USAGE, "unknown option %s; %s%s?", name,
+                        meant ? "did you mean " : "where is the command", meant ? meant : "");
     }
     const Command *command = command_find(name, err);
     return command && run_command(command, argc - 2, argv + 2, err);
 }
 
-/* A standard file that the caller left closed would otherwise become the number of the next file opened: the model, or an
- * output file that text is then printed into. */
+/* The number of a standard file that the caller left closed would otherwise go to the next file opened: to an output
+ * file, say, and text would be printed into that. */
 static void keep_standard_files(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

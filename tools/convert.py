@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def main():
     sys.dont_write_bytecode = True
     try:
-        import numpy  # noqa: F401
+        import numpy  # noqa: F401 (only to see whether it is there)
     except ImportError:
         venv = os.path.join(os.path.dirname(HERE), ".venv")
         python = os.path.join(venv, "bin", "python")

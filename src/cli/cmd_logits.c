@@ -31,7 +31,8 @@ static bool logits(void *args, tblock_error *err)
 static const Option options[] = {
     { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the safetensors file to write" },
     { "last",    0,  NULL, OPT_FLAG, AT(last),   0, 0, NULL, "only the logits of the last position" },
-    { "hidden",  0,  NULL, OPT_FLAG, AT(hidden), 0, 0, NULL, "also the output of the embedding, each layer and the final norm" },
+    { "hidden",  0,  NULL, OPT_FLAG, AT(hidden), 0, 0, NULL,
+      "also the output of the embedding, each layer and the final norm" },
     { 0 },
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
@@ -50,7 +51,7 @@ static const Example examples[] = {
 const Command cmd_logits = {
     { "logits", operands, groups },
     "write the logits of a prompt to a file",
-    "Writes a safetensors file with tokens I32 [n] and logits F32 [n, vocab_size]: what run computes, and what verify compares. "
-    "The file appears under its name when it is complete.",
+    "Writes a safetensors file with tokens I32 [n] and logits F32 [n, vocab_size]: what run computes, and what "
+    "verify compares. The file appears under its name when it is complete.",
     examples, sizeof(LogitsArgs), logits,
 };

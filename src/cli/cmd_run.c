@@ -3,6 +3,7 @@
 #include "common.h"
 #include "message.h"
 #include "output.h"
+#include "run_stats.h"
 #include "stop_text.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 typedef struct RunArgs {
@@ -45,9 +45,7 @@ typedef struct Run {
     FILE              *trace;
     StopReason         reason;
     const float       *logits; /* after the last computed token, or NULL */
-    uint64_t           hash;   /* of the last logits */
-    double             load_s, prefill_s, decode_s;
-    size_t             n_prefilled, n_pieces, n_decoded;
+    RunStats           stats;
 } Run;
 
 static volatile sig_atomic_t interrupted;
@@ -95,7 +93,7 @@ static bool load(Run *r, tblock_error *err)
         return false;
     tblock_context_describe(r->context, &r->computing);
     r->sampler = tblock_sampler_new(r->info.vocab_size, &sampling, err);
-    r->load_s = now_s() - start;
+    r->stats.load_s = now_s() - start;
     if (a->stop.n > 0 && !need_tokenizer(r->model, a->model, "--stop needs text to compare with", err))
         return false;
     return r->sampler != NULL;
@@ -123,7 +121,7 @@ static bool read_prompt(Run *r, tblock_error *err)
     return r->stream != NULL;
 }
 
-/* A log rather than a result: written line by line, so that a run that dies leaves what it did, and a pipe can follow it. */
+/* A log rather than a result: written line by line, so that a run that dies leaves what it did. */
 static bool open_trace(Run *r, tblock_error *err)
 {
     const char *path = r->args->trace;
@@ -216,31 +214,35 @@ static bool compute(Run *r, size_t from, size_t n, bool want_logits, tblock_erro
     r->logits = NULL;
     if (!tblock_decode(r->context, items, n, err))
         return false;
-    if (want_logits) {
+    if (want_logits)
         r->logits = tblock_logits(r->context, n - 1);
-        r->hash = tblock_hash_floats(r->logits, (size_t)r->info.vocab_size);
-    }
     return true;
 }
 
-/* The prompt goes in pieces that take a moment each, so that Ctrl-C is heard: they grow while they are quick. Any pieces
- * give the same bits. */
+/* Of the last logits; 0 before there are any. Only where it is asked for: it reads the whole vocabulary. */
+static uint64_t logits_hash(const Run *r)
+{
+    return r->logits ? tblock_hash_floats(r->logits, (size_t)r->info.vocab_size) : 0;
+}
+
+/* The prompt goes in pieces that take a moment each, so that Ctrl-C is heard: they grow while they are quick. Any
+ * pieces give the same bits. */
 static bool prefill(Run *r, tblock_error *err)
 {
     double start = now_s();
     size_t n = 64;
-    while (r->n_prefilled < r->n_ids && !interrupted) {
+    while (r->stats.n_prefilled < r->n_ids && !interrupted) {
         double piece_start = now_s();
-        size_t left = r->n_ids - r->n_prefilled;
+        size_t left = r->n_ids - r->stats.n_prefilled;
         size_t piece = left < n ? left : n;
-        if (!compute(r, r->n_prefilled, piece, piece == left, err))
+        if (!compute(r, r->stats.n_prefilled, piece, piece == left, err))
             return false;
-        r->n_prefilled += piece;
-        r->n_pieces++;
+        r->stats.n_prefilled += piece;
+        r->stats.n_pieces++;
         if (n < COMPUTE_BATCH && now_s() - piece_start < 0.2)
             n *= 2;
     }
-    r->prefill_s = now_s() - start;
+    r->stats.prefill_s = now_s() - start;
     return true;
 }
 
@@ -258,11 +260,11 @@ static bool draw(Run *r, bool *ended, tblock_error *err)
     int32_t id;
     double  start = now_s();
     bool    good = tblock_sampler_next(r->sampler, r->logits, r->ids, r->n_ids, (uint32_t)r->n_ids, &id, err);
-    r->decode_s += now_s() - start;
+    r->stats.decode_s += now_s() - start;
     if (!good)
         return false;
     if (r->trace)
-        fprintf(r->trace, "%zu %" PRId32 " %016" PRIx64 "\n", r->n_ids, id, r->hash);
+        fprintf(r->trace, "%zu %" PRId32 " %016" PRIx64 "\n", r->n_ids, id, logits_hash(r));
     if (is_eos(r, id)) {
         r->reason = STOP_EOS;
         *ended = true;
@@ -298,8 +300,8 @@ static bool generate(Run *r, tblock_error *err)
             double start = now_s();
             if (!compute(r, r->n_ids - 1, 1, true, err))
                 return false;
-            r->decode_s += now_s() - start;
-            r->n_decoded++;
+            r->stats.decode_s += now_s() - start;
+            r->stats.n_decoded++;
         }
         if (!draw(r, &ended, err))
             return false;
@@ -309,71 +311,8 @@ static bool generate(Run *r, tblock_error *err)
 
 /* ---- After the last token -------------------------------------------------------------------------------------- */
 
-typedef struct Speed { double tok_per_s, gb_per_s; } Speed;
-
-/* Weights are read once for each piece of tokens. */
-static Speed speed(const Run *r, size_t tokens, size_t pieces, double seconds)
-{
-    if (tokens == 0 || seconds <= 0)
-        return (Speed){ 0, 0 };
-    return (Speed){ (double)tokens / seconds, (double)pieces * (double)r->info.bytes_per_token / seconds / 1e9 };
-}
-
-static const char *spell_bytes(size_t n, char out[24])
-{
-    static const char *const units[] = { "bytes", "KB", "MB", "GB", "TB" };
-    double x = (double)n;
-    int    u = 0;
-    while (x >= 1000 && u < 4) {
-        x /= 1000;
-        u++;
-    }
-    snprintf(out, 24, u ? "%.2f %s" : "%.0f %s", x, units[u]);
-    return out;
-}
-
-static size_t resident_bytes(void)
-{
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
-}
-
-/* On standard error; the last line ends with the hash of the last logits. */
-static void print_stats(const Run *r)
-{
-    const tblock_context_info *c = &r->computing;
-    char  file[24], weights[24], kv[24], activations[24], resident[24];
-    Speed prefill_speed = speed(r, r->n_prefilled, r->n_pieces, r->prefill_s);
-    Speed decode_speed = speed(r, r->n_decoded, r->n_decoded, r->decode_s);
-
-    fprintf(stderr, "load      %.2f ms: %s, %s, %" PRIu64 " parameters, %s read for each token\n", r->load_s * 1e3, r->info.family,
-            r->info.weight_types, r->info.n_params, spell_bytes(r->info.bytes_per_token, weights));
-    fprintf(stderr, "prefill   %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", r->n_prefilled, r->prefill_s * 1e3,
-            prefill_speed.tok_per_s, prefill_speed.gb_per_s);
-    fprintf(stderr, "decode    %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", r->n_decoded, r->decode_s * 1e3,
-            decode_speed.tok_per_s, decode_speed.gb_per_s);
-    fprintf(stderr, "memory    file %s, kv %s, activations %s, peak resident %s\n", spell_bytes(r->info.file_bytes, file),
-            spell_bytes(c->kv_bytes, kv), spell_bytes(c->activation_bytes, activations), spell_bytes(resident_bytes(), resident));
-    fprintf(stderr, "computed  seed %" PRIu64 ", threads %d, isa %s, math %s, kv %s, context %d\n", r->args->seed.value,
-            c->threads, c->isa, c->math, c->kv_type, c->n_ctx);
-    fprintf(stderr, "stopped   %s; last logits %016" PRIx64 "\n", reason_names[r->reason], r->hash);
-}
-
-static void print_json_speed(const Run *r, const char *key, size_t tokens, size_t pieces, double seconds)
-{
-    Speed s = speed(r, tokens, pieces, seconds);
-    output_format("\"%s\": {\"tokens\": %zu, ", key, tokens);
-    output_json_number("seconds", seconds);
-    output_format(", ");
-    output_json_number("tok_per_s", s.tok_per_s);
-    output_format(", ");
-    output_json_number("gb_per_s", s.gb_per_s);
-    output_format("}, ");
-}
-
 static void print_json(const Run *r)
 {
-    const tblock_context_info *c = &r->computing;
     output_format("{");
     output_json_ids("prompt_ids", r->ids, r->prompt.n);
     output_format(", ");
@@ -383,16 +322,9 @@ static void print_json(const Run *r)
         output_json_text(r->text.data ? r->text.data : "", r->text.n);
     else
         output_format("null");
-    output_format(", \"stop_reason\": \"%s\", \"seed\": %" PRIu64 ", \"logits_hash\": \"%016" PRIx64 "\", \"stats\": {",
-                  reason_names[r->reason], r->args->seed.value, r->hash);
-    output_json_number("load_seconds", r->load_s);
-    output_format(", ");
-    print_json_speed(r, "prefill", r->n_prefilled, r->n_pieces, r->prefill_s);
-    print_json_speed(r, "decode", r->n_decoded, r->n_decoded, r->decode_s);
-    output_format("\"file_bytes\": %zu, \"kv_bytes\": %zu, \"activation_bytes\": %zu, \"resident_bytes\": %zu, "
-                  "\"threads\": %d, \"isa\": \"%s\", \"math\": \"%s\", \"kv_type\": \"%s\", \"n_ctx\": %d}}\n",
-                  r->info.file_bytes, c->kv_bytes, c->activation_bytes, resident_bytes(), c->threads, c->isa, c->math, c->kv_type,
-                  c->n_ctx);
+    output_format(", \"stop_reason\": \"%s\", ", reason_names[r->reason]);
+    run_stats_json(&r->stats, &r->info, &r->computing);
+    output_format("}\n");
 }
 
 static bool finish(Run *r, tblock_error *err)
@@ -403,12 +335,13 @@ static bool finish(Run *r, tblock_error *err)
     if (r->stop.found && r->reason != STOP_INTERRUPT)
         r->reason = STOP_TEXT; /* also when only the last half character completed it */
     tblock_context_describe(r->context, &r->computing);
+    r->stats.hash = logits_hash(r);
     if (r->args->json)
         print_json(r);
     if (r->reason == STOP_CONTEXT)
         cli_note(quiet, "stopped: the context of %d tokens is full", r->computing.n_ctx);
     if (r->args->stats)
-        print_stats(r);
+        run_stats_print(&r->stats, &r->info, &r->computing, reason_names[r->reason]);
     if (!output_flush(err) || !close_trace(r, err))
         return false;
     return r->reason != STOP_INTERRUPT || cli_fail(err, CLI_INTERRUPTED, "%s", "");
@@ -419,7 +352,7 @@ static bool run(void *args, tblock_error *err)
     RunArgs *a = args;
     if (!seed_choose(&a->seed, a->general.quiet, err))
         return false;
-    Run  r = { .args = a, .stop = { .texts = a->stop.texts, .n = a->stop.n } };
+    Run  r = { .args = a, .stats = { .seed = a->seed.value }, .stop = { .texts = a->stop.texts, .n = a->stop.n } };
     bool good = load(&r, err) && read_prompt(&r, err) && open_trace(&r, err);
     if (good) {
         catch_interrupt();
@@ -441,7 +374,8 @@ static bool run(void *args, tblock_error *err)
 
 #define AT(field) offsetof(RunArgs, field)
 static const Option generate_options[] = {
-    { "predict", 'n', "N",    OPT_INT,   AT(n_predict), 0, 1 << 20, "256", "most tokens to generate; 0: only read the prompt" },
+    { "predict", 'n', "N",    OPT_INT,   AT(n_predict), 0, 1 << 20, "256",
+      "most tokens to generate; 0: only read the prompt" },
     { "stop",     0,  "TEXT", OPT_TEXTS, AT(stop), 0, 0, NULL, "end where this text would appear; it is not printed" },
     { "echo",     0,  NULL,   OPT_FLAG,  AT(echo), 0, 0, NULL, "print the prompt first" },
     { "json",     0,  NULL,   OPT_FLAG,  AT(json), 0, 0, NULL,
@@ -455,10 +389,14 @@ static const Option generate_options[] = {
 static const Option sampling_options[] = {
     { "temp",           0, "F", OPT_FLOAT, AT(temp),  0, 100, "0.8", "sampling temperature; 0 is greedy" },
     { "top-k",          0, "N", OPT_INT,   AT(top_k), 0, 1 << 24, "40", "draw from the N most likely tokens; 0: all" },
-    { "top-p",          0, "F", OPT_FLOAT, AT(top_p), 0, 1, "0.95", "of these the fewest whose probability reaches F; 1: all" },
-    { "min-p",          0, "F", OPT_FLOAT, AT(min_p), 0, 1, "0", "of these the ones at least F times as likely as the first; 0: all" },
-    { "repeat-penalty", 0, "F", OPT_FLOAT, AT(repeat_penalty), 0.01, 100, "1", "make tokens that stand in the text less likely; 1: do not" },
-    { "seed",          's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "the same seed gives the same text; random prints the one it took" },
+    { "top-p",          0, "F", OPT_FLOAT, AT(top_p), 0, 1, "0.95",
+      "of these, the fewest whose probability reaches F; 1: all" },
+    { "min-p",          0, "F", OPT_FLOAT, AT(min_p), 0, 1, "0",
+      "of these, those at least F times as likely as the first; 0: all" },
+    { "repeat-penalty", 0, "F", OPT_FLOAT, AT(repeat_penalty), 0.01, 100, "1",
+      "make tokens that stand in the text less likely; 1: do not" },
+    { "seed",          's', "N|random", OPT_SEED, AT(seed), 0, 0, "0",
+      "the same seed gives the same text; random prints the one it took" },
     { 0 },
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
@@ -473,16 +411,18 @@ static const OptionGroup groups[] = {
 static const Example examples[] = {
     { "tblock run models/shakespeare.bin --prompt 'ROMEO:'", "a continuation, the same one each time" },
     { "tblock run models/shakespeare.bin --prompt 'ROMEO:' --seed random", "another one; its seed is told" },
-    { "tblock run model.bin --prompt-file story.txt --temp 0 -n 100 --stats > out.txt", "the most likely one, and how fast" },
+    { "tblock run model.bin --prompt-file story.txt --temp 0 -n 100 --stats > out.txt",
+      "the most likely one, and how fast" },
     { "tblock run model.bin --prompt 'Q: 6 x 7? A:' --stop 'Q:'", "up to the next question" },
     { 0 },
 };
 const Command cmd_run = {
     { "run", operands, groups },
     "continue a text",
-    "The continuation goes to standard output as it comes, exact to the byte (on a terminal a newline is added at the end); all "
-    "else goes to standard error. It ends with the model's end token, after --predict tokens, before a --stop text, or when prompt "
-    "and continuation fill the context. An empty prompt starts from the BOS token alone. A model without tokenizer takes --ids "
-    "and prints ids. Ctrl-C ends the text early, with exit status 130; a second Ctrl-C ends the program.",
+    "The continuation goes to standard output as it comes, exact to the byte (on a terminal a newline is added at"
+    " the end); all else goes to standard error. It ends with the model's end token, after --predict tokens, "
+    "before a --stop text, or when prompt and continuation fill the context. An empty prompt starts from the "
+    "BOS where the tokenizer puts one first, and is an error where not. A model without tokenizer takes --ids and prints ids. Ctrl-C ends the text early, with exit "
+    "status 130; a second Ctrl-C ends the program.",
     examples, sizeof(RunArgs), run,
 };

@@ -46,6 +46,7 @@ static const Example examples[] = {
 const Command cmd_synth = {
     { "synth", operands, groups },
     "write a model with random weights for a config",
-    "For benchmarks and tests at real sizes. The file appears under its name when it is complete; it has no tokenizer.",
+    "For benchmarks and tests at real sizes. The file appears under its name when it is complete; it has no "
+    "tokenizer.",
     examples, sizeof(SynthArgs), synth,
 };

@@ -91,8 +91,9 @@ static bool encode(const tblock_model *m, const TokenizeArgs *a, tblock_error *e
     size_t   n = 0;
     Bytes    text = { 0 };
 
-    bool good = (a->text ? bytes_add(&text, a->text, strlen(a->text), err) : input_read(a->file ? a->file : "-", &text, err)) &&
-                tblock_tokenize(m, text.data ? text.data : "", text.n, flags, &ids, &n, err) && print_ids(m, a, ids, n, err);
+    bool good =
+        (a->text ? bytes_add(&text, a->text, strlen(a->text), err) : input_read(a->file ? a->file : "-", &text, err)) &&
+        tblock_tokenize(m, text.data ? text.data : "", text.n, flags, &ids, &n, err) && print_ids(m, a, ids, n, err);
     free(text.data);
     tblock_free(ids);
     return good;
@@ -174,13 +175,17 @@ static bool tokenize(void *args, tblock_error *err)
 
 #define AT(field) offsetof(TokenizeArgs, field)
 static const Option options[] = {
-    { "text",    0, "TEXT", OPT_TEXT, AT(text),    0, 0, NULL, "the text; without it, --file, --ids or --jsonl: standard input" },
-    { "file",   'f', "FILE", OPT_TEXT, AT(file),   0, 0, NULL, "a file with the text, every byte of it; -: standard input" },
+    { "text",    0, "TEXT", OPT_TEXT, AT(text),    0, 0, NULL,
+      "the text; without it, --file, --ids or --jsonl: standard input" },
+    { "file",   'f', "FILE", OPT_TEXT, AT(file),   0, 0, NULL,
+      "a file with the text, every byte of it; -: standard input" },
     { "ids",     0, "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL, "token ids to turn into text, such as 1,2,3" },
-    { "jsonl",   0, "FILE", OPT_TEXT, AT(jsonl),   0, 0, NULL, "a file with one request a line, see above; -: standard input" },
+    { "jsonl",   0, "FILE", OPT_TEXT, AT(jsonl),   0, 0, NULL,
+      "a file with one request a line, see above; -: standard input" },
     { "json",    0, NULL,   OPT_FLAG, AT(json),    0, 0, NULL, "the answer as one JSON object" },
     { "pieces",  0, NULL,   OPT_FLAG, AT(pieces),  0, 0, NULL, "show each token with its text, one a line" },
-    { "no-bos",  0, NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL, "the text alone, without the tokens the tokenizer adds" },
+    { "no-bos",  0, NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL,
+      "the text alone, without the tokens the tokenizer adds" },
     { "special", 0, NULL,   OPT_FLAG, AT(special), 0, 0, NULL,
       "special tokens spelled in the text count as such; otherwise they are ordinary text" },
     { 0 },
@@ -202,8 +207,9 @@ const Command cmd_tokenize = {
     { "tokenize", operands, groups },
     "text to token ids and back",
     "Prints the ids of a text, or the text of --ids (its exact bytes; a newline follows only on a terminal).\n"
-    "--jsonl: each line is a JSON object with \"text\" or \"bytes_hex\", and optionally \"mode\" (\"plain\": special tokens are "
-    "ordinary text; \"special\": they count as such) and \"add_special\" (true: with BOS and the like), or with \"ids\" to decode. "
-    "Each is answered by one line, {\"ids\": [...]} or {\"text\": ..., \"bytes_hex\": ...}, as soon as it has been read.",
+    "--jsonl: each line is a JSON object with \"text\" or \"bytes_hex\", and optionally \"mode\" (\"plain\": "
+    "special tokens are ordinary text; \"special\": they count as such) and \"add_special\" (true: with BOS and "
+    "the like), or with \"ids\" to decode. Each is answered by one line, {\"ids\": [...]} or {\"text\": ..., "
+    "\"bytes_hex\": ...}, as soon as it has been read.",
     examples, sizeof(TokenizeArgs), tokenize,
 };

@@ -64,8 +64,8 @@ static void print_table(const tblock_verify_report *report, const char *golden)
         width = n > width ? n : width;
         n_ok += report->rows[i].ok;
     }
-    output_format("%-*s  %6s  %10s  %9s  %7s  %10s  %14s  %s\n", width, "sequence", "tokens", "max |diff|", "mean KL", "top-1",
-                  "first diff", "greedy", "verdict");
+    output_format("%-*s  %6s  %10s  %9s  %7s  %10s  %14s  %s\n", width, "sequence", "tokens", "max |diff|", "mean KL",
+                  "top-1", "first diff", "greedy", "verdict");
     for (size_t i = 0; i < report->n_rows; i++)
         print_row(&report->rows[i], width);
     char shown[256];
@@ -83,8 +83,8 @@ static void print_json_row(const tblock_verify_row *r)
     output_json_number("mean_kl", r->mean_kl);
     output_format(", ");
     output_json_number("top1", r->top1);
-    output_format(", \"first_diff\": %" PRId64 ", \"greedy\": %zu, \"greedy_diff\": %" PRId64 ", \"ok\": %s}", r->first_diff,
-                  r->n_greedy, r->greedy_diff, r->ok ? "true" : "false");
+    output_format(", \"first_diff\": %" PRId64 ", \"greedy\": %zu, \"greedy_diff\": %" PRId64 ", \"ok\": %s}",
+                  r->first_diff, r->n_greedy, r->greedy_diff, r->ok ? "true" : "false");
 }
 
 static void print_json(const tblock_verify_report *report)
@@ -107,10 +107,11 @@ static bool report_difference(const tblock_verify_report *report, const char *go
     while (r->ok && r + 1 < report->rows + report->n_rows)
         r++;
     if (r->first_diff >= 0)
-        return cli_fail(err, TBLOCK_NO, "%s: %s: logits differ from position %" PRId64 " on: expected %s, found max |diff| %s",
-                        golden, row_name(r, name), r->first_diff, spell_rule(report, rule), spell_number(r->max_abs, max_abs));
-    return cli_fail(err, TBLOCK_NO, "%s: %s: greedy continuation differs at its token %" PRId64, golden, row_name(r, name),
-                    r->greedy_diff);
+        return cli_fail(err, TBLOCK_NO,
+                        "%s: %s: logits differ from position %" PRId64 " on: expected %s, found max |diff| %s", golden,
+                        row_name(r, name), r->first_diff, spell_rule(report, rule), spell_number(r->max_abs, max_abs));
+    return cli_fail(err, TBLOCK_NO, "%s: %s: greedy continuation differs at its token %" PRId64, golden,
+                    row_name(r, name), r->greedy_diff);
 }
 
 static bool verify(void *args, tblock_error *err)
@@ -165,7 +166,7 @@ static const Example examples[] = {
 const Command cmd_verify = {
     { "verify", operands, groups },
     "compute logits again and compare them with recorded ones",
-    "Prints a line for each sequence: largest difference, mean KL divergence in nats, share of positions with the same most "
-    "likely token, first position out of tolerance. Exit status 1 where something differs.",
+    "Prints a line for each sequence: largest difference, mean KL divergence in nats, share of positions with the"
+    " same most likely token, first position out of tolerance. Exit status 1 where something differs.",
     examples, sizeof(VerifyArgs), verify,
 };

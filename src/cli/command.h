@@ -13,7 +13,7 @@ typedef struct Command {
     const Example *examples;  /* ends with a zeroed entry                          */
     size_t         args_size; /* of the struct that the options fill               */
 
-    /* Do the work. args is the filled struct. False: err has the exit status and the line to print (none when empty). */
+    /* Do the work. args is the filled struct. False: err has the exit status and the line to print, if any. */
     bool (*run)(void *args, tblock_error *err);
 } Command;
 

@@ -22,14 +22,18 @@ const Option general_options[] = {
 #define AT(field) offsetof(ComputeOptions, field)
 const Option compute_options[] = {
     { "ctx",        'c', "N", OPT_INT,    AT(n_ctx),   0, 1 << 24, "0", "context length; 0: the model's own" },
-    { "threads",    't', "N", OPT_INT,    AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
+    { "threads",    't', "N", OPT_INT,    AT(threads), 0, 1024, "0",
+      "computing threads; 0: one for each physical core, fewer for a tiny model" },
     { "isa",         0,  "auto|scalar|avx2|avx512|neon", OPT_CHOICE, AT(isa), 0, 0, "auto",
       "instruction set; every one gives the same bits" },
-    { "math",        0,  "auto|f32", OPT_CHOICE, AT(math), 0, 0, "auto", "arithmetic; auto: as the weights' type asks" },
+    { "math",        0,  "auto|f32", OPT_CHOICE, AT(math), 0, 0, "auto",
+      "arithmetic; auto: as the weights' type asks" },
     { "kv-type",     0,  "auto|f32|f16", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
       "type of the KV cache; auto: f32 for float weights" },
-    { "mlock",       0,  NULL, OPT_FLAG, AT(mlock), 0, 0, NULL, "lock the weights into memory; an error where that is forbidden" },
-    { "huge-pages",  0,  NULL, OPT_FLAG, AT(huge_pages), 0, 0, NULL, "ask for huge pages where the file system has them" },
+    { "mlock",       0,  NULL, OPT_FLAG, AT(mlock), 0, 0, NULL,
+      "lock the weights into memory; an error where that is forbidden" },
+    { "huge-pages",  0,  NULL, OPT_FLAG, AT(huge_pages), 0, 0, NULL,
+      "ask for huge pages where the file system has them" },
     { 0 },
 };
 #undef AT
@@ -39,8 +43,10 @@ const Option prompt_options[] = {
     { "prompt",      'p', "TEXT", OPT_TEXT, AT(text),    0, 0, NULL, "the text" },
     { "prompt-file", 'f', "FILE", OPT_TEXT, AT(file),    0, 0, NULL,
       "a file with the text, every byte of it, the last newline too; -: standard input" },
-    { "ids",          0,  "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL, "token ids instead of text, such as 1,2,3; no BOS is added" },
-    { "no-bos",       0,  NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL, "the text alone, without the tokens the tokenizer adds" },
+    { "ids",          0,  "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL,
+      "token ids instead of text, such as 1,2,3; no BOS is added" },
+    { "no-bos",       0,  NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL,
+      "the text alone, without the tokens the tokenizer adds" },
     { "special",      0,  NULL,   OPT_FLAG, AT(special), 0, 0, NULL,
       "special tokens spelled in the text count as such; otherwise they are ordinary text" },
     { 0 },
@@ -110,13 +116,11 @@ static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m
     unsigned flags = (o->no_bos ? 0 : TBLOCK_ADD_SPECIAL) | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
     int32_t *ids = NULL;
     size_t   n = 0;
-    bool good = read_text(p, o, quiet, err) && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err);
-    tblock_model_info info;
-    tblock_model_describe(m, &info);
-    if (good && n == 0 && !o->no_bos && info.bos >= 0) /* also where the tokenizer itself adds none */
-        good = copy_ids(p, &info.bos, 1, err);
-    else if (good)
-        good = copy_ids(p, ids, n, err);
+    bool     good =
+        read_text(p, o, quiet, err) && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err);
+    if (good && n > 0 && p->n_text == 0)
+        cli_note(quiet, "the prompt is empty: starting from the token that the tokenizer puts first");
+    good = good && copy_ids(p, ids, n, err);
     tblock_free(ids);
     return good;
 }
@@ -128,11 +132,13 @@ static bool check_ids(const IdList *ids, const tblock_model *m, tblock_error *er
     tblock_model_describe(m, &info);
     for (size_t i = 0; i < ids->n; i++)
         if (ids->ids[i] >= info.vocab_size)
-            return cli_fail(err, TBLOCK_USAGE, "--ids: expected ids from 0 to %d, found %" PRId32, info.vocab_size - 1, ids->ids[i]);
+            return cli_fail(err, TBLOCK_USAGE, "--ids: expected ids from 0 to %d, found %" PRId32, info.vocab_size - 1,
+                            ids->ids[i]);
     return true;
 }
 
-bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path, bool quiet, tblock_error *err)
+bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path, bool quiet,
+                 tblock_error *err)
 {
     *p = (Prompt){ 0 };
     if (!check_sources(o, err))
@@ -143,7 +149,7 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
         return false;
     return p->n > 0 || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
                                 o->ids.given ? "--ids has none" : o->no_bos ? "--no-bos leaves out the BOS"
-                                                                            : "the model has no BOS");
+                                                                            : "the tokenizer puts none first");
 }
 
 void prompt_free(Prompt *p)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 100, OPTION_COLUMN = 28 };
+enum { WIDTH = 79, OPTION_COLUMN = 28 };
 
 /* Print text from column `at` on, wrapped at words, further lines indented by `indent`; \n starts a new line. */
 static void print_wrapped(const char *text, int at, int indent)
@@ -91,13 +91,14 @@ void help_overview(void)
            "Usage: tblock COMMAND [arguments] [options]\n\nCommands:\n", tblock_version());
     for (const Command *const *c = commands; *c; c++)
         output_format("  %-10s %s\n", (*c)->syntax.command, (*c)->summary);
-    output_format("\ntblock help COMMAND, or tblock COMMAND --help, tells the rest; tblock --version prints the version.\n"
-           "\nExit status:\n"
-           "  0    done\n"
-           "  1    the answer is no: verify found a difference\n"
-           "  2    wrong usage\n"
-           "  3    bad or unsupported input file\n"
-           "  4    the system failed: memory, disk, input or output\n"
-           "  130  interrupted by Ctrl-C; what was generated is written\n"
-           "  141  the reader of standard output went away\n");
+    output_format(
+        "\ntblock help COMMAND, or tblock COMMAND --help, tells the rest; tblock --version prints the version.\n"
+        "\nExit status:\n"
+        "  0    done\n"
+        "  1    the answer is no: verify found a difference\n"
+        "  2    wrong usage\n"
+        "  3    bad or unsupported input file\n"
+        "  4    the system failed: memory, disk, input or output\n"
+        "  130  interrupted by Ctrl-C; what was generated is written\n"
+        "  141  the reader of standard output went away\n");
 }

@@ -20,9 +20,9 @@ typedef struct Lines {
 bool lines_open(Lines *l, const char *path, tblock_error *err); /* "-" is standard input */
 void lines_close(Lines *l);
 
-/* The next line without its '\n', valid until the next call; NULL at the end, and on an error, where err->status is set
- * (start with a zeroed err). Before it waits for input it flushes standard output: someone who writes one line and waits
- * for its answer gets it, and a file is answered in large writes. */
+/* The next line without its '\n', valid until the next call; NULL at the end, and on an error, where err->status is
+ * set (start with a zeroed err). Before it waits for input it flushes standard output: someone who writes one line and
+ * waits for its answer gets it, and a file is answered in large writes. */
 const char *lines_next(Lines *l, size_t *n, tblock_error *err);
 
 #endif

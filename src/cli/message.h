@@ -10,7 +10,8 @@ enum {
     CLI_CLOSED      = 141  /* the reader of standard output went away, as after SIGPIPE  */
 };
 
-/* Fill *err; control characters and bytes that are not UTF-8 are escaped, so the message is one clean line. Returns false. */
+/* Fill *err; control characters and bytes that are not UTF-8 are escaped, so the message is one clean line. Returns
+ * false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif

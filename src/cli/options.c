@@ -208,8 +208,9 @@ static bool option_set(const Option *o, void *base, const char *value, tblock_er
                         spell_choices(o->argument, words, sizeof words), value);
     case OPT_SEED:
         return parse_seed(value, at) ||
-               cli_fail(err, TBLOCK_USAGE, "--%s: expected an integer from 0 to 18446744073709551615 or random, found '%s'",
-                        o->name, value);
+               cli_fail(err, TBLOCK_USAGE,
+                        "--%s: expected an integer from 0 to 18446744073709551615 or random, found '%s'", o->name,
+                        value);
     case OPT_IDS:
         return set_ids(o, at, value, err);
     }
@@ -274,7 +275,8 @@ static bool unknown_option(const Syntax *syntax, const char *typed, size_t n, vo
     const char *meant = nearest_answer(&near);
     if (meant)
         return cli_fail(err, TBLOCK_USAGE, "%s: unknown option --%s; did you mean --%s?", syntax->command, word, meant);
-    return cli_fail(err, TBLOCK_USAGE, "%s: unknown option --%s; see tblock help %s", syntax->command, word, syntax->command);
+    return cli_fail(err, TBLOCK_USAGE, "%s: unknown option --%s; see tblock help %s", syntax->command, word,
+                    syntax->command);
 }
 
 typedef struct Reader {
@@ -352,8 +354,8 @@ bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const
         } else {
             const Operand *operand = &syntax->operands[n_operands];
             if (!operand->name)
-                return cli_fail(err, TBLOCK_USAGE, "%s: unexpected argument '%s'; see tblock help %s", syntax->command, arg,
-                                syntax->command);
+                return cli_fail(err, TBLOCK_USAGE, "%s: unexpected argument '%s'; see tblock help %s", syntax->command,
+                                arg, syntax->command);
             *(const char **)((char *)args + operand->where) = arg;
             n_operands++;
         }

@@ -1,8 +1,8 @@
 /* cli/options.h: the option tables of the commands and their one reader.
  *
- * An option is declared once, in a table; parsing, defaults, ranges and help (and whatever else prints options) read that
- * table. A table fills a struct: `where` is an offset into it. Values given twice: the last one counts, except for
- * OPT_TEXTS, which collects. Numbers are read the same in every locale. */
+ * An option is declared once, in a table; parsing, defaults, ranges and help (and whatever else prints options) read
+ * that table. A table fills a struct: `where` is an offset into it. Values given twice: the last one counts, except
+ * for OPT_TEXTS, which collects. Numbers are read the same in every locale. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -38,7 +38,7 @@ typedef struct Option {
     const char *help;
 } Option;
 
-/* Options that stand together in the help. The struct of the table lies at offset `where` of the command's arguments. */
+/* Options that stand together in the help. Their struct lies at offset `where` of the command's arguments. */
 typedef struct OptionGroup { const char *title; const Option *options; size_t where; } OptionGroup;
 
 /* An argument without a name: const char * at offset `where`; NULL when optional and absent. */
@@ -52,8 +52,8 @@ typedef struct Syntax {
 } Syntax;
 
 /* Read argv[0 .. argc) (without the program's and the command's name) into args, a zeroed struct. Forms: --name VALUE,
- * --name=VALUE, -n VALUE, -nVALUE, letters without value together (-qh); after -- all are operands; a lone - is one too.
- * *now is set to the OPT_NOW option that ended the reading, or NULL. Texts in args point into argv. Fails with
+ * --name=VALUE, -n VALUE, -nVALUE, letters without value together (-qh); after -- all are operands; a lone - is one
+ * too. *now is set to the OPT_NOW option that ended the reading, or NULL. Texts in args point into argv. Fails with
  * TBLOCK_USAGE, or TBLOCK_SYSTEM without memory; options_free is due in any case. */
 bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const Option **now, tblock_error *err);
 

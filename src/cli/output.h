@@ -20,7 +20,8 @@ __attribute__((format(printf, 1, 2)))
 #endif
 int output_format(const char *fmt, ...);
 
-/* Write out what has collected. A full disk is TBLOCK_SYSTEM; a reader that went away is CLI_CLOSED, without a message. */
+/* Write out what has collected. A full disk is TBLOCK_SYSTEM; a reader that went away is CLI_CLOSED, without a
+ * message. */
 bool output_flush(tblock_error *err);
 
 /* A JSON string with quotes; bytes that are not UTF-8 become U+FFFD. */

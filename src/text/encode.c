@@ -173,7 +173,7 @@ static bool segment_nfc(const char *text, size_t n, char **owned, const char **o
 
 static bool stands_alone(const char *text, size_t n, size_t start, size_t end)
 {
-    uint32_t cp;
+    uint32_t cp = 0;
     bool before = character_before(text, start, &cp) && is_word(cp);
     bool after  = character_at(text + end, n - end, &cp) && is_word(cp);
     return !before && !after;
@@ -181,7 +181,7 @@ static bool stands_alone(const char *text, size_t n, size_t start, size_t end)
 
 static size_t spaces_before(const char *text, size_t first, size_t start)
 {
-    uint32_t cp;
+    uint32_t cp = 0;
     size_t   len;
     while ((len = character_before(text + first, start - first, &cp)) > 0 && is_white_space(cp))
         start -= len;
@@ -190,7 +190,7 @@ static size_t spaces_before(const char *text, size_t first, size_t start)
 
 static size_t spaces_after(const char *text, size_t n, size_t end)
 {
-    uint32_t cp;
+    uint32_t cp = 0;
     size_t   len;
     while ((len = character_at(text + end, n - end, &cp)) > 0 && is_white_space(cp))
         end += len;

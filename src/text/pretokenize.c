@@ -11,9 +11,9 @@ enum {
     MAX_STEPS        = 16,
     MAX_PATTERN      = 1 << 16,
     JIT_STACK_START  = 32 << 10,
-    JIT_STACK_MOST   = 32 << 20,   /* address space, taken as it is used */
-    HEAP_MOST_KB     = 256 << 10,  /* without JIT                        */
-    MATCH_LIMIT_BASE = 10 << 20,   /* plus 64 for each byte of the text: a run of spaces is walked back one by one */
+    JIT_STACK_MOST   = 32 << 20,  /* address space; memory only as it is used                                     */
+    HEAP_MOST_KB     = 256 << 10, /* without JIT                                                                  */
+    MATCH_LIMIT_BASE = 10 << 20,  /* plus 64 for each byte of the text: a run of spaces is walked back one by one */
 };
 
 struct Pretokenizer {
@@ -229,7 +229,7 @@ static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, Pretoke
             return false;
         done = from = end;
         if (start == end) { /* an empty match cuts here; look on from the next character */
-            uint32_t cp;
+            uint32_t cp = 0;
             size_t   len = character_at(text + end, n - end, &cp);
             from += len ? len : 1;
         }
@@ -247,7 +247,7 @@ bool pretokenize(PretokenizeRun *r, const char *text, size_t n, PretokenizeWord 
             return false;
         i += valid;
         size_t   bad = 0;
-        uint32_t cp;
+        uint32_t cp = 0;
         while (i + bad < n && character_at(text + i + bad, n - i - bad, &cp) == 0)
             bad++;
         if (bad && !word(arg, text + i, bad, err))

@@ -13,8 +13,8 @@ typedef struct Pretokenizer Pretokenizer; /* immutable */
 bool pretokenizer_open(Pretokenizer **p, const Json *steps, const char *what, Error *err);
 void pretokenizer_free(Pretokenizer *p); /* NULL is accepted */
 
-/* What one thread needs to run them. Patterns come from files that nobody vouches for, so the work is bounded: running into
- * a bound is an INPUT error, never a wrong cut. */
+/* What one thread needs to run them. Patterns come from files that nobody vouches for, so backtracking, stack and heap of
+ * each attempt at a match are bounded: running into a bound is an INPUT error, never a wrong cut. */
 typedef struct PretokenizeRun PretokenizeRun;
 bool pretokenize_begin(PretokenizeRun **r, const Pretokenizer *p, Error *err);
 void pretokenize_end(PretokenizeRun *r); /* NULL is accepted */

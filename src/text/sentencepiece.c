@@ -14,7 +14,7 @@ static bool ends_with_meta_space(const char *text, size_t n)
 static size_t unit(const Tokenizer *t, const char *text, size_t n)
 {
     int32_t  id;
-    uint32_t cp;
+    uint32_t cp = 0;
     size_t   len = piece_set_match(&t->user_defined, text, n, &id);
     return len ? len : character_at(text, n, &cp);
 }
@@ -100,7 +100,7 @@ bool sentencepiece_symbols(Encoder *e, const char *word, size_t n, Error *err)
     const Tokenizer *t = e->t;
     for (size_t i = 0; i < n;) {
         int32_t  id;
-        uint32_t cp;
+        uint32_t cp = 0;
         size_t   len = piece_set_match(&t->user_defined, word + i, n - i, &id);
         bool     frozen = len > 0;
         if (!frozen) {

@@ -17,9 +17,10 @@ bool tokenizer_piece(const Tokenizer *t, int id, const char **bytes, size_t *n_b
 
 typedef struct Ids { int32_t *id; size_t n, cap; } Ids; /* release id with free() */
 
-/* Append the ids of text (any bytes, also NUL and invalid UTF-8). parse_special: special tokens spelled in text become their ids.
- * add_special: the tokenizer's template (BOS, EOS) goes around. Errors: SYSTEM (memory), INPUT (a text the vocabulary
- * cannot express and no unknown token; a PCRE2 limit). */
+/* Append the ids of text (any bytes, also NUL and invalid UTF-8). parse_special: special tokens spelled in text become
+ * their ids. add_special: the tokenizer's template (BOS, EOS) goes around. Errors: SYSTEM (memory), INPUT (a text that the
+ * vocabulary cannot express, without an unknown token; a PCRE2 limit; a text over 1 GiB); out then holds a part.
+ * Time: linear in words, n log n in the length of a word. */
 bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, bool parse_special, bool add_special, Ids *out,
                       Error *err);
 
@@ -33,7 +34,7 @@ bool tokenizer_answer_json(const Tokenizer *t, const char *line, size_t n_bytes,
  * become valid UTF-8 is passed on at once). */
 typedef struct TextStream TextStream;
 TextStream *text_stream_new(const Tokenizer *t, bool continues); /* NULL: no memory. continues: keep a leading space */
-const char *text_stream_put(TextStream *s, int id, size_t *n_bytes);
+const char *text_stream_put(TextStream *s, int id, size_t *n_bytes); /* valid until the next call; an id out of range adds nothing */
 const char *text_stream_flush(TextStream *s, size_t *n_bytes);
 void        text_stream_free(TextStream *s);
 

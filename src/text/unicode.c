@@ -33,7 +33,7 @@ size_t valid_prefix(const char *p, size_t n)
     size_t i = 0;
     while (i < n) {
         uint64_t eight;
-        uint32_t cp;
+        uint32_t cp = 0;
         if (n - i >= 8 && (memcpy(&eight, p + i, 8), (eight & 0x8080808080808080u) == 0)) {
             i += 8;
             continue;
@@ -50,7 +50,7 @@ size_t valid_prefix(const char *p, size_t n)
  * them and wanted more. */
 size_t partial_tail(const char *p, size_t n)
 {
-    uint32_t cp;
+    uint32_t cp = 0;
     for (size_t back = 1; back <= 3 && back <= n; back++)
         if (!continues(p[n - back])) {
             const unsigned char lead = (unsigned char)p[n - back];

@@ -337,16 +337,26 @@ def model_without_tokenizer(t):
     t.fails(INPUT, "logits", t.model, "--prompt", "x", "-o", "/dev/null", words=("good.bin", "tokenizer"))
 
 
-def prompts(t):
-    """An empty prompt gives the model nothing to continue; one longer than the context names both numbers."""
-    t.fails(USAGE, "run", t.shipped, "--prompt", "", words=("prompt",))
-    t.fails(USAGE, "run", t.shipped, stdin=b"", words=("prompt",))
+def empty_prompt(t):
+    """It gives a model without a BOS template nothing to continue."""
+    t.fails(USAGE, "run", t.shipped, "--prompt", "", words=("prompt", "empty"))
+    t.fails(USAGE, "run", t.shipped, stdin=b"", words=("prompt", "empty"))
+
+
+def prompt_longer_than_the_context(t):
+    """The message names both numbers."""
     t.fails(USAGE, "run", t.shipped, "--prompt", "the king " * 200, words=("256",))
     t.fails(USAGE, "run", t.shipped, "--prompt", "ROMEO: what is it", "--ctx", "4", words=("4",))
+
+
+def prompt_file(t):
     t.fails(INPUT, "run", t.shipped, "--prompt-file", t.folder / "missing", words=("missing",))
     t.fails(INPUT, "run", t.shipped, "--prompt-file", t.folder)
-    t.fails(INPUT, "run", t.shipped, "--prompt-file", "/dev/zero", words=("/dev/zero",))
     t.fails(INPUT, "tokenize", t.shipped, "--jsonl", t.folder / "missing", words=("missing",))
+
+
+def endless_prompt(t):
+    t.fails(INPUT, "run", t.shipped, "--prompt-file", "/dev/zero", words=("/dev/zero",))
 
 
 def bad_json_lines(t):
@@ -515,7 +525,8 @@ def checks(t):
     for function in (not_a_regular_file, wrong_usage, model_without_tokenizer, bad_golden_files, verify_says_no, full_disk, full_standard_output,
                      small_file_system, converter):
         yield function.__name__, function, True
-    yield "prompts", prompts, t.shipped
+    for function in (empty_prompt, prompt_longer_than_the_context, prompt_file, endless_prompt):
+        yield function.__name__, function, t.shipped
     yield "bad_json_lines", bad_json_lines, t.shipped
 
 

@@ -37,12 +37,8 @@ def utf8(file, thing, text):
         raise bad(file, thing, "text", "half a surrogate pair")
 
 
-def load(file):
-    """The Vocab of a tokenizer.json (source.SourceFile)."""
-    return from_json(file.path, jsonfile.parse_object(file.read_small(), file.path))
-
-
 def from_json(path, root):
+    """The Vocab of a parsed tokenizer.json."""
     v = vocab.Vocab(path, "bpe")
     model = root.get("model")
     if not isinstance(model, dict):
@@ -51,7 +47,7 @@ def from_json(path, root):
         raise bad(path, "model.type", "'BPE'", jsonfile.kind(model["type"]))
     _check_model(path, model)
     normalizer = root.get("normalizer")
-    if normalizer is not None and (not isinstance(normalizer, dict) or normalizer.get("type") not in NORMALIZERS):
+    if normalizer is not None and (not isinstance(normalizer, dict) or normalizer.get("type") not in list(NORMALIZERS)):
         raise bad(path, "normalizer", "none or " + ", ".join(NORMALIZERS), _type(normalizer))
     steps, add_prefix_space = pre_tokenizer(path, root.get("pre_tokenizer"))
     v.settings = {"pretokenize": steps, "add_prefix_space": add_prefix_space,
@@ -60,8 +56,8 @@ def from_json(path, root):
         v.settings["normalizer"] = NORMALIZERS[normalizer["type"]]
     ids = _read_vocab(v, model)
     _read_merges(v, model, ids)
-    added_tokens(v, root.get("added_tokens") or [], ids)
-    if model.get("unk_token") is not None:
+    added_tokens(v, jsonfile.member(root, "added_tokens", list, path), ids)
+    if isinstance(model.get("unk_token"), str):
         v.unk = ids.get(model["unk_token"], -1)
     v.prefix, v.suffix = post_processor(path, root.get("post_processor"), v)
     return v
@@ -119,8 +115,6 @@ def _read_merges(v, model, ids):
 
 def added_tokens(v, entries, ids, add=None):
     """The array added_tokens: tokens matched as a whole, in or beyond the base vocabulary. add: add_token or like it."""
-    if not isinstance(entries, list):
-        raise bad(v.file, "added_tokens", "an array", jsonfile.kind(entries))
     for n, entry in enumerate(entries):
         if not isinstance(entry, dict) or not isinstance(entry.get("content"), str) or \
                 not isinstance(entry.get("id"), int) or not entry["content"]:
@@ -143,8 +137,10 @@ def add_token(v, i, entry, ids):
 
 def pre_tokenizer(path, node):
     """(steps, add_prefix_space). The last step has to be ByteLevel."""
-    nodes = node.get("pretokenizers") if isinstance(node, dict) and node.get("type") == "Sequence" else [node]
-    if not isinstance(nodes, list) or not nodes or not isinstance(nodes[-1], dict) or nodes[-1].get("type") != "ByteLevel":
+    nodes = [node]
+    if isinstance(node, dict) and node.get("type") == "Sequence":
+        nodes = jsonfile.member(node, "pretokenizers", list, path)
+    if not nodes or not isinstance(nodes[-1], dict) or nodes[-1].get("type") != "ByteLevel":
         raise bad(path, "pre_tokenizer", "ByteLevel, alone or last", _type(nodes[-1] if nodes else None),
                   "not a byte-level vocabulary")
     steps = []
@@ -177,7 +173,7 @@ def _step(path, node):
     word, text = next(iter(pattern.items()))
     if word not in ("Regex", "String"):
         raise bad(path, "pre_tokenizer Split", "a Regex or a String", "'%s'" % quoted(word))
-    if node.get("behavior") not in BEHAVIORS:
+    if node.get("behavior") not in list(BEHAVIORS):
         raise bad(path, "pre_tokenizer Split behavior", ", ".join(BEHAVIORS), jsonfile.kind(node.get("behavior")))
     if node.get("invert"):
         raise bad(path, "pre_tokenizer Split invert", "false", "true")
@@ -196,7 +192,7 @@ def post_processor(path, node, v):
     kind = node.get("type") if isinstance(node, dict) else None
     if kind == "Sequence":
         prefix, suffix = [], []
-        for n in node.get("processors") or []:
+        for n in jsonfile.member(node, "processors", list, path):
             before, after = post_processor(path, n, v)
             prefix, suffix = before + prefix, suffix + after
         return prefix, suffix
@@ -205,7 +201,7 @@ def post_processor(path, node, v):
     if kind != "TemplateProcessing":
         raise bad(path, "post_processor", "TemplateProcessing", _type(node))
     sides, at = ([], []), 0
-    for item in node.get("single") or []:
+    for item in jsonfile.member(node, "single", list, path, "post_processor"):
         if isinstance(item, dict) and "Sequence" in item:
             at += 1
             continue

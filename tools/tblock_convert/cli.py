@@ -6,8 +6,8 @@ import signal
 import sys
 import time
 
-from . import hf, llama2c, model, plan, safetensors, sentencepiece, tiktoken, tokenizers, writer
-from .errors import INTERRUPTED, SYSTEM, USAGE, ConvertError, Interrupted, bad, shape_text
+from . import hf, llama2c, plan, sentencepiece, tiktoken, tokenizers, writer
+from .errors import INTERRUPTED, SYSTEM, USAGE, ConvertError, Interrupted, bad
 from .source import Sources
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -117,6 +117,8 @@ def load(args, sources):
         checkpoint = hf.load(args.src, sources, args.ignore_key)
         if not args.tokenizer:
             vocab = tokenizers.from_folder(args.src, sources, (checkpoint.config["bos"], checkpoint.config["eos"]))
+            if not vocab:
+                checkpoint.warnings += tokenizers.not_read(args.src)
         return checkpoint, vocab
     if args.ignore_key:
         raise ConvertError(USAGE, "--ignore-key: expected a Hugging Face folder, found %s" % args.src)

@@ -2,8 +2,6 @@
 that is new but harmless is a new word in HARMLESS. Defaults are those of the configuration classes of transformers 5.23
 (configuration_llama.py, configuration_mistral.py), which hold for a key that is absent."""
 
-ANY = object()   # every value is harmless
-
 # Keys that change nothing in the forward pass of an inference, whatever their value.
 HARMLESS = frozenset("""
     architectures model_type transformers_version torch_dtype dtype _name_or_path name_or_path auto_map use_cache

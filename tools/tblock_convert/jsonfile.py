@@ -54,6 +54,16 @@ def parse_object(data, file, what=""):
     return value
 
 
+def member(node, key, type_, file, what=""):
+    """node[key], which has to be an object (dict) or an array (list); an empty one where it is absent or null."""
+    value = node.get(key)
+    if value is None:
+        return type_()
+    if not isinstance(value, type_):
+        raise bad(file, what or key, "an object" if type_ is dict else "an array", kind(value))
+    return value
+
+
 def kind(value):
     """What a JSON value is, for messages."""
     if value is None:

@@ -4,10 +4,10 @@ import hashlib
 import os
 import threading
 
-from .errors import INPUT, SYSTEM, ConvertError, bad
+from .errors import SYSTEM, ConvertError, bad
 from . import jsonfile
 
-HASH_PIECE = 1 << 20
+HASH_PIECE = 4 << 20
 
 
 class SourceFile:

@@ -7,6 +7,7 @@ from . import bytelevel, jsonfile, llama2c_vocab, sentencepiece, tiktoken, vocab
 
 JSON, MODEL, CONFIG, ADDED, SPECIAL = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "added_tokens.json",
                                        "special_tokens_map.json")
+OTHERS = ("vocab.json", "merges.txt", "tekken.json", "tokenizer.model.v3", "tokenizer.model.v7", "spiece.model")
 # Classes whose template is made from add_bos_token and add_eos_token; others take post_processor as it is.
 LLAMA_CLASSES = ("LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast")
 
@@ -16,7 +17,7 @@ def from_file(path, sources):
     file = sources.open(path)
     head = file.read(0, min(file.size, 256))
     if head.lstrip()[:1] == b"{":
-        return from_json(file)
+        return from_json(path, jsonfile.parse_object(file.read_small(), path))
     if llama2c_vocab.looks_like(head):
         return llama2c_vocab.load(file)
     if tiktoken.looks_like(head):
@@ -26,14 +27,14 @@ def from_file(path, sources):
     return None
 
 
-def from_json(file):
-    root = jsonfile.parse_object(file.read_small(), file.path)
+def from_json(path, root):
+    """The Vocab of a parsed tokenizer.json."""
     if "model" not in root:
-        raise bad(file.path, "", "a tokenizer.json", "a JSON object without the key 'model'")
+        raise bad(path, "", "a tokenizer.json", "a JSON object without the key 'model'")
     if is_sentencepiece(root):
-        raise bad(file.path, "", "byte-level BPE", "a SentencePiece vocabulary as tokenizer.json",
-                  "the tokenizer.model it was made from converts")
-    return bytelevel.from_json(file.path, root)
+        raise bad(path, "", "byte-level BPE", "a SentencePiece vocabulary as tokenizer.json",
+                  "the tokenizer.model it was made from converts: --tokenizer tokenizer.model")
+    return bytelevel.from_json(path, root)
 
 
 def is_sentencepiece(root):
@@ -57,24 +58,39 @@ def from_folder(folder, sources, config_ids):
         file = sources.open(json_path)
         root = jsonfile.parse_object(file.read_small(), json_path)
         if not (os.path.exists(model_path) and is_sentencepiece(root)):
-            v = from_json(file)
+            v = from_json(json_path, root)
     if v is None and os.path.exists(model_path):
         v = from_file(model_path, sources)
         if v is None:
             raise bad(model_path, "", "a SentencePiece model or a tiktoken rank file", "something else")
     if v is None:
         return None
-    ids = {} if v.type == "spm" else dict(root["model"]["vocab"]) if root else {}
-    if v.type == "spm":
-        ids = {p.decode("utf-8", "replace"): i for i, p in reversed(list(enumerate(v.pieces))) if v.types[i] != vocab.BYTE}
-        if root:
-            bytelevel.added_tokens(v, root.get("added_tokens") or [], ids, add_known)
+    ids = spellings(v, root)
+    if v.type == "spm" and root:
+        bytelevel.added_tokens(v, jsonfile.member(root, "added_tokens", list, json_path), ids, add_known)
     settings = _read(folder, CONFIG, sources)
     _merge_added(v, folder, settings, ids, sources)
     v.changed()
     _name_ids(v, folder, settings, config_ids, sources)
     _template(v, settings, folder)
     return v
+
+
+def not_read(folder):
+    """A line for the user if a folder has tokenizer files of a kind that is not read, or nothing."""
+    found = [n for n in OTHERS if os.path.exists(os.path.join(folder, n))]
+    return ["%s: %s: not read; %s or %s is" % (folder, ", ".join(found), JSON, MODEL)] if found else []
+
+
+def spellings(v, root):
+    """{text: id} of the base vocabulary, as the files beside it spell its entries."""
+    if v.type == "bpe":
+        return root["model"]["vocab"] if root else {}
+    ids = {}
+    for i, p in enumerate(v.pieces):
+        if v.types[i] != vocab.BYTE:
+            ids.setdefault(p.decode("utf-8", "replace"), i)
+    return ids
 
 
 def _read(folder, name, sources):
@@ -85,7 +101,7 @@ def _read(folder, name, sources):
 def _merge_added(v, folder, settings, ids, sources):
     """added_tokens_decoder ({id: token}) and added_tokens.json ({content: id}), each where it exists."""
     path = os.path.join(folder, CONFIG)
-    for key, entry in (settings.get("added_tokens_decoder") or {}).items():
+    for key, entry in jsonfile.member(settings, "added_tokens_decoder", dict, path).items():
         if not key.isdigit() or not isinstance(entry, dict) or not isinstance(entry.get("content"), str):
             raise bad(path, "added_tokens_decoder", "{id: {content: ...}}", "'%s': %s" % (quoted(key), jsonfile.kind(entry)))
         add_known(v, int(key), entry, ids)

@@ -2,6 +2,7 @@
 set -m # else bash starts background programs with SIGINT ignored
 echo '{"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 1000000}' > config.json
 tblock synth config.json -o model.bin
+: > out
 tblock run model.bin --ids 1,2 -n 1000000 --temp 0 --stats > out 2> err &
 until [ "$(stat -c %s out)" -gt 100 ]; do sleep 0.01; done
 kill -INT $!
@@ -28,7 +29,7 @@ cat out
 grep -o 'decode    0 tokens' err
 
 rm out
-(trap '' INT; exec tblock run model.bin --ids 1,2 -n 500 --temp 0 > out) & # as under nohup: ignored stays ignored
+(trap '' INT; exec tblock run model.bin --ids 1,2 -n 5000 --temp 0 > out) & # as under nohup: ignored stays ignored
 until [ -s out ]; do sleep 0.01; done
 kill -INT $!
 wait $!

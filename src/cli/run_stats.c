@@ -1,0 +1,80 @@
+#include "run_stats.h"
+
+#include "output.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+typedef struct Speed { double tok_per_s, gb_per_s; } Speed;
+
+/* Weights are read once for each call. */
+static Speed speed(const tblock_model_info *m, size_t tokens, size_t calls, double seconds)
+{
+    if (tokens == 0 || seconds <= 0)
+        return (Speed){ 0, 0 };
+    return (Speed){ (double)tokens / seconds, (double)calls * (double)m->bytes_per_token / seconds / 1e9 };
+}
+
+static const char *spell_bytes(size_t n, char out[24])
+{
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
+    double x = (double)n;
+    int    u = 0;
+    while (x >= 1000 && u < 4) {
+        x /= 1000;
+        u++;
+    }
+    snprintf(out, 24, u ? "%.2f %s" : "%.0f %s", x, units[u]);
+    return out;
+}
+
+static size_t resident_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
+}
+
+void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock_context_info *c, const char *stopped)
+{
+    char  file[24], weights[24], kv[24], activations[24], resident[24];
+    Speed prefill = speed(m, s->n_prefilled, s->n_pieces, s->prefill_s);
+    Speed decode = speed(m, s->n_decoded, s->n_decoded, s->decode_s);
+
+    fprintf(stderr, "load      %.2f ms: %s, %s, %" PRIu64 " parameters, %s read for each token\n", s->load_s * 1e3,
+            m->family, m->weight_types, m->n_params, spell_bytes(m->bytes_per_token, weights));
+    fprintf(stderr, "prefill   %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", s->n_prefilled, s->prefill_s * 1e3,
+            prefill.tok_per_s, prefill.gb_per_s);
+    fprintf(stderr, "decode    %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", s->n_decoded, s->decode_s * 1e3,
+            decode.tok_per_s, decode.gb_per_s);
+    fprintf(stderr, "memory    file %s, kv %s, activations %s, peak resident %s\n", spell_bytes(m->file_bytes, file),
+            spell_bytes(c->kv_bytes, kv), spell_bytes(c->activation_bytes, activations),
+            spell_bytes(resident_bytes(), resident));
+    fprintf(stderr, "computed  seed %" PRIu64 ", threads %d, isa %s, math %s, kv %s, context %d\n", s->seed, c->threads,
+            c->isa, c->math, c->kv_type, c->n_ctx);
+    fprintf(stderr, "stopped   %s; last logits %016" PRIx64 "\n", stopped, s->hash);
+}
+
+static void print_json_speed(const char *key, Speed s, size_t tokens, double seconds)
+{
+    output_format("\"%s\": {\"tokens\": %zu, ", key, tokens);
+    output_json_number("seconds", seconds);
+    output_format(", ");
+    output_json_number("tok_per_s", s.tok_per_s);
+    output_format(", ");
+    output_json_number("gb_per_s", s.gb_per_s);
+    output_format("}, ");
+}
+
+void run_stats_json(const RunStats *s, const tblock_model_info *m, const tblock_context_info *c)
+{
+    output_format("\"seed\": %" PRIu64 ", \"logits_hash\": \"%016" PRIx64 "\", \"stats\": {", s->seed, s->hash);
+    output_json_number("load_seconds", s->load_s);
+    output_format(", ");
+    print_json_speed("prefill", speed(m, s->n_prefilled, s->n_pieces, s->prefill_s), s->n_prefilled, s->prefill_s);
+    print_json_speed("decode", speed(m, s->n_decoded, s->n_decoded, s->decode_s), s->n_decoded, s->decode_s);
+    output_format("\"file_bytes\": %zu, \"kv_bytes\": %zu, \"activation_bytes\": %zu, \"resident_bytes\": %zu, ",
+                  m->file_bytes, c->kv_bytes, c->activation_bytes, resident_bytes());
+    output_format("\"threads\": %d, \"isa\": \"%s\", \"math\": \"%s\", \"kv_type\": \"%s\", \"n_ctx\": %d}",
+                  c->threads, c->isa, c->math, c->kv_type, c->n_ctx);
+}

@@ -1,0 +1,21 @@
+/* cli/run_stats.h: what tblock run --stats and --json tell about speed, memory and settings. */
+#ifndef CLI_RUN_STATS_H
+#define CLI_RUN_STATS_H
+
+#include "tblock.h"
+
+typedef struct RunStats {
+    double   load_s, prefill_s, decode_s;
+    size_t   n_prefilled; /* tokens of the prompt computed, in n_pieces calls */
+    size_t   n_pieces;
+    size_t   n_decoded;   /* tokens computed one by one after it              */
+    uint64_t seed, hash;  /* hash: of the last logits                         */
+} RunStats;
+
+/* Lines on standard error; the last one ends with the hash. stopped: the reason. */
+void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock_context_info *c, const char *stopped);
+
+/* "seed": ..., "logits_hash": ..., "stats": {...} */
+void run_stats_json(const RunStats *s, const tblock_model_info *m, const tblock_context_info *c);
+
+#endif

@@ -1,0 +1,264 @@
+"""What the converter's tests share: a conversion in this process, a reader of model files by the letter of docs/format.md,
+small sources made here, and the protocol: one line `ok NAME`, `FAIL NAME: why` or `skip NAME: why` for each claim.
+
+  tests/convert/test_X.py [--list] [NAME ...]
+
+Outputs are read back by the reader below, not by the converter's own. Fixtures: $TBLOCK_SHARED or ../shared."""
+import contextlib
+import io
+import json
+import os
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+sys.dont_write_bytecode = True
+try:
+    import numpy as np
+except ImportError:
+    print("skip %s: no numpy" % os.path.basename(sys.argv[0]))
+    sys.exit(0)
+from tblock_convert import bytelevel, cli  # noqa: E402
+
+SHARED = os.environ.get("TBLOCK_SHARED", os.path.join(ROOT, "..", "shared"))
+MODELS = os.path.join(SHARED, "fixtures", "models")
+if not os.path.exists(MODELS):   # the part of them that the repository holds
+    MODELS = os.path.join(ROOT, "tests", "data", "models")
+DATA = os.path.join(SHARED, "data")
+TOKENIZERS = os.path.join(SHARED, "fixtures", "tokenizers")
+TEMP = None    # a folder of each test's own; see temp()
+
+
+# Two tensors of made(), by their names there.
+Q = "model.layers.1.self_attn.q_proj.weight"
+K = "model.layers.1.self_attn.k_proj.weight"
+
+
+class Skip(Exception):
+    pass
+
+
+def need(*parts):
+    path = os.path.join(*parts)
+    if not os.path.exists(path):
+        raise Skip("no data (%s)" % os.path.relpath(path, ROOT))
+    return path
+
+
+def temp(name=""):
+    """A file of this test's own folder, or the folder."""
+    return os.path.join(TEMP, name) if name else TEMP
+
+
+def convert(src, *options, out="out.bin"):
+    """(status, stdout, stderr) of a conversion in this process."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    handlers = {s: signal.getsignal(s) for s in cli.SIGNALS}
+    try:
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+            status = cli.main([src, "-o", temp(out)] + list(options))
+    finally:
+        for s, h in handlers.items():
+            signal.signal(s, h)
+    return status, stdout.getvalue(), stderr.getvalue()
+
+
+def converted(src, *options, out="out.bin"):
+    """The output of a conversion that has to succeed, read back."""
+    status, _, err = convert(src, "--quiet", *options, out=out)
+    assert status == 0, err
+    return ModelFile(temp(out))
+
+
+def refused(src, *expected, options=(), status=3):
+    """The conversion is refused with one line that has all the expected parts, and nothing is left behind."""
+    if os.path.exists(temp("refused.bin")):
+        os.unlink(temp("refused.bin"))
+    got, out, err = convert(src, *options, out="refused.bin")
+    assert got == status, "status %d, expected %d: %s" % (got, status, err)
+    assert err.startswith("convert.py: ") and err.count("\n") == 1, "not one line: %r" % err
+    for part in expected:
+        assert part in err, "%r is not in %r" % (part, err)
+    left = [n for n in os.listdir(TEMP) if "refused" in n]
+    assert not left, "left behind: %s" % left
+
+
+class ModelFile:
+    """The output, by the letter of docs/format.md."""
+
+    def __init__(self, path):
+        self.data = open(path, "rb").read()
+        n = struct.unpack_from("<Q", self.data)[0]
+        self.start = 8 + n
+        header = json.loads(self.data[8:self.start])
+        self.meta = header.pop("__metadata__")
+        self.header = header
+        self.config = json.loads(self.meta["config"]) if "config" in self.meta else None
+        self.tokenizer = json.loads(self.meta["tokenizer"]) if "tokenizer" in self.meta else None
+
+    def bits(self, name):
+        e = self.header[name]
+        kind = {"U8": "<u1", "BF16": "<u2", "F16": "<u2", "F32": "<u4", "U32": "<u4", "I32": "<i4"}[e["dtype"]]
+        begin, end = e["data_offsets"]
+        return np.frombuffer(self.data[self.start + begin:self.start + end], kind).reshape(e["shape"])
+
+
+def read_safetensors(path):
+    """{name: (dtype, bits)} of a source file."""
+    data = open(path, "rb").read()
+    n = struct.unpack_from("<Q", data)[0]
+    result = {}
+    for name, e in json.loads(data[8:8 + n]).items():
+        if name != "__metadata__":
+            b, end = e["data_offsets"]
+            kind = {"F32": "<u4", "F64": "<u8", "I8": "<i1"}.get(e["dtype"], "<u2")
+            result[name] = (e["dtype"], np.frombuffer(data[8 + n + b:8 + n + end], kind).reshape(e["shape"]))
+    return result
+
+
+def write_safetensors(path, tensors, metadata=None):
+    header, at = {"__metadata__": metadata} if metadata else {}, 0
+    for name, (dtype, bits) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(bits.shape), "data_offsets": [at, at + bits.nbytes]}
+        at += bits.nbytes
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for _, bits in tensors.values():
+            f.write(np.ascontiguousarray(bits).tobytes())
+
+
+NAMES = {"attn_norm": "input_layernorm", "wq": "self_attn.q_proj", "wk": "self_attn.k_proj", "wv": "self_attn.v_proj",
+         "wo": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm", "w_gate": "mlp.gate_proj",
+         "w_up": "mlp.up_proj", "w_down": "mlp.down_proj"}
+
+
+def hf_name(ours):
+    """A second writing of the tensor names, so that the converter's table is not its own judge."""
+    top = {"embed": "model.embed_tokens.weight", "final_norm": "model.norm.weight", "lm_head": "lm_head.weight"}
+    if ours in top:
+        return top[ours]
+    _, layer, part = ours.split(".")
+    bias = part.endswith("_bias")
+    return "model.layers.%s.%s.%s" % (layer, NAMES[part[:-5] if bias else part], "bias" if bias else "weight")
+
+
+def config_of(folder):
+    return json.load(open(os.path.join(folder, "config.json")))
+
+
+def source_tensors(folder):
+    result = {}
+    for name in sorted(os.listdir(folder)):
+        if name.startswith("model") and name.endswith(".safetensors"):
+            result.update(read_safetensors(os.path.join(folder, name)))
+    return result
+
+
+def fixtures():
+    need(MODELS)
+    return [os.path.join(MODELS, n) for n in sorted(os.listdir(MODELS)) if n.startswith(("llama", "mistral", "stories"))]
+
+
+def made(name="made", config=None, drop=(), tensors=None, files=None):
+    """A small folder of our own: a Llama with every size different. config: changed keys; drop: keys left out; tensors: a
+    function that changes the dictionary of tensors; files: {name: bytes} written beside."""
+    folder = temp(name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    c = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 24, "num_hidden_layers": 2,
+         "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 37, "vocab_size": 50, "torch_dtype": "float32",
+         "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "bos_token_id": 1,
+         "eos_token_id": 2, "rope_theta": 10000.0, "hidden_act": "silu"}
+    c.update(config or {})
+    for key in drop:
+        del c[key]
+    json.dump(c, open(os.path.join(folder, "config.json"), "w"))
+    random = np.random.default_rng(5)
+    shapes = {"model.embed_tokens.weight": (50, 24), "model.norm.weight": (24,), "lm_head.weight": (50, 24)}
+    for n in range(2):
+        for ours, shape in (("attn_norm", (24,)), ("wq", (24, 24)), ("wk", (8, 24)), ("wv", (8, 24)), ("wo", (24, 24)),
+                            ("ffn_norm", (24,)), ("w_gate", (37, 24)), ("w_up", (37, 24)), ("w_down", (24, 37))):
+            shapes[hf_name("layers.%d.%s" % (n, ours))] = shape
+    t = {k: ("F32", random.standard_normal(s).astype("<f4").view("<u4")) for k, s in shapes.items()}
+    if tensors:
+        tensors(t)
+    write_safetensors(os.path.join(folder, "model.safetensors"), t, {"format": "pt"})
+    for key, value in (files or {}).items():
+        with open(os.path.join(folder, key), "wb") as f:
+            f.write(value if isinstance(value, bytes) else json.dumps(value).encode())
+    return folder
+
+
+def to_f32(dtype, bits):
+    return bits.view("<f4") if dtype == "F32" else bits.view("<f2").astype("<f4") if dtype == "F16" else \
+        (bits.astype("<u4") << 16).view("<f4")
+
+
+def by_the_table(stored, dtype, rows, k):
+    """The table of docs/format.md, section Panels, element by element."""
+    r, c = np.meshgrid(np.arange(rows), np.arange(k), indexing="ij")
+    assert list(stored.shape) == ([-(-rows // 16), -(-k // 2), 16, 2] if dtype == "BF16" else [-(-rows // 16), k, 16])
+    return stored[r // 16, c // 2, r % 16, c % 2] if dtype == "BF16" else stored[r // 16, c, r % 16]
+
+
+def expect_config(m, **values):
+    for key, value in values.items():
+        assert m.config[key] == value, "%s: %r, expected %r" % (key, m.config[key], value)
+
+
+def bpe_json(**changes):
+    """A byte-level tokenizer.json with all bytes, 'ab' and 'abc'."""
+    vocabulary = {c: i for i, c in enumerate(sorted(bytelevel.BYTE_OF))}
+    vocabulary.update({"ab": 256, "abc": 257})
+    root = {"version": "1.0", "added_tokens": [{"id": 258, "content": "<|x|>", "special": True, "lstrip": True}], "normalizer": None,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+            "post_processor": None, "decoder": {"type": "ByteLevel"},
+            "model": {"type": "BPE", "vocab": vocabulary, "merges": ["a b", ["ab", "c"]]}}
+    for key, value in changes.items():
+        where = root
+        *path, last = key.split("__")
+        for p in path:
+            where = where[p]
+        where[last] = value
+    return json.dumps(root).encode()
+
+
+def token_file(data, name="tokenizer.json"):
+    with open(temp(name), "wb") as f:
+        f.write(data)
+    return temp(name)
+
+
+def main(module):
+    """Run the functions test_* of a module's globals that the command line names, or all of them."""
+    global TEMP
+    names = sys.argv[1:]
+    tests = {n[len("test_"):]: f for n, f in module.items() if n.startswith("test_")}
+    if "--list" in names:
+        print("\n".join(tests))
+        return 0
+    failed = 0
+    for name in names or tests:
+        with tempfile.TemporaryDirectory() as TEMP:
+            try:
+                tests[name]()
+                print("ok %s" % name)
+            except Skip as e:
+                print("skip %s: %s" % (name, e))
+            except AssertionError as e:
+                failed += 1
+                line = traceback.extract_tb(e.__traceback__)[-1].lineno
+                print("FAIL %s: %s (line %d)" % (name, str(e).replace("\n", " ") or "assertion", line))
+            except Exception as e:
+                failed += 1
+                where = traceback.extract_tb(e.__traceback__)[-1]
+                print("FAIL %s: %r (%s:%d)" % (name, e, os.path.basename(where.filename), where.lineno))
+        sys.stdout.flush()
+    return 1 if failed else 0

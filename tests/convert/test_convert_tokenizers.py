@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""convert.py: tokenizer files, look-ups in the tables, ids, templates and added tokens."""
+import json
+import os
+import sys
+
+import harness
+from harness import (Skip, need, temp, convert, converted, refused, ModelFile, made, bpe_json, token_file, SHARED,
+                     MODELS, DATA, TOKENIZERS)
+import numpy as np
+
+
+def fnv(piece):
+    h = 0xCBF29CE484222325
+    for b in piece:
+        h = (h ^ b) * 0x100000001B3 % (1 << 64)
+    return h
+
+
+class Vocabulary:
+    """The tokenizer of a model file, with look-ups as docs/format.md defines them."""
+
+    def __init__(self, m):
+        self.settings = m.tokenizer
+        data, offsets = m.bits("tok.bytes").tobytes(), m.bits("tok.offsets").tolist()
+        self.pieces = [data[a:b] for a, b in zip(offsets, offsets[1:])]
+        self.types = m.bits("tok.types").tolist()
+        self.index = m.bits("tok.index").tolist()
+        if self.settings["type"] == "spm":
+            self.scores = m.bits("tok.scores").view("<f4")
+        else:
+            self.merges, self.merge_index = m.bits("tok.merges").tolist(), m.bits("tok.merge_index").tolist()
+        assert len(self.pieces) == len(self.types) == self.settings["size"] and offsets[-1] == len(data)
+
+    def find(self, piece):
+        at = fnv(piece) % len(self.index)
+        while self.index[at] >= 0:
+            if self.pieces[self.index[at]] == piece:
+                return self.index[at]
+            at = (at + 1) % len(self.index)
+        return -1
+
+    def find_merge(self, left, right):
+        h = (left * 0x9E3779B97F4A7C15 + right * 0xC2B2AE3D27D4EB4F) % (1 << 64)
+        at = (h ^ h >> 32) % len(self.merge_index)
+        while self.merge_index[at] >= 0:
+            if self.merges[self.merge_index[at]][:2] == [left, right]:
+                return self.merge_index[at]
+            at = (at + 1) % len(self.merge_index)
+        return -1
+
+    def encode_spm(self, text):
+        """SentencePiece BPE, plainly: merge the best neighbours until there are none."""
+        s = self.settings
+        if s["remove_extra_whitespaces"]:
+            text = b" ".join(w for w in text.split(b" ") if w)
+        if s["add_dummy_prefix"] and text:
+            text = b" " + text
+        if s["escape_whitespaces"]:
+            text = text.replace(b" ", "\u2581".encode())
+        parts = [c.encode() for c in text.decode()]
+        while True:
+            best = None
+            for i in range(len(parts) - 1):
+                j = self.find(parts[i] + parts[i + 1])
+                if j >= 0 and (best is None or self.scores[j] > best[0]):
+                    best = (self.scores[j], i)
+            if best is None:
+                break
+            parts[best[1]:best[1] + 2] = [parts[best[1]] + parts[best[1] + 1]]
+        ids = []
+        byte = {p: i for i, p in enumerate(self.pieces) if self.types[i] == 6}
+        for p in parts:
+            i = self.find(p)
+            if i < 0 and s["byte_fallback"]:
+                ids.extend(byte[bytes([b])] for b in p)
+            else:
+                ids.append(i if i >= 0 else s["unk"])
+        return ids
+
+    def encode_bpe(self, text, regex):
+        pieces = [text]
+        for step in self.settings["pretokenize"]:
+            assert step["behavior"] == "isolated" and not step["invert"]
+            pieces = [q for p in pieces for q in split_isolated(regex, step["regex"], p)]
+        ids = []
+        for p in pieces:
+            p = p.encode()
+            whole = self.find(p) if self.settings["ignore_merges"] else -1
+            word = [whole] if whole >= 0 else [self.find(bytes([b])) for b in p]
+            while len(word) > 1:
+                rows = [(self.find_merge(a, b), i) for i, (a, b) in enumerate(zip(word, word[1:]))]
+                rows = [r for r in rows if r[0] >= 0]
+                if not rows:
+                    break
+                row, i = min(rows)
+                word[i:i + 2] = [self.merges[row][2]]
+            ids.extend(word)
+        return ids
+
+
+def split_isolated(regex, pattern, text):
+    result, at = [], 0
+    for m in regex.finditer(pattern, text):
+        result += [text[at:m.start()], m.group()]
+        at = m.end()
+    return [p for p in result + [text[at:]] if p]
+
+
+def cases(name):
+    for line in open(os.path.join(TOKENIZERS, name, "cases.jsonl")):
+        case = json.loads(line)
+        if "text" in case and "ids" in case and case["mode"] != "decode" and not case.get("add_special") and len(case["text"]) < 300:
+            yield case
+
+
+def test_sentencepiece_vocabularies_give_the_recorded_ids():
+    for name in ("llama2-sp", "sp-bpe", "stories-sp512"):
+        v = Vocabulary(converted(need(TOKENIZERS, name, "tokenizer.model")))
+        n = 0
+        for case in cases(name):
+            if "\x00" in case["text"] or "\u2581" in case["text"]:   # the library strips a written U+2581 like a space
+                continue
+            got = v.encode_spm(case["text"].encode())
+            assert got == case["ids"], "%s %r: %s, expected %s" % (name, case["text"], got, case["ids"])
+            n += 1
+        assert n > 100
+
+
+def test_byte_level_vocabularies_give_the_recorded_ids():
+    try:
+        import regex
+    except ImportError:
+        raise Skip("no regex package (it knows \\p{L})")
+    for name in ("bpe-gpt2", "bpe-llama3", "bpe-smollm", "llama3-tiktoken"):
+        file = "tokenizer.model" if name == "llama3-tiktoken" else "tokenizer.json"
+        v = Vocabulary(converted(need(TOKENIZERS, name, file)))
+        special = [v.pieces[s["id"]].decode() for s in v.settings["special"]]
+        n = 0
+        for case in cases(name):
+            if any(s in case["text"] for s in special):
+                continue
+            got = v.encode_bpe(case["text"], regex)
+            assert got == case["ids"], "%s %r: %s, expected %s" % (name, case["text"], got, case["ids"])
+            n += 1
+        assert n > 100
+
+
+def test_every_piece_and_merge_is_found_in_the_hash_tables():
+    for path in (("llama3-e2e",), ("stories260K",)):
+        v = Vocabulary(converted(need(MODELS, *path)))
+        slots = len(v.index)
+        assert slots & (slots - 1) == 0 and 2 * sum(i >= 0 for i in v.index) <= slots
+        for i, p in enumerate(v.pieces):
+            if v.types[i] == 1:
+                assert v.find(p) >= 0 and v.pieces[v.find(p)] == p
+        if v.settings["type"] == "bpe":
+            for n, (a, b, c) in enumerate(v.merges):
+                assert v.find_merge(a, b) == n and v.pieces[a] + v.pieces[b] == v.pieces[c]
+
+
+def test_templates_and_special_tokens():
+    m = converted(need(MODELS, "llama3-e2e"))
+    t = m.tokenizer
+    assert (t["bos"], t["eos"], t["prefix"], t["suffix"]) == (507, 508, [507], [])
+    assert [s["id"] for s in t["special"]] == [507, 508, 509, 510, 511] and t["ignore_merges"]
+    v = Vocabulary(m)
+    assert v.pieces[507] == b"<|begin_of_text|>" and v.types[507] == 3 and v.find(v.pieces[507]) < 0
+    t = converted(need(MODELS, "stories260K")).tokenizer
+    assert (t["bos"], t["eos"], t["unk"], t["prefix"]) == (1, 2, 0, [1]) and t["remove_extra_whitespaces"]
+    shakespeare = converted(need(SHARED, "models", "shakespeare"))
+    t = shakespeare.tokenizer
+    assert (t["size"], t["bos"], t["eos"], t["prefix"]) == (1024, 0, 1, [])
+
+
+def test_byte_level_traps():
+    v = Vocabulary(converted(token_file(bpe_json())))
+    assert v.settings["special"] == [{"id": 258, "lstrip": True}] and v.pieces[258] == b"<|x|>"
+    assert v.pieces[v.find(b"abc")] == b"abc" and v.merges[1] == [256, v.find(b"c"), 257]
+    assert sorted(v.pieces[:256]) == [bytes([b]) for b in range(256)]
+    v = Vocabulary(converted(token_file(bpe_json(added_tokens=[{"id": 300, "content": "<y>"}]))))   # a hole
+    assert v.settings["size"] == 301 and v.types[299] == 5 and v.pieces[299] == b"" and v.settings["special"] == [
+        {"id": 300, "special": False}]
+    v = Vocabulary(converted(token_file(bpe_json(model__merges=["a b", "ab c", "a b"]))))   # the later of two holds
+    assert [m[2] for m in v.merges] == [257, 256]
+    split = {"type": "Split", "pattern": {"String": "a.b"}, "behavior": "Isolated", "invert": False}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+    digits = {"type": "Digits", "individual_digits": True}
+    v = converted(token_file(bpe_json(pre_tokenizer={"type": "Sequence", "pretokenizers": [split, digits, level]})))
+    assert v.tokenizer["pretokenize"] == [{"regex": "a\\.b", "behavior": "isolated", "invert": False},
+                                          {"regex": "\\p{N}", "behavior": "isolated", "invert": False}]
+
+    def case(expected, **changes):
+        refused(token_file(bpe_json(**changes)), "tokenizer.json", *expected)
+    assert converted(token_file(bpe_json(normalizer={"type": "NFC"}))).tokenizer["normalizer"] == "nfc"
+    case(("normalizer", "'NFKC'"), normalizer={"type": "NFKC"})
+    for change, expected in ({"behavior": "Removed"}, "'Removed'"), ({"invert": True}, "invert"), ({"pattern": {"x": "y"}}, "'x'"):
+        case((expected,), pre_tokenizer={"type": "Sequence", "pretokenizers": [dict(split, **change), level]})
+    case(("model.type", "'Unigram'"), model__type="Unigram")
+    case(("model.type", "'WordPiece'"), model__type="WordPiece")
+    case(("pre_tokenizer", "'Whitespace'"), pre_tokenizer={"type": "Whitespace"})
+    case(("pre_tokenizer", "null"), pre_tokenizer=None)
+    case(("pre_tokenizer", "'Punctuation'"), pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "Punctuation"}, level]})
+    case(("post_processor", "'BertProcessing'"), post_processor={"type": "BertProcessing"})
+    case(("model.dropout", "0.1"), model__dropout=0.1)
+    case(("continuing_subword_prefix", "'##'"), model__continuing_subword_prefix="##")
+    case(("merges[0]", "'q?'"), model__merges=["q ?"])
+    case(("merges[0]", "two pieces"), model__merges=["abc"])
+    case(("vocab", "an id of its own"), model__vocab__ab=3)
+    case(("an id of its own", "'ab'"), added_tokens=[{"id": 256, "content": "<z>"}])
+    case(("half a surrogate",), added_tokens=[{"id": 258, "content": "\ud800"}])
+
+
+def test_sentencepiece_traps():
+    for name in ("m.model", "sentencepiece_unigram.model"):
+        refused(need(DATA, "tokenizers", "small", name), "model type", "BPE", "unigram")
+    good = open(need(TOKENIZERS, "sp-bpe", "tokenizer.model"), "rb").read()
+    for at in range(0, len(good), 97):
+        with open(temp("cut.model"), "wb") as f:
+            f.write(good[:at])
+        refused(temp("cut.model"))
+    surface = b"\x12\x09\x18\x02\xe2\x02\x04 ?? "   # a later trainer_spec: BPE, unk_surface " ?? "
+    assert converted(token_file(good + surface, "surface.model")).tokenizer["unk_surface"] == " ?? "
+    path = token_file(b"!!! 0\n", "ranks.model")
+    refused(path, "none of these")
+    refused(token_file(b"IQ== 0\nIQ== 1\n", "ranks.model"), "line 2")
+    refused(token_file(b"IQ== 0\nIg== 1\n", "ranks.model"), "split pattern")
+
+
+def test_added_tokens_of_a_folder_are_merged():
+    ids = json.loads(bpe_json())["model"]["vocab"]
+    files = {"tokenizer.json": bpe_json(added_tokens=[{"id": 258, "content": "<|x|>", "special": True}]),
+             "tokenizer_config.json": {"bos_token": "<|x|>", "eos_token": {"content": "<|end|>"}, "add_bos_token": True,
+                                       "tokenizer_class": "LlamaTokenizerFast",
+                                       "added_tokens_decoder": {"259": {"content": "<|end|>", "special": True}}},
+             "added_tokens.json": {"<y>": 260}}
+
+    def grown(t):
+        for name in ("model.embed_tokens.weight", "lm_head.weight"):
+            t[name] = ("F32", np.zeros((261, 24), "<u4"))
+    m = converted(made(config={"vocab_size": 261}, tensors=grown, files=files))
+    t = m.tokenizer
+    assert (t["bos"], t["eos"], t["prefix"], t["suffix"], t["size"]) == (258, 259, [258], [], 261)
+    assert [(s["id"], s.get("special", True)) for s in t["special"]] == [(258, True), (259, True), (260, False)] and len(ids) == 258
+    status, _, err = convert(made(files=files))
+    assert status == 0 and "the tokenizer has 261 ids, the embedding 50 rows" in err
+
+
+def test_a_folder_without_a_tokenizer_converts():
+    status, out, err = convert(made())
+    assert status == 0 and not err and "tokenizer   none" in out and ModelFile(temp("out.bin")).tokenizer is None
+    status, out, err = convert(made(files={"vocab.json": {}, "merges.txt": b""}))
+    assert status == 0 and "vocab.json, merges.txt: not read" in err
+
+
+if __name__ == "__main__":
+    sys.exit(harness.main(globals()))

@@ -1,0 +1,583 @@
+#include <math.h>
+#include "tiny_tokenizer.h"
+
+static Tiny y;
+
+#define SPLIT_SPACES "\"pretokenize\": [{\"regex\": \" ?[^ ]+|\\\\s+\", \"behavior\": \"isolated\", \"invert\": false}]"
+#define NO_SPLIT     "\"pretokenize\": []"
+
+static void open_or_fail(const char *keys)
+{
+    bool ok = tiny_open(&y, keys);
+    CHECK(ok, "%s", y.err.msg);
+}
+
+static void check_pieces(const char *text, const char *expected)
+{
+    if (test_case_state)
+        return;
+    const char *found = tiny_pieces(&y, text, strlen(text), false, false);
+    CHECK(strcmp(found, expected) == 0, "'%s' became '%s', expected '%s'", text, found, expected);
+}
+
+static void check_special(const char *text, const char *expected)
+{
+    if (test_case_state)
+        return;
+    const char *found = tiny_pieces(&y, text, strlen(text), true, false);
+    CHECK(strcmp(found, expected) == 0, "'%s' became '%s', expected '%s'", text, found, expected);
+}
+
+/* ---- SentencePiece -------------------------------------------------------------------------------------------- */
+
+static void small_spm(bool bytes)
+{
+    tiny_init(&y, true);
+    tiny_add(&y, "<unk>", 2, 0);
+    tiny_add(&y, "<s>", 3, 0);
+    tiny_add(&y, "</s>", 3, 0);
+    if (bytes)
+        tiny_add_all_bytes(&y);
+    static const char *piece[] = { "he", "ll", "llo", "\u2581he", "\u2581hello", "aa", "\u2581\u2581" };
+    for (int i = 0; i < 7; i++)
+        tiny_add(&y, piece[i], 1, (float)-i);
+    static const char *letter[] = { "\u2581", "h", "e", "l", "o", "a", "b", "x", "y" };
+    for (int i = 0; i < 9; i++)
+        tiny_add(&y, letter[i], 1, -100);
+}
+
+static void spm_merges_by_score_and_from_the_left(void)
+{
+    small_spm(true);
+    open_or_fail("\"unk\": 0, \"byte_fallback\": true");
+    check_pieces("hello", "\u2581hello");
+    check_pieces("aaa", "\u2581|aa|a");
+    check_pieces("hellob", "\u2581hello|b");
+    check_pieces("hello hello", "\u2581hello|\u2581hello");
+    tiny_close(&y);
+}
+
+static void spm_normalizer_flags_are_followed(void)
+{
+    small_spm(true);
+    open_or_fail("\"unk\": 0, \"byte_fallback\": true");
+    check_pieces("  x   y  ", "\u2581|x|\u2581|y");
+    check_pieces("   ", "");
+    check_pieces("", "");
+    check_pieces("\u2581", "");
+    tiny_close(&y);
+    small_spm(true);
+    open_or_fail("\"unk\": 0, \"byte_fallback\": true, \"remove_extra_whitespaces\": false");
+    check_pieces("  x   y ", "\u2581\u2581|\u2581|x|\u2581\u2581|\u2581|y|\u2581");
+    check_pieces("\u2581", "\u2581\u2581");
+    tiny_close(&y);
+    small_spm(true);
+    open_or_fail("\"unk\": 0, \"byte_fallback\": true, \"add_dummy_prefix\": false, \"escape_whitespaces\": false");
+    check_pieces("x y", "x|<20>|y");
+    tiny_close(&y);
+}
+
+static void spm_shows_what_it_lacks_as_bytes(void)
+{
+    small_spm(true);
+    open_or_fail("\"unk\": 0, \"byte_fallback\": true");
+    check_pieces("x\u00e9", "\u2581|x|<c3>|<a9>");
+    check_pieces("\xC3", "\u2581|<ef>|<bf>|<bd>");
+    check_pieces("\xE2\x96", "\u2581|<ef>|<bf>|<bd>|<ef>|<bf>|<bd>");
+    const char *found = tiny_pieces(&y, "a\0b", 3, false, false);
+    CHECK(strcmp(found, "\u2581|a|<00>|b") == 0, "%s", found);
+    check_pieces("<s>", "\u2581|<3c>|<73>|<3e>"); /* control pieces are never found in a text */
+    tiny_close(&y);
+}
+
+static void spm_without_bytes_has_one_unknown_for_a_run(void)
+{
+    small_spm(false);
+    open_or_fail("\"unk\": 0");
+    check_pieces("xzzzx", "\u2581|x|<unk>|x");
+    check_pieces("z z", "\u2581|<unk>|\u2581|<unk>");
+    tiny_close(&y);
+    small_spm(false);
+    open_or_fail("");
+    const char *found = tiny_pieces(&y, "xz", 2, false, false);
+    CHECK(strstr(found, "error: ") && y.err.status == INPUT, "%s", found);
+    tiny_close(&y);
+}
+
+static void spm_user_defined_symbols_are_found_first(void)
+{
+    small_spm(true);
+    tiny_add(&y, "ell", 4, 0);
+    tiny_add(&y, "el", 4, 0);
+    open_or_fail("\"unk\": 0, \"byte_fallback\": true");
+    check_pieces("hello", "\u2581|h|ell|o");
+    check_pieces("helo", "\u2581|h|el|o");
+    tiny_close(&y);
+}
+
+static void spm_takes_unused_pieces_apart_again(void)
+{
+    small_spm(true);
+    tiny_add(&y, "xy", 5, -1);
+    tiny_add(&y, "xyx", 5, -2);
+    tiny_add(&y, "xyxaa", 5, -3);
+    tiny_add(&y, "q", 5, -50);
+    open_or_fail("\"unk\": 0, \"byte_fallback\": true");
+    check_pieces("xyxaa", "\u2581|x|y|x|aa");
+    check_pieces("q", "\u2581|<71>");
+    tiny_close(&y);
+}
+
+static void spm_pieces_may_cross_words(void)
+{
+    small_spm(true);
+    tiny_add(&y, "a\u2581", 1, -1);
+    tiny_add(&y, "a\u2581b", 1, -1);
+    open_or_fail("\"unk\": 0, \"byte_fallback\": true");
+    check_pieces("a b", "\u2581|a\u2581b");
+    tiny_close(&y);
+}
+
+static void spm_decodes_as_sentencepiece_does(void)
+{
+    small_spm(true);
+    open_or_fail("\"unk\": 0, \"byte_fallback\": true, \"remove_extra_whitespaces\": false");
+    int hello = tiny_find(&y, "\u2581hello", 8), space = tiny_find(&y, "\u2581", 3), a = 3 + 0xE2;
+    struct { int32_t id[4]; size_t n; const char *text; } row[] = {
+        { { hello, hello }, 2, "hello hello" },
+        { { 1, hello, 2 }, 3, "<s>hello</s>" },
+        { { space, hello }, 2, " hello" },
+        { { 0 }, 1, " \u2047 " },
+        { { a, a + 1, hello }, 3, "\xE2\xE3 hello" },
+        { { 0 }, 0, "" },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row && y.t; i++) {
+        char  *text = NULL;
+        size_t n = 0;
+        CHECK(tokenizer_decode(y.t, row[i].id, row[i].n, &text, &n, &y.err), "%s", y.err.msg);
+        CHECK(text && n == strlen(row[i].text) && strcmp(text, row[i].text) == 0, "row %zu: %s", i, text);
+        free(text);
+    }
+    char  *text;
+    size_t n;
+    CHECK(!tokenizer_decode(y.t, &(int32_t){ y.size }, 1, &text, &n, &y.err) && y.err.status == INPUT, "an id too large");
+    CHECK(!tokenizer_decode(y.t, &(int32_t){ -1 }, 1, &text, &n, &y.err), "an id below 0");
+    tiny_close(&y);
+}
+
+/* ---- Byte-level BPE ------------------------------------------------------------------------------------------- */
+
+static void small_bpe(void)
+{
+    tiny_init(&y, false);
+    tiny_add_all_bytes(&y);
+    tiny_merge(&y, "a", "b");
+    tiny_merge(&y, "b", "c");
+    tiny_merge(&y, "ab", "c");
+    tiny_merge(&y, " ", "abc");
+    tiny_merge(&y, "a", "a");
+}
+
+static void bpe_merges_by_rank_and_from_the_left(void)
+{
+    small_bpe();
+    open_or_fail(SPLIT_SPACES);
+    check_pieces("abc abc", "abc| abc");
+    check_pieces("bc", "bc");
+    check_pieces("aaa", "aa|a");
+    check_pieces("", "");
+    check_pieces("\xFF" "a\xC3", "<ff>|a|<c3>");
+    const char *found = tiny_pieces(&y, "a\0b", 3, false, false);
+    CHECK(strcmp(found, "a|<00>|b") == 0, "%s", found);
+    tiny_close(&y);
+}
+
+static void bpe_words_that_are_pieces_may_skip_the_merges(void)
+{
+    small_bpe();
+    tiny_add(&y, "aab", 1, 0);
+    open_or_fail(SPLIT_SPACES);
+    check_pieces("aab", "a|ab");
+    tiny_close(&y);
+    small_bpe();
+    tiny_add(&y, "aab", 1, 0);
+    open_or_fail(SPLIT_SPACES ", \"ignore_merges\": true");
+    check_pieces("aab aab", "aab| |a|ab");
+    tiny_close(&y);
+}
+
+static void bpe_may_put_a_space_before_a_text(void)
+{
+    small_bpe();
+    open_or_fail(SPLIT_SPACES ", \"add_prefix_space\": true");
+    check_pieces("abc", " abc");
+    check_pieces(" abc", " abc");
+    check_pieces("", "");
+    tiny_close(&y);
+}
+
+static void bpe_without_a_byte_uses_unknown_or_fails(void)
+{
+    tiny_init(&y, false);
+    tiny_add(&y, "?", 2, 0);
+    tiny_add(&y, "a", 1, 0);
+    open_or_fail(NO_SPLIT ", \"unk\": 0");
+    check_pieces("abba", "a|?|?|a");
+    tiny_close(&y);
+    tiny_init(&y, false);
+    tiny_add(&y, "a", 1, 0);
+    open_or_fail(NO_SPLIT);
+    const char *found = tiny_pieces(&y, "ab", 2, false, false);
+    CHECK(strstr(found, "byte 0x62") && y.err.status == INPUT, "%s", found);
+    tiny_close(&y);
+}
+
+/* The definition, in quadratic time. */
+static size_t naive_merges(int *id, size_t n)
+{
+    for (;;) {
+        int    best = -1;
+        size_t at = 0;
+        for (size_t i = 0; i + 1 < n; i++)
+            for (int row = 0; row < y.n_merges; row++)
+                if (y.merges[row][0] == (uint32_t)id[i] && y.merges[row][1] == (uint32_t)id[i + 1] && (best < 0 || row < best)) {
+                    best = row;
+                    at   = i;
+                }
+        if (best < 0)
+            return n;
+        id[at] = (int)y.merges[best][2];
+        memmove(id + at + 1, id + at + 2, (n - at - 2) * sizeof *id);
+        n--;
+    }
+}
+
+static void short_and_long_words_merge_as_the_definition_says(void)
+{
+    small_bpe();
+    static const char *left[]  = { "b", "c", "aa", "ab", "abc", "cc", "ca", "bcc" };
+    static const char *right[] = { "b", "c", "aa", "bb", "cc", "abc", "b", "a" };
+    for (int i = 0; i < 8; i++) {
+        tiny_merge(&y, "c", "c");
+        tiny_merge(&y, "b", "cc");
+        tiny_merge(&y, "c", "a");
+        tiny_merge(&y, "b", "b");
+        tiny_merge(&y, left[i], right[i]);
+    }
+    open_or_fail(NO_SPLIT);
+    uint32_t random = 1;
+    for (size_t n = 1; n < 200 && !test_case_state; n++) {
+        char text[200];
+        int  id[200];
+        for (size_t i = 0; i < n; i++) {
+            random  = random * 1664525 + 1013904223;
+            text[i] = (char)('a' + (random >> 24) % 3);
+            id[i]   = text[i];
+        }
+        size_t n_ids = naive_merges(id, n);
+        Ids    ids = { 0 };
+        CHECK(tokenizer_encode(y.t, text, n, false, false, &ids, &y.err), "%s", y.err.msg);
+        CHECK(ids.n == n_ids && memcmp(ids.id, id, n_ids * sizeof *id) == 0, "%.*s", (int)n, text);
+        free(ids.id);
+    }
+    tiny_close(&y);
+}
+
+static void repeated_words_get_the_same_ids_each_time(void)
+{
+    small_bpe();
+    open_or_fail(SPLIT_SPACES ", \"special\": [{\"id\": 0}]");
+    static const char *word[] = { " abc", " aab", " cab", "\n", " \xC3\xA9", " abcabcabc" };
+    char   text[8192];
+    Ids    all = { 0 }, one = { 0 };
+    size_t n = 0;
+    for (int i = 0; n < sizeof text - 16; i++) {
+        const char *w = word[(i * i + i / 7) % 6];
+        memcpy(text + n, w, strlen(w));
+        n += strlen(w);
+        CHECK(tokenizer_encode(y.t, w, strlen(w), false, false, &one, &y.err), "%s", y.err.msg);
+    }
+    CHECK(tokenizer_encode(y.t, text, n, false, false, &all, &y.err), "%s", y.err.msg);
+    CHECK(all.n == one.n && memcmp(all.id, one.id, all.n * sizeof *all.id) == 0, "%zu ids, %zu word by word", all.n, one.n);
+    free(all.id);
+    free(one.id);
+    tiny_close(&y);
+}
+
+/* ---- Cutting into words --------------------------------------------------------------------------------------- */
+
+/* The expected words are pieces and ignore_merges takes them whole, so the pieces of the text are its words. */
+static void check_words(const char *steps, const char *text, const char *expected)
+{
+    if (test_case_state)
+        return;
+    tiny_init(&y, false);
+    tiny_add_all_bytes(&y);
+    const char *bar;
+    for (const char *w = expected; *w; w = *bar ? bar + 1 : bar) { /* the expected words, as pieces */
+        bar = strchr(w, '|') ? strchr(w, '|') : w + strlen(w);
+        if (bar - w > 1 && tiny_find(&y, w, (size_t)(bar - w)) < 0)
+            tiny_add_bytes(&y, w, (size_t)(bar - w), 1, 0);
+    }
+    char keys[1024];
+    snprintf(keys, sizeof keys, "\"ignore_merges\": true, \"pretokenize\": %s", steps);
+    open_or_fail(keys);
+    check_pieces(text, expected);
+    tiny_close(&y);
+}
+
+static void words_are_matches_and_what_lies_between(void)
+{
+    check_words("[{\"regex\": \"[0-9]+\"}]", "ab12cd34", "ab|12|cd|34");
+    check_words("[{\"regex\": \"[0-9]+\", \"behavior\": \"isolated\", \"invert\": false}]", "12", "12");
+    check_words("[{\"regex\": \"(?=b)\"}]", "abab", "a|ba|b");
+    check_words("[{\"regex\": \"[0-9]\"}, {\"regex\": \"[a-c]+\"}]", "abx12cc", "ab|x|1|2|cc");
+    check_words("[{\"regex\": \"\\\\p{L}+\"}]", "\u00e9\u4e2d7x", "\u00e9\u4e2d|7|x");
+    check_words("[{\"regex\": \"a\\\\s+(?!\\\\S)|\\\\s\"}]", "a  a  ", "a| | |a  ");
+}
+
+static void white_space_is_unicodes(void)
+{
+    check_words("[{\"regex\": \"\\\\s\"}]", "ab\u3000cd\u00a0ef", "ab|\u3000|cd|\u00a0|ef");
+    check_words("[{\"regex\": \"\\\\s\"}]", "ab\u180ecd", "ab\u180ecd"); /* PCRE2's own \s has U+180E */
+    check_words("[{\"regex\": \"[^\\\\s]+\"}]", "ab cd", "ab| |cd");
+    check_words("[{\"regex\": \"[]\\\\s]\"}]", "ab]cd ef", "ab|]|cd| |ef");
+    check_words("[{\"regex\": \"\\\\S+\"}]", "ab cd", "ab| |cd");
+}
+
+static void invalid_bytes_are_words_of_their_own(void)
+{
+    check_words("[{\"regex\": \"ab+\"}]", "ab\xFF" "abb", "ab|<ff>|abb");
+}
+
+static void a_pattern_that_runs_away_is_an_error(void)
+{
+    small_bpe();
+    open_or_fail("\"pretokenize\": [{\"regex\": \"(?:a|aa)+[bc]\"}]");
+    char text[2000];
+    memset(text, 'a', sizeof text);
+    const char *found = tiny_pieces(&y, text, sizeof text, false, false);
+    CHECK(strstr(found, "pretokenize step 0") && strstr(found, "limit") && y.err.status == INPUT, "%s", found);
+    tiny_close(&y);
+}
+
+/* ---- Special tokens ------------------------------------------------------------------------------------------- */
+
+static void special_bpe(const char *flags)
+{
+    char keys[1024];
+    small_bpe();
+    int bos = tiny_add(&y, "<s>", 3, 0), user = tiny_add(&y, "<u>", 3, 0), longer = tiny_add(&y, "<u>x", 3, 0);
+    snprintf(keys, sizeof keys, SPLIT_SPACES ", \"bos\": %d, \"prefix\": [%d], \"suffix\": [%d, %d], "
+             "\"special\": [{\"id\": %d}, {\"id\": %d%s}, {\"id\": %d}]", bos, bos, user, user, bos, user, flags, longer);
+    open_or_fail(keys);
+}
+
+static void special_tokens_are_text_unless_asked_for(void)
+{
+    special_bpe("");
+    check_pieces("<s>ab", "<|s|>|ab");
+    check_special("<s>ab<s>", "<s>|ab|<s>");
+    check_special("<u>xa", "<u>x|a");
+    check_special("<u>ab<", "<u>|ab|<");
+    check_special("<s", "<|s");
+    const char *found = tiny_pieces(&y, "ab", 2, false, true);
+    CHECK(strcmp(found, "<s>|ab|<u>|<u>") == 0, "%s", found);
+    found = tiny_pieces(&y, "", 0, false, true);
+    CHECK(strcmp(found, "<s>|<u>|<u>") == 0, "%s", found);
+    tiny_close(&y);
+}
+
+static void tokens_that_are_not_special_are_found_always(void)
+{
+    special_bpe(", \"special\": false");
+    check_pieces("<s>a<u>", "<|s|>|a|<u>");
+    tiny_close(&y);
+}
+
+static void special_tokens_take_white_space_and_keep_to_words(void)
+{
+    special_bpe(", \"lstrip\": true, \"rstrip\": true");
+    check_special("a \t<u>\u3000 b", "a|<u>|b");
+    check_special("<s> <u> <s>", "<s>|<u>|<s>");
+    tiny_close(&y);
+    special_bpe(", \"single_word\": true");
+    check_special("<u>", "<u>");
+    check_special("a<u>", "a|<|u|>");
+    check_special("<u>\u00e9", "<|u|>|<c3>|<a9>");
+    check_special("(<u>)", "(|<u>|)");
+    tiny_close(&y);
+}
+
+static void text_between_special_tokens_is_brought_to_nfc(void)
+{
+    special_bpe(", \"normalized\": true");
+    tiny_close(&y);
+    small_bpe();
+    int kelvin = tiny_add(&y, "<K>", 3, 0);
+    char keys[512];
+    snprintf(keys, sizeof keys, NO_SPLIT ", \"normalizer\": \"nfc\", \"special\": [{\"id\": %d, \"normalized\": true}]", kelvin);
+    open_or_fail(keys);
+    check_special("e\u0301", "<c3>|<a9>");
+    check_special("a<\u212a>b", "a|<K>|b"); /* KELVIN SIGN becomes K */
+    check_special("e\u0301\xFF" "e\u0301", "<c3>|<a9>|<ff>|<c3>|<a9>");
+    tiny_close(&y);
+}
+
+/* ---- JSON lines ----------------------------------------------------------------------------------------------- */
+
+static void check_answer_of(const char *line, size_t n, const char *expected)
+{
+    if (test_case_state)
+        return;
+    char *answer = NULL;
+    bool  ok = tokenizer_answer_json(y.t, line, n, &answer, &y.err);
+    CHECK(ok, "%s: %s", line, y.err.msg);
+    CHECK(!ok || strcmp(answer, expected) == 0, "%s: %s", line, answer);
+    free(answer);
+}
+
+static void check_answer(const char *line, const char *expected) { check_answer_of(line, strlen(line), expected); }
+
+static void json_requests_are_answered(void)
+{
+    special_bpe("");
+    check_answer("{\"text\": \"abc\"}", "{\"ids\": [258]}");
+    check_answer("{\"text\": \"\"}", "{\"ids\": []}");
+    check_answer("{\"text\": \"a\\u0000b\"}", "{\"ids\": [97, 0, 98]}");
+    check_answer("{\"text\": \"\\ud83d\\ude00\\u00e9\\n\\/\"}", "{\"ids\": [240, 159, 152, 128, 195, 169, 10, 47]}");
+    check_answer("{\"text\": \"\u00e9\"}", "{\"ids\": [195, 169]}");
+    check_answer("{\"bytes_hex\": \"fF61\"}", "{\"ids\": [255, 97]}");
+    check_answer("{\"mode\": \"special\", \"text\": \"<s>\"}", "{\"ids\": [261]}");
+    check_answer("{\"mode\": \"plain\", \"text\": \"<s>\"}", "{\"ids\": [60, 115, 62]}");
+    check_answer("{\"add_special\": true, \"text\": \"\"}", "{\"ids\": [261, 262, 262]}");
+    check_answer(" { \"ids\" : [ 97 , 195 , 0 ] } \r\n", "{\"text\": \"a\\ufffd\\u0000\", \"bytes_hex\": \"61c300\"}");
+    check_answer("{\"ids\": [226, 150, 226]}", "{\"text\": \"\\ufffd\\ufffd\", \"bytes_hex\": \"e296e2\"}");
+    check_answer("{\"ids\": []}", "{\"text\": \"\", \"bytes_hex\": \"\"}");
+    check_answer("{\"text\": \"a\", \"ids\": [1], \"x\": [{\"y\": [null, -1.5e3, \"\\\"\"]}, {}]}", "{\"ids\": [97]}");
+    check_answer("{\"text\": \"a\", \"ids\": {\"gpt2\": [1]}}", "{\"ids\": [97]}");
+    check_answer_of("{\"text\": \"a\"}x", 13, "{\"ids\": [97]}"); /* the length counts, not a terminator */
+    tiny_close(&y);
+}
+
+static void json_requests_that_are_wrong_say_where(void)
+{
+    special_bpe("");
+    static const char *line[] = {
+        "", "[]", "{", "{}", "{\"text\"}", "{\"text\": }", "{\"text\": 1}", "{\"text\": \"a\"", "{\"text\": \"a\"} x", "{\"text\": \"a}",
+        "{\"text\": \"\\x\"}", "{\"text\": \"\\u12\"}", "{\"text\": \"\\ud800\"}", "{\"text\": \"\\ud800\\u0041\"}", "{\"text\": \"\\udc00\"}",
+        "{\"text\": \"\n\"}", "{\"text\": \"\xFF\"}", "{\"text\": \"a\", \"text\": \"b\"}", "{\"text\": \"a\",}", "{\"bytes_hex\": \"f\"}",
+        "{\"bytes_hex\": \"gg\"}", "{\"mode\": \"loud\", \"text\": \"a\"}", "{\"add_special\": 1, \"text\": \"\"}", "{\"ids\": [1.5]}",
+        "{\"ids\": [1e3]}", "{\"ids\": [-1]}", "{\"ids\": [99999999999]}", "{\"ids\": [300]}", "{\"ids\": [1 2]}", "{\"ids\": [1,]}", "{\"ids\": [1",
+        "{\"text\": \"\\", "{\"text\": \"\\u", "{\"x\": tru, \"text\": \"a\"}",
+    };
+    for (size_t i = 0; i < sizeof line / sizeof *line && y.t; i++) {
+        char *answer = NULL;
+        y.err = (Error){ 0 };
+        CHECK(!tokenizer_answer_json(y.t, line[i], strlen(line[i]), &answer, &y.err) && y.err.status == INPUT && *y.err.msg,
+              "%s: answered %s", line[i], answer);
+    }
+    char deep[300];
+    memset(deep, '[', sizeof deep);
+    memcpy(deep, "{\"x\":", 5);
+    char *answer = NULL;
+    CHECK(!tokenizer_answer_json(y.t, deep, sizeof deep, &answer, &y.err), "depth 295 was answered");
+    tiny_close(&y);
+}
+
+/* ---- Files that are wrong ------------------------------------------------------------------------------------- */
+
+static void check_refused(const char *keys, const char *why)
+{
+    if (test_case_state)
+        return;
+    bool ok = tiny_open(&y, keys);
+    CHECK(!ok && y.err.status == INPUT && strstr(y.err.msg, why), "expected '%s', found '%s'", why, ok ? "no error" : y.err.msg);
+    tiny_close(&y);
+}
+
+static void tables_that_are_wrong_are_refused(void)
+{
+    small_bpe(), y.offsets[3] = 9999, check_refused(NO_SPLIT, "tok.offsets: expected ascending");
+    small_bpe(), y.offsets[0] = 1, check_refused(NO_SPLIT, "tok.offsets: expected 0 first");
+    small_bpe(), y.n_bytes++, check_refused(NO_SPLIT, "tok.offsets: expected");
+    small_bpe(), y.types[5] = 7, check_refused(NO_SPLIT, "tok.types");
+    small_bpe(), y.types[5] = 0, check_refused(NO_SPLIT, "tok.types");
+    small_bpe(), y.index[7] = 261, check_refused(NO_SPLIT, "tok.index");
+    small_bpe(), y.index[7] = -2, check_refused(NO_SPLIT, "tok.index");
+    small_bpe(), y.merge_index[7] = 5, check_refused(NO_SPLIT, "tok.merge_index");
+    small_bpe(), y.merges[1][2] = 261, check_refused(NO_SPLIT, "tok.merges: expected ids under");
+    small_bpe();
+    for (int i = 0; i < TINY_SLOTS; i++)
+        y.index[i] = 0;
+    check_refused(NO_SPLIT, "tok.index: expected an empty slot");
+    small_spm(true), y.scores[4] = NAN, check_refused("", "tok.scores: expected a number");
+    static const char *tensor[] = { "tok.bytes", "tok.offsets", "tok.types", "tok.index", "tok.merges", "tok.merge_index" };
+    for (int i = 0; i < 6; i++)
+        small_bpe(), y.skip = tensor[i], check_refused(NO_SPLIT, tensor[i]);
+}
+
+static void metadata_that_is_wrong_is_refused(void)
+{
+    static const struct { const char *keys, *why; } row[] = {
+        { "", "pretokenize" },
+        { NO_SPLIT ", \"loud\": true", "loud: unknown key" },
+        { NO_SPLIT ", \"byte_fallback\": true", "byte_fallback: unknown key" },
+        { NO_SPLIT ", \"bos\": 261", "bos" },
+        { NO_SPLIT ", \"eos\": -2", "eos" },
+        { NO_SPLIT ", \"unk\": 1.5", "unk" },
+        { NO_SPLIT ", \"prefix\": 1", "prefix" },
+        { NO_SPLIT ", \"prefix\": [-1]", "prefix" },
+        { NO_SPLIT ", \"special\": {}", "special" },
+        { NO_SPLIT ", \"special\": [{}]", "special" },
+        { NO_SPLIT ", \"special\": [{\"id\": 1, \"big\": true}]", "big: unknown key" },
+        { NO_SPLIT ", \"special\": [{\"id\": 261}]", "special" },
+        { NO_SPLIT ", \"ignore_merges\": 1", "ignore_merges" },
+        { NO_SPLIT ", \"normalizer\": \"nfkc\"", "'nfkc'" },
+        { "\"pretokenize\": {}", "pretokenize" },
+        { "\"pretokenize\": [1]", "pretokenize step 0" },
+        { "\"pretokenize\": [{\"regex\": \"a\"}, {\"regex\": \"(\"}]", "step 1: regex '('" },
+        { "\"pretokenize\": [{\"behavior\": \"isolated\"}]", "regex" },
+        { "\"pretokenize\": [{\"regex\": \"a\", \"behavior\": \"removed\"}]", "'removed'" },
+        { "\"pretokenize\": [{\"regex\": \"a\", \"invert\": true}]", "invert" },
+        { "\"pretokenize\": [{\"regex\": \"\\\\C\"}]", "regex" },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        small_bpe();
+        check_refused(row[i].keys, row[i].why);
+    }
+    small_spm(false), check_refused("\"unk\": 0, \"byte_fallback\": true", "byte_fallback");
+    small_spm(false), check_refused("\"pretokenize\": []", "pretokenize: unknown key");
+}
+
+int main(int argc, char **argv)
+{
+    TEST_MAIN_ARGS(argc, argv);
+    TEST(spm_merges_by_score_and_from_the_left);
+    TEST(spm_normalizer_flags_are_followed);
+    TEST(spm_shows_what_it_lacks_as_bytes);
+    TEST(spm_without_bytes_has_one_unknown_for_a_run);
+    TEST(spm_user_defined_symbols_are_found_first);
+    TEST(spm_takes_unused_pieces_apart_again);
+    TEST(spm_pieces_may_cross_words);
+    TEST(spm_decodes_as_sentencepiece_does);
+    TEST(bpe_merges_by_rank_and_from_the_left);
+    TEST(bpe_words_that_are_pieces_may_skip_the_merges);
+    TEST(bpe_may_put_a_space_before_a_text);
+    TEST(bpe_without_a_byte_uses_unknown_or_fails);
+    TEST(short_and_long_words_merge_as_the_definition_says);
+    TEST(repeated_words_get_the_same_ids_each_time);
+    TEST(words_are_matches_and_what_lies_between);
+    TEST(white_space_is_unicodes);
+    TEST(invalid_bytes_are_words_of_their_own);
+    TEST(a_pattern_that_runs_away_is_an_error);
+    TEST(special_tokens_are_text_unless_asked_for);
+    TEST(tokens_that_are_not_special_are_found_always);
+    TEST(special_tokens_take_white_space_and_keep_to_words);
+    TEST(text_between_special_tokens_is_brought_to_nfc);
+    TEST(json_requests_are_answered);
+    TEST(json_requests_that_are_wrong_say_where);
+    TEST(tables_that_are_wrong_are_refused);
+    TEST(metadata_that_is_wrong_is_refused);
+    return TEST_END();
+}
