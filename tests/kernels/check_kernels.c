@@ -1,6 +1,6 @@
 /* check_kernels: every kernel of every table that this CPU runs against tests/kernels/definition.h, bit by bit (NaN is
  * NaN), with guard words around each output. Prints "ok KERNEL ISA" or "FAIL KERNEL ISA: ...".
- *   check_kernels [--quick] [--bench] [--digests] [KERNEL...]
+ *   check_kernels [--quick] [--bench] [--digests]
  * --quick: a thinner set of sizes and no pass over all floats (for emulators); --bench: times instead;
  * --digests: prints the digests that pinned[] holds. */
 #include <stdarg.h>
