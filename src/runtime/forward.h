@@ -21,9 +21,10 @@ typedef float *(*AttentionRow)(void *user, int layer, int head, size_t item);
 
 typedef struct Forward Forward;         /* buffers for up to max_tok tokens at once */
 
-/* model must outlive it. threads >= 1. */
+/* model must outlive it. threads >= 1: the most that are used; a call with little work takes fewer (forward_all_threads: never). */
 Forward *forward_new(const Model *model, const Kernels *kernels, int max_tok, int threads, Error *err);
 void     forward_free(Forward *f);      /* NULL is accepted */
+void     forward_all_threads(Forward *f);
 size_t   forward_bytes(const Forward *f);
 void     forward_observe(Forward *f, ForwardObserver observer, void *user);
 
