@@ -43,3 +43,19 @@ mkfifo pipe
 { head -c 1; kill -INT $!; cat; } < pipe | wc -w
 wait $!
 echo "[$?]"
+
+# Files that are being written: nothing is left of them. They have no name until they are whole, so look in /proc.
+until_writing() { until ls -l "/proc/$1/fd" | grep -q ' (deleted)'; do sleep 0.01; done; }
+mkdir files
+tblock logits deep.bin --ids "$(yes 1 | head -n 60000 | tr '\n' ' ')" -o files/logits &
+until_writing $!
+kill -INT $!
+{ wait $!; } 2> /dev/null # without what bash says about it
+echo "[$?]"
+echo '{"d_model": 4096, "n_layers": 32, "heads": 32, "d_ff": 11008, "vocab_size": 32000, "n_ctx": 2048}' > large.json
+tblock synth large.json -o files/model.bin &
+until_writing $!
+kill -INT $!
+{ wait $!; } 2> /dev/null # without what bash says about it
+echo "[$?]"
+ls -A files
