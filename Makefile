@@ -137,6 +137,9 @@ bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine'
 update-cli: all ## rewrite the expected output of tests/cli (read the diff)
 	@BUILD=$(BUILD) tests/cli/run_cases.sh --update
 
+# what the program prints itself, under PREFIX/share
+PRINTED = man/man1/tblock.1 bash-completion/completions/tblock zsh/site-functions/_tblock fish/vendor_completions.d/tblock.fish
+
 install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(PREFIX)/share/doc/tblock"
 	install -m 755 $(BUILD)/tblock "$(DESTDIR)$(PREFIX)/bin/tblock"
@@ -148,9 +151,16 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@OPENMP@|$(if $(findstring clang,$(CC)),-lomp,-lgomp)|' \
 	    tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	install -m 644 README.md LICENSE docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/tblock"
+	install -d $(patsubst %/,"$(DESTDIR)$(PREFIX)/share/%",$(dir $(PRINTED)))
+	$(BUILD)/tblock help --man > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"
+	$(BUILD)/tblock completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tblock"
+	$(BUILD)/tblock completions zsh > "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_tblock"
+	$(BUILD)/tblock completions fish > "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tblock.fish"
+	chmod 644 $(PRINTED:%="$(DESTDIR)$(PREFIX)/share/%")
 
 uninstall: ## remove what install put there
 	rm -f "$(DESTDIR)$(PREFIX)/bin/tblock" "$(DESTDIR)$(PREFIX)/include/tblock.h" "$(DESTDIR)$(LIBDIR)"/libtblock.a "$(DESTDIR)$(LIBDIR)"/libtblock.so* "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
+	rm -f $(PRINTED:%="$(DESTDIR)$(PREFIX)/share/%")
 	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/tblock"
 
 clean: ## remove build/

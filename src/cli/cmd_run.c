@@ -225,25 +225,35 @@ static uint64_t logits_hash(const Run *r)
     return r->logits ? tblock_hash_floats(r->logits, (size_t)r->info.vocab_size) : 0;
 }
 
+/* A bar for a long prompt, unless it would overwrite the last line of the echo. */
+static void show_prefill(const Run *r)
+{
+    bool echo = r->args->echo && output_is_terminal();
+    if (!r->args->general.quiet && !echo)
+        output_progress("reading the prompt", (double)r->stats.n_prefilled / (double)r->n_ids);
+}
+
 /* The prompt goes in pieces that take a moment each, so that Ctrl-C is heard: they grow while they are quick. Any
  * pieces give the same bits. */
 static bool prefill(Run *r, tblock_error *err)
 {
     double start = now_s();
     size_t n = 64;
-    while (r->stats.n_prefilled < r->n_ids && !interrupted) {
+    bool   good = true;
+    while (good && r->stats.n_prefilled < r->n_ids && !interrupted) {
+        show_prefill(r);
         double piece_start = now_s();
         size_t left = r->n_ids - r->stats.n_prefilled;
         size_t piece = left < n ? left : n;
-        if (!compute(r, r->stats.n_prefilled, piece, piece == left, err))
-            return false;
+        good = compute(r, r->stats.n_prefilled, piece, piece == left, err);
         r->stats.n_prefilled += piece;
         r->stats.n_pieces++;
         if (n < COMPUTE_BATCH && now_s() - piece_start < 0.2)
             n *= 2;
     }
     r->stats.prefill_s = now_s() - start;
-    return true;
+    output_progress_end();
+    return good;
 }
 
 static bool is_eos(const Run *r, int32_t id)

@@ -9,17 +9,24 @@ typedef struct SynthArgs {
     GeneralOptions general;
 } SynthArgs;
 
-static void show_progress(void *user, double done) { output_progress(user, done); }
+static void show_progress(void *user, double done)
+{
+    (void)user;
+    output_progress("writing weights", done);
+}
 
 static bool synth(void *args, tblock_error *err)
 {
     SynthArgs *a = args;
     if (!seed_choose(&a->seed, a->general.quiet, err))
         return false;
-    char what[] = "synth";
+    if (!a->general.quiet)
+        show_progress(NULL, 0);
     tblock_synth_options o = { .type = a->type, .seed = a->seed.value, .threads = a->threads,
-                               .progress = a->general.quiet ? NULL : show_progress, .user = what };
-    return tblock_synth(a->config, a->out, &o, err);
+                               .progress = a->general.quiet ? NULL : show_progress };
+    bool good = tblock_synth(a->config, a->out, &o, err);
+    output_progress_end();
+    return good;
 }
 
 #define AT(field) offsetof(SynthArgs, field)

@@ -42,7 +42,7 @@ const Option compute_options[] = {
 const Option prompt_options[] = {
     { "prompt",      'p', "TEXT", OPT_TEXT, AT(text),    0, 0, NULL, "the text" },
     { "prompt-file", 'f', "FILE", OPT_TEXT, AT(file),    0, 0, NULL,
-      "a file with the text, every byte of it, the last newline too; -: standard input" },
+      "a file with the text, every byte of it (64 MB at most), the last newline too; -: standard input" },
     { "ids",          0,  "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL,
       "token ids instead of text, such as 1,2,3; no BOS is added" },
     { "no-bos",       0,  NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL,
@@ -94,7 +94,8 @@ static bool read_text(Prompt *p, const PromptOptions *o, bool quiet, tblock_erro
     const char *file = o->file ? o->file : "-";
     if (!o->text && strcmp(file, "-") == 0 && isatty(STDIN_FILENO))
         cli_note(quiet, "type the prompt; Ctrl-D on a new line ends it");
-    bool good = o->text ? bytes_add(&text, o->text, strlen(o->text), err) : input_read(file, &text, err);
+    bool good = o->text ? bytes_add(&text, o->text, strlen(o->text), err)
+                        : input_read(file, INPUT_PROMPT, &text, err);
     p->text = text.data;
     p->n_text = text.n;
     return good;

@@ -64,3 +64,10 @@ try logits m
 try logits m -o
 try synth c.json
 try synth c.json -o x --type q3
+try run m -temp 0
+try run m --isa avx51
+try run m --math float
+try completions
+try completions zhs
+try completions bash zsh
+try help run --man
