@@ -36,4 +36,7 @@ struct tblock_context {
 bool model_file_check(const TensorFile *f, Error *err);
 const char *kv_type_name(KvType t);
 
+/* Metadata of a file of results: its format, and everything that changes the bits of what was computed. */
+bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const char *math, KvType kv_type, Error *err);
+
 #endif
