@@ -38,7 +38,7 @@ static const Option options[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "CONFIG", AT(config), false, "a JSON config, as in docs/format.md" },
+    { "CONFIG", AT(config), false, "a JSON config, as those in models/; docs/format.md says what it has" },
     { 0 },
 };
 static const OptionGroup groups[] = {
@@ -47,7 +47,7 @@ static const OptionGroup groups[] = {
     { 0 },
 };
 static const Example examples[] = {
-    { "tblock synth models/llama-3.2-1b.json -o /tmp/1b.bin", "a model with the shape and the speed of the real one" },
+    { "tblock synth models/llama-3.2-1b.json -o /tmp/1b.bin", "2.5 GB with the shape and the speed of the real model" },
     { 0 },
 };
 const Command cmd_synth = {

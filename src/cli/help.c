@@ -34,6 +34,13 @@ const Fact help_environment[] = {
     { 0 },
 };
 
+static const Example first_steps[] = {
+    { "tblock run models/shakespeare.bin --prompt 'ROMEO:'", "the small model that ships writes on" },
+    { "tools/convert.py FOLDER -o model.bin", "a model file from published weights" },
+    { "tblock info model.bin", "what is in it" },
+    { 0 },
+};
+
 /* Print text from column `at` on, wrapped at words, further lines indented by `indent`; \n starts a new line. */
 static void print_wrapped(const char *text, int at, int indent)
 {
@@ -127,6 +134,9 @@ void help_overview(void)
     output_format("\n");
     print_wrapped("tblock help COMMAND, or tblock COMMAND --help, tells the rest; tblock --version prints the version.", 0,
                   0);
+    output_format("\nTo begin:\n");
+    for (const Example *e = first_steps; e->line; e++)
+        output_format("  %s\n      %s\n", e->line, e->what);
     print_facts("Exit status", help_statuses);
     print_facts("Environment", help_environment);
 }

@@ -71,3 +71,9 @@ try completions
 try completions zhs
 try completions bash zsh
 try help run --man
+try model.bin
+try version
+try tok
+try run m --top 1
+try run m --temperature 1
+try run m --prom x
