@@ -95,7 +95,7 @@ void help_overview(void)
         "\ntblock help COMMAND, or tblock COMMAND --help, tells the rest; tblock --version prints the version.\n"
         "\nExit status:\n"
         "  0    done\n"
-        "  1    the answer is no: verify found a difference\n"
+        "  1    the answer is no: verify or info --check found something wrong\n"
         "  2    wrong usage\n"
         "  3    bad or unsupported input file\n"
         "  4    the system failed: memory, disk, input or output\n"
