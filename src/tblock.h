@@ -29,7 +29,7 @@ extern "C" {
 /* Also the exit status of the program. */
 enum tblock_status {
     TBLOCK_OK     = 0,
-    TBLOCK_NO     = 1, /* the answer is no: verify differs             */
+    TBLOCK_NO     = 1, /* the answer is no: verify, a check            */
     TBLOCK_USAGE  = 2, /* wrong usage: an option or argument           */
     TBLOCK_INPUT  = 3, /* bad or unsupported input file                */
     TBLOCK_SYSTEM = 4  /* the system failed: memory, disk, I/O         */

@@ -66,10 +66,10 @@ static int fill_curve(InfoPoint *curve, const Info *info)
         curve[n] = (InfoPoint){ .seq = at, .kv_mha = mha * kept };
         curve[n].kv[0] = (double)count_kv_cache(c, 4).token_bytes * kept;
         curve[n].kv[1] = (double)count_kv_cache(c, 2).token_bytes * kept;
-        for (int g = 0; g < GROUP_COUNT; g++) {
-            curve[n].full[g]     = f.group[g].full / at;
-            curve[n].computed[g] = f.group[g].computed / at;
-        }
+        curve[n].ffn            = f.group[GROUP_FFN].full / at;
+        curve[n].attention_full = f.attention.full / at;
+        curve[n].attention      = f.attention.computed / at;
+        curve[n].scores         = f.group[GROUP_SCORES].computed / at;
     }
     return n;
 }

@@ -99,15 +99,20 @@ static void count_attention(Flops *f, const Sizes *s)
     f->op[OP_SOFTMAX] = (FlopRow){ 5 * s->heads * s->pairs_full + once, 5 * s->heads * s->pairs_seen + once, 0 };
 }
 
+static void add_to(FlopRow *sum, const FlopRow *r)
+{
+    sum->full     += r->full;
+    sum->computed += r->computed;
+    sum->bytes    += r->bytes;
+}
+
 static void sum_up(Flops *f, const Config *c)
 {
     for (int i = 0; i < OP_COUNT; i++) {
-        FlopRow *to[] = { &f->group[flop_op_group((FlopOp)i)], &f->block };
-        for (int j = 0; j < 2; j++) {
-            to[j]->full     += f->op[i].full;
-            to[j]->computed += f->op[i].computed;
-            to[j]->bytes    += f->op[i].bytes;
-        }
+        add_to(&f->group[ops[i].group], &f->op[i]);
+        add_to(&f->block, &f->op[i]);
+        if (i >= OP_Q && i <= OP_OUT)
+            add_to(&f->attention, &f->op[i]);
     }
     double n  = c->n_layers;
     f->blocks = (FlopRow){ n * f->block.full, n * f->block.computed, n * f->block.bytes };
@@ -148,13 +153,9 @@ typedef enum Case { FULL, PREFILL, DECODE } Case;
 
 static bool attention_is_dearer(const Config *c, const Count *n, Case which, int seq)
 {
-    static const FlopOp branch[] = { OP_Q, OP_K, OP_V, OP_ROPE, OP_QK, OP_SOFTMAX, OP_AV, OP_OUT };
-    Flops  f;
-    double attention = 0;
+    Flops f;
     count_flops(&f, c, n, &(FlopLoad){ .seq = seq, .batch = 1, .decode = which == DECODE, .kv_bytes = ACT });
-    for (size_t i = 0; i < sizeof branch / sizeof *branch; i++)
-        attention += which == FULL ? f.op[branch[i]].full : f.op[branch[i]].computed;
-    return attention >= f.group[GROUP_FFN].full;
+    return (which == FULL ? f.attention.full : f.attention.computed) >= f.group[GROUP_FFN].full;
 }
 
 /* The attention branch's cost for each token never falls as the length grows, so the answer can be halved towards. */

@@ -40,6 +40,7 @@ typedef struct FlopLoad {
 typedef struct Flops {
     FlopRow op[OP_COUNT];
     FlopRow group[GROUP_COUNT];
+    FlopRow attention; /* the attention branch: projections, RoPE, QK^T, softmax, AV */
     FlopRow block;     /* sum of op: one block  */
     FlopRow blocks;    /* all of them           */
     FlopRow head;      /* final norm of all tokens, logits of the last one of each sequence */

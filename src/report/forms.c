@@ -42,9 +42,9 @@ const char *form_bytes(double v, char *buf, size_t n)
 
 const char *form_si(double v, char *buf, size_t n)
 {
-    static const char *const units[] = { "", " k", " M", " G", " T", " P", " E", " Z" };
+    static const char *const units[] = { "", " k", " M", " G", " T", " P", " E", " Z", " Y" };
     int u = 0;
-    for (; v >= 999.95 && u < 7; u++)
+    for (; v >= 999.95 && u < 8; u++)
         v /= 1000;
     snprintf(buf, n, "%.*f%s", u == 0 ? 0 : decimals(v, 4), v, units[u]);
     return buf;

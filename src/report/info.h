@@ -24,7 +24,8 @@ typedef struct MemoryPlan {
 /* One length of the plots. */
 typedef struct InfoPoint {
     int    seq;
-    double full[GROUP_COUNT], computed[GROUP_COUNT]; /* FLOP of one block for each token of a prompt of seq tokens */
+    double ffn, attention_full, attention, scores; /* FLOP of one block for each token of a prompt of seq tokens; the
+                                                      last two as computed, with the mask */
     double kv[2], kv_mha;      /* KV bytes of a sequence: f32, f16; of the chosen type with a KV head for each head */
 } InfoPoint;
 

@@ -104,6 +104,8 @@ static void out_step(JsonOut *o, const char *key, const Flops *f)
         out_flops(o, flop_group_key((FlopGroup)i), &f->group[i], &f->block);
     }
     json_out(o, "}, ");
+    out_flops(o, "attention", &f->attention, &f->block);
+    json_out(o, ", ");
     out_flops(o, "block", &f->block, NULL);
     json_out(o, ", ");
     out_flops(o, "blocks", &f->blocks, NULL);

@@ -90,7 +90,7 @@ typedef struct Row { const char *name, *shape; uint64_t params, bytes; const cha
 static void draw_row(Page *p, const Row *r, uint64_t whole)
 {
     char number[32], size[16], share[16];
-    json_out(&p->out, "  %-12s %-18s %15s %7s %9s", r->name, r->shape ? r->shape : "", form_count(r->params, number, sizeof number),
+    json_out(&p->out, "  %-11s %-18s %16s %6s %8s", r->name, r->shape ? r->shape : "", form_count(r->params, number, sizeof number),
              form_percent((double)r->params, (double)whole, share, sizeof share), form_bytes((double)r->bytes, size, sizeof size));
     if (r->types)
         json_out(&p->out, "  %s", r->types);
@@ -99,7 +99,7 @@ static void draw_row(Page *p, const Row *r, uint64_t whole)
 
 static void head_row(Page *p, const char *share)
 {
-    json_out(&p->out, "  %-12s %-18s %15s %7s %9s  %s\n", "", "shape", "parameters", share, "bytes", "type");
+    json_out(&p->out, "  %-11s %-18s %16s %6s %8s  %s\n", "", "shape", "parameters", share, "bytes", "type");
 }
 
 static void draw_part(Page *p, const CountPart *part, uint64_t whole)
@@ -140,7 +140,7 @@ static void draw_model(Page *p, const Info *info)
             draw_row(p, &(Row){ blocks, NULL, n->blocks_params, n->blocks_bytes, NULL }, n->params);
     }
     if (info->cfg->tied_embeddings)
-        json_out(&p->out, "  %-12s the embedding (tied)\n", "lm_head");
+        json_out(&p->out, "  %-11s the embedding (tied)\n", "lm_head");
     draw_row(p, &(Row){ "total", NULL, n->params, n->bytes, NULL }, n->params);
 }
 
@@ -176,12 +176,12 @@ static void draw_length(Page *p, int length, const char *after)
 static void draw_costs(Page *p, const Info *info)
 {
     const Flops *f = &info->prefill, *g = &info->decode;
-    char seq[32], title[120], times[40] = "", blocks[32];
-    if (info->load.batch > 1)
-        snprintf(times, sizeof times, ", %d sequences", info->load.batch);
-    snprintf(title, sizeof title, "FLOP of one block: a prompt of %s tokens, one step that sees as many%s",
-             form_count((uint64_t)info->load.seq, seq, sizeof seq), times);
+    char seq[32], title[120], blocks[32];
+    snprintf(title, sizeof title, "FLOP of one block: prompt of %s tokens, decode step that sees as many",
+             form_count((uint64_t)info->load.seq, seq, sizeof seq));
     heading(p, title);
+    if (info->load.batch > 1)
+        json_out(&p->out, "  %d sequences together\n", info->load.batch);
     json_out(&p->out, "  %-13s %8s %6s %8s %6s %6s   %8s %6s %6s\n", "", "square", "share", info_seen(info), "share", "FLOP/B",
              "decode", "share", "FLOP/B");
     for (int i = 0; i < OP_COUNT; i++)
@@ -200,7 +200,7 @@ static void draw_costs(Page *p, const Info *info)
     json_out(&p->out, "attention costs a block as much as the FFN from a length of\n");
     label(p, "");
     draw_length(p, info->crossover.full, " (square), ");
-    draw_length(p, info->crossover.prefill, " (masked prompt), ");
+    draw_length(p, info->crossover.prefill, " (masked), ");
     draw_length(p, info->crossover.decode, " (decode)\n");
 }
 
@@ -224,9 +224,9 @@ static void draw_kv(Page *p, const Info *info)
     else
         json_out(&p->out, "%.4g of it: %d heads share %d\n", kv->mha_ratio, c->heads, c->kv_heads);
     label(p, "scores");
-    json_out(&p->out, "%s a layer, kept whole for %d tokens; in tiles %s a thread\n",
-             form_bytes(info->score_bytes, size, sizeof size), info->load.seq,
-             form_bytes((double)info->memory.attention, a, sizeof a));
+    json_out(&p->out, "%s a layer for %d tokens, if kept whole\n", form_bytes(info->score_bytes, size, sizeof size), info->load.seq);
+    label(p, "");
+    json_out(&p->out, "%s a thread in tiles, whatever the length\n", form_bytes((double)info->memory.attention, size, sizeof size));
 }
 
 static void draw_amount(Page *p, const char *name, uint64_t bytes, const char *what)
@@ -255,7 +255,7 @@ static void draw_memory(Page *p, const Info *info)
         draw_amount(p, "packed", m->packed, "panels made when loading");
     snprintf(what, sizeof what, "%d x %d tokens in %s, whole tiles of 64", m->n_seqs, m->n_ctx, info->kv_type);
     draw_amount(p, "kv cache", m->kv, what);
-    snprintf(what, sizeof what, "%d tokens at once; %s more for each further thread", m->n_batch,
+    snprintf(what, sizeof what, "%d tokens at once; each further thread adds %s", m->n_batch,
              form_bytes((double)m->each_thread, size, sizeof size));
     draw_amount(p, "activations", m->activations, what);
     draw_amount(p, "logits", m->logits, "of one token");
