@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/fp_env.h"
 #include "base/half.h"
 #include "base/hash.h"
 #include "base/threads.h"
@@ -51,7 +52,7 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
     return kv_type_parse(o->kv_type, kv, err);
 }
 
-tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt, tblock_error *err)
+static tblock_context *context_new(const tblock_model *m, const tblock_context_options *opt, Error *err)
 {
     static const tblock_context_options defaults = {0};
     const Config *cfg = &m->weights.cfg;
@@ -83,6 +84,14 @@ tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_o
         tblock_context_free(c);
         return NULL;
     }
+    return c;
+}
+
+tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt, tblock_error *err)
+{
+    FpEnv           caller = fp_env_enter(); /* rotary frequencies are computed here */
+    tblock_context *c      = context_new(m, opt, err);
+    fp_env_leave(caller);
     return c;
 }
 
@@ -140,9 +149,9 @@ bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, 
 {
     size_t n_logits = 0;
     void  *token = c->token, *logits = c->logits;
-    c->n_items = 0;
     if (!check_batch(c, items, n_items, err))
         return false;
+    c->n_items = 0;
     for (size_t i = 0; i < n_items; i++)
         n_logits += items[i].want_logits;
     bool grown = grow(&token, &c->cap_items, n_items, sizeof *c->token, err)
@@ -217,7 +226,8 @@ void tblock_context_describe(const tblock_context *c, tblock_context_info *out)
 
 tblock_sampler *tblock_sampler_new(int vocab_size, const tblock_sampler_options *opt, tblock_error *err)
 {
-    return sampler_new(vocab_size, opt, err);
+    static const tblock_sampler_options greedy = {0};
+    return sampler_new(vocab_size, opt ? opt : &greedy, err);
 }
 
 void tblock_sampler_free(tblock_sampler *s) { sampler_free(s); }
@@ -225,7 +235,10 @@ void tblock_sampler_free(tblock_sampler *s) { sampler_free(s); }
 bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *previous, size_t n_previous, uint32_t index,
                          int32_t *token, tblock_error *err)
 {
-    return sampler_next(s, logits, previous, n_previous, index, token, err);
+    FpEnv caller = fp_env_enter();
+    bool  ok     = sampler_next(s, logits, previous, n_previous, index, token, err);
+    fp_env_leave(caller);
+    return ok;
 }
 
 uint64_t tblock_hash_floats(const float *x, size_t n)

@@ -199,6 +199,15 @@ static int descriptor_of(const char *path)
     return -1;
 }
 
+bool file_check_apart(const char *output, const char *input, Error *err)
+{
+    struct stat out, in;
+    if (stat(output, &out) == 0 && stat(input, &in) == 0 && S_ISREG(out.st_mode) && out.st_dev == in.st_dev
+        && out.st_ino == in.st_ino)
+        return fail(err, USAGE, "%s: expected an output other than the input %s, found the same file", output, input);
+    return true;
+}
+
 static bool open_failed(OutFile *f, const char *why, Error *err)
 {
     fail(err, SYSTEM, "%s: cannot write: %s", f->path, why);
@@ -269,7 +278,10 @@ static bool open_temp(OutFile *f, Error *err)
 
 bool out_file_open(OutFile *f, const char *path, Error *err)
 {
-    *f = (OutFile){ .fd = -1, .spool = -1, .open = true };
+    *f = (OutFile){ .fd = -1, .spool = -1 };
+    if (!*path)
+        return fail(err, USAGE, "expected the name of an output file, found an empty text");
+    f->open = true;
     f->path = strdup(path);
     if (!f->path) {
         f->open = false;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include "base/cpu_count.h"
+#include "base/fp_env.h"
 #include "base/platform.h"
 #if defined(_OPENMP)
 #include <omp.h>
@@ -18,29 +19,6 @@
 #endif
 #if defined(__x86_64__)
 #include <xmmintrin.h>
-#endif
-
-/* ---- The floating-point environment: nearest even, subnormals kept, no trap ------------------------------------- */
-
-#if defined(__x86_64__)
-typedef uint32_t FpEnv;
-static FpEnv fp_env_enter(void)
-{
-    FpEnv old = _mm_getcsr();
-    _mm_setcsr(0x1F80);
-    return old;
-}
-static void fp_env_leave(FpEnv old) { _mm_setcsr(old); }
-#else
-typedef uint64_t FpEnv;
-static FpEnv fp_env_enter(void)
-{
-    FpEnv old;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(old) : : "memory");
-    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0) : "memory");
-    return old;
-}
-static void fp_env_leave(FpEnv old) { __asm__ volatile("msr fpcr, %0" : : "r"(old) : "memory"); }
 #endif
 
 /* ---- The team --------------------------------------------------------------------------------------------------- */
