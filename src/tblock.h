@@ -3,6 +3,9 @@
  * The one public header. Opaque handles, errors as values, no global state, no signal handler, no printing.
  * A model may be shared by any number of threads; a context or a sampler belongs to one thread at a time.
  *
+ * A zeroed options struct, or NULL for it, means the defaults. While the library is at version 0, structs may grow from one
+ * minor version to the next: compile against the header of the library you link.
+ *
  * Functions that can fail return false or NULL and fill *err (which may be NULL when the caller does not want the
  * reason). Text and arrays handed out through a pointer-to-pointer belong to the caller: release with tblock_free().
  * docs/embed.md is a complete example. */
@@ -164,14 +167,15 @@ TBLOCK_API void tblock_context_describe(const tblock_context *c, tblock_context_
 /* ---- Sampling (docs/numerics.md) ------------------------------------------------------------------------------ */
 
 typedef struct tblock_sampler_options {
-    float    temp;           /* 0: greedy                                                   */
+    float    temp;           /* 0: greedy; else at least 1e-6                               */
     int      top_k;          /* 0: all                                                      */
-    double   top_p;          /* 1: all                                                      */
+    double   top_p;          /* 0, 1: all                                                   */
     float    min_p;          /* 0: all                                                      */
-    float    repeat_penalty; /* 1: none                                                     */
+    float    repeat_penalty; /* 0, 1: none                                                  */
     uint64_t seed;
 } tblock_sampler_options;
 
+/* opt may be NULL: greedy. */
 TBLOCK_API tblock_sampler *tblock_sampler_new(int vocab_size, const tblock_sampler_options *opt, tblock_error *err);
 TBLOCK_API void            tblock_sampler_free(tblock_sampler *s);
 
@@ -198,7 +202,8 @@ TBLOCK_API bool tblock_logits_write(tblock_context *c, const int32_t *tokens, si
 
 typedef struct tblock_verify_options {
     bool   exact;  /* every bit (NaN canonical)                                                        */
-    double tol;    /* largest |difference|; < 0: the default rule of docs/numerics.md                  */
+    bool   has_tol; /* tol holds; otherwise the default rule of docs/numerics.md                      */
+    double tol;    /* largest |difference|                                                             */
     bool   greedy; /* also replay [PREFIX.]greedy continuations token by token                         */
 } tblock_verify_options;
 

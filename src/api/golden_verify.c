@@ -236,7 +236,7 @@ static bool verify_cases(tblock_context *c, const Case *cases, const tblock_veri
 bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt, tblock_verify_report *out,
                    tblock_error *err)
 {
-    static const tblock_verify_options defaults = {.tol = -1};
+    static const tblock_verify_options defaults = {0};
     TensorFile f     = {0};
     Case      *cases = NULL;
     *out             = (tblock_verify_report){.ok = true};
@@ -258,7 +258,7 @@ bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_veri
             ok = read_case(&cases[n++], &f, &f.tensors[i], c, err);
     if (ok) {
         out->exact = opt->exact;
-        out->tol   = opt->exact ? 0 : opt->tol >= 0 ? opt->tol : default_tolerance(cases, out->n_rows);
+        out->tol   = opt->exact ? 0 : opt->has_tol ? opt->tol : default_tolerance(cases, out->n_rows);
         ok         = verify_cases(c, cases, opt, out, err);
     }
     if (!ok) {

@@ -123,7 +123,7 @@ static bool verify(void *args, tblock_error *err)
 
     tblock_model   *m = compute_open(a->model, &a->compute, err);
     tblock_context *c = m ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
-    tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .tol = isnan(a->tol) ? -1 : a->tol };
+    tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .has_tol = !isnan(a->tol), .tol = a->tol };
     bool good = c && tblock_verify(c, a->golden, &o, &report, err);
     if (good) {
         if (a->json)

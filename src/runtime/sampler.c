@@ -13,20 +13,23 @@ struct tblock_sampler {
     unsigned char *seen;                 /* [vocab_size]: the penalty counts an id once */
 };
 
+/* Under it a division of ordinary logits could overflow, and what overflowed could not be told apart. */
+static const float MIN_TEMP = 1e-6f;
+
 Sampler *sampler_new(int vocab_size, const SamplerOptions *opt, Error *err)
 {
     static const char *const range = "%s: expected a number %s, found %g";
     bool ok = true;
-    if (!(opt->temp >= 0 && opt->temp < INFINITY))
-        ok = fail(err, USAGE, range, "temp", "from 0 up", (double)opt->temp);
+    if (opt->temp != 0 && !(opt->temp >= MIN_TEMP && opt->temp < INFINITY))
+        ok = fail(err, USAGE, range, "temp", "that is 0 or at least 1e-6", (double)opt->temp);
     else if (opt->top_k < 0)
         ok = fail(err, USAGE, range, "top-k", "from 0 up", (double)opt->top_k);
-    else if (!(opt->top_p > 0 && opt->top_p <= 1))
-        ok = fail(err, USAGE, range, "top-p", "over 0 and up to 1", opt->top_p);
+    else if (!(opt->top_p >= 0 && opt->top_p <= 1))
+        ok = fail(err, USAGE, range, "top-p", "from 0 to 1", opt->top_p);
     else if (!(opt->min_p >= 0 && opt->min_p <= 1))
         ok = fail(err, USAGE, range, "min-p", "from 0 to 1", (double)opt->min_p);
-    else if (!(opt->repeat_penalty > 0 && opt->repeat_penalty < INFINITY))
-        ok = fail(err, USAGE, range, "repeat-penalty", "over 0", (double)opt->repeat_penalty);
+    else if (!(opt->repeat_penalty >= 0 && opt->repeat_penalty < INFINITY))
+        ok = fail(err, USAGE, range, "repeat-penalty", "from 0 up", (double)opt->repeat_penalty);
     else if (vocab_size < 1)
         ok = fail(err, USAGE, "vocab_size: expected at least 1, found %d", vocab_size);
     if (!ok)
@@ -35,6 +38,10 @@ Sampler *sampler_new(int vocab_size, const SamplerOptions *opt, Error *err)
     Sampler *s = calloc(1, sizeof *s);
     if (s) {
         s->opt        = *opt;
+        if (opt->top_p == 0)
+            s->opt.top_p = 1;
+        if (opt->repeat_penalty == 0)
+            s->opt.repeat_penalty = 1;
         s->vocab_size = vocab_size;
         s->candidate  = malloc((size_t)vocab_size * sizeof *s->candidate);
         s->seen       = calloc((size_t)vocab_size, 1);
@@ -133,7 +140,7 @@ static int keep_top_p(const Candidate *c, int n, double top_p)
     return n;
 }
 
-/* p = exp(x - m). An infinite m (an infinite logit, or a division by a tiny temperature) shares the weight among x = m. */
+/* p = exp(x - m). An infinite m (an infinite logit) shares the weight among x = m. */
 static void weigh(Candidate *c, int n)
 {
     float m = c[0].x;

@@ -10,7 +10,7 @@ typedef struct tblock_sampler  Sampler;
 
 typedef struct Candidate { float x, p; int32_t id; } Candidate; /* x: logit after penalty and temperature; p: weight */
 
-/* Ranges: temp, min_p >= 0, top_k >= 0, 0 < top_p <= 1, repeat_penalty > 0; else USAGE. */
+/* Ranges: temp 0 or at least 1e-6, top_k >= 0, 0 <= top_p, min_p <= 1, repeat_penalty >= 0; else USAGE. 0 switches each off. */
 Sampler *sampler_new(int vocab_size, const SamplerOptions *opt, Error *err);
 void     sampler_free(Sampler *s); /* NULL is accepted */
 
