@@ -213,7 +213,7 @@ bool tblock_synth(const char *config_path, const char *out_path, const tblock_sy
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", opt->threads);
     s.seed    = opt->seed;
     s.threads = opt->threads ? opt->threads : threads_default();
-    if (!file_read(config_path, MAX_CONFIG, &json, &n_bytes, err))
+    if (!file_check_apart(out_path, config_path, err) || !file_read(config_path, MAX_CONFIG, &json, &n_bytes, err))
         return false;
     bool ok = config_parse(&c, json, n_bytes, config_path, err) && config_supported(&c, config_path, err);
     free(json);

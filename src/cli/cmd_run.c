@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 typedef struct RunArgs {
@@ -127,6 +128,10 @@ static bool open_trace(Run *r, tblock_error *err)
     const char *path = r->args->trace;
     if (!path)
         return true;
+    struct stat trace, model;
+    if (stat(path, &trace) == 0 && stat(r->args->model, &model) == 0 && trace.st_dev == model.st_dev
+        && trace.st_ino == model.st_ino)
+        return cli_fail(err, TBLOCK_USAGE, "--trace %s: expected a file other than the model", path);
     r->trace = fopen(path, "we");
     if (!r->trace)
         return cli_fail(err, TBLOCK_SYSTEM, "%s: %s", path, strerror(errno));

@@ -58,6 +58,15 @@ tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_err
     return tblock_open(path, &(tblock_open_options){ .mlock = o->mlock, .huge_pages = o->huge_pages }, err);
 }
 
+static bool has_fma(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("fma");
+#else
+    return true; /* aarch64 always has it */
+#endif
+}
+
 tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o, bool quiet,
                                 tblock_error *err)
 {
@@ -66,6 +75,11 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
     tblock_context *c = tblock_context_new(m, &(tblock_context_options){
         .n_ctx = o->n_ctx, .n_seqs = 1, .n_batch = COMPUTE_BATCH, .threads = o->threads,
         .isa = o->isa, .math = o->math, .kv_type = o->kv_type }, err);
+    tblock_context_info computing;
+    if (c)
+        tblock_context_describe(c, &computing);
+    if (c && strcmp(computing.isa, "scalar") == 0 && !has_fma())
+        cli_note(quiet, "warning: this processor has no fused multiply-add: it is computed in software, about 50 times slower");
     if (c && o->n_ctx > info.n_ctx)
         cli_note(quiet, "warning: --ctx %d is over the %d positions that %s was made for", o->n_ctx, info.n_ctx, path);
     return c;

@@ -226,18 +226,10 @@ bool config_parse(Config *c, const char *json, size_t n_bytes, const char *what,
 /* The fewest digits that read back as the same double. */
 static void out_double(JsonOut *o, double value)
 {
-    char text[40];
-    int  digits = 1;
-    if (value < 1e15 && value == (double)(int64_t)value) { /* config_check bounds it below */
+    if (value < 1e15 && value == (double)(int64_t)value) /* config_check bounds it below */
         json_out(o, "%" PRId64, (int64_t)value);
-        return;
-    }
-    for (; digits < 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    json_out(o, "%.*g", digits, value); /* with a point, whatever the locale */
+    else
+        json_out_double(o, value);
 }
 
 static void out_rope(JsonOut *o, const Rope *r);

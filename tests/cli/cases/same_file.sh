@@ -1,0 +1,14 @@
+# An output never replaces the input it is made from, also under another name: status 2, and the file is as it was.
+echo '{"d_model": 16, "n_layers": 2, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 32}' > config.json
+tblock synth config.json -o model.bin
+cp model.bin before.bin; cp config.json before.json
+ln -s model.bin link.bin
+exec 2>&1
+tblock synth config.json -o config.json; echo "[$?]"
+tblock logits model.bin --ids 1,2 -o model.bin; echo "[$?]"
+tblock logits link.bin --ids 1,2 -o ./model.bin; echo "[$?]"
+tblock attn model.bin --ids 1,2 --format safetensors -o model.bin; echo "[$?]"
+tblock info model.bin --html link.bin > out; echo "[$?]"
+tblock run model.bin --ids 1,2 -n 2 --trace link.bin; echo "[$?]"
+tblock logits model.bin --ids 1,2 -o ""; echo "[$?]"
+cmp model.bin before.bin && cmp config.json before.json && echo unchanged
