@@ -67,8 +67,15 @@ $(BUILD)/%.o: %.c Makefile | headers
 	@mkdir -p $(@D)
 	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
 
+# A page of HTML becomes lines of C strings, for an #include inside an array.
+$(BUILD)/%.html.inc: %.html Makefile
+	@mkdir -p $(@D)
+	$(call Q,page) sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n",/' $< > $@
+$(BUILD)/src/report/attn_html.o: $(BUILD)/src/report/attn_page.html.inc
+$(BUILD)/src/report/attn_html.o: CPPFLAGS += -I$(BUILD)/src
+
 headers:
-	@[ $(config) = neon ] || pkg-config --exists $(PKGS) && echo '#include <omp.h>' | $(CC) -fopenmp -E - >/dev/null 2>&1 || CC="$(CC)" tools/setup.sh --missing
+	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null && echo '#include <omp.h>' | $(CC) -fopenmp -E - >/dev/null 2>&1 || CC="$(CC)" tools/setup.sh --missing
 
 # The rooms' functions, for the tests; the library that users link shows only tblock_*, so no name of theirs can clash.
 $(BUILD)/librooms.a: $(LIB_OBJ)
@@ -92,16 +99,19 @@ $(BENCH_BIN): %: %.o $(BUILD)/bench/roofline.o $(BUILD)/librooms.a
 programs: $(TEST_BIN)
 tests: all programs ## build the test programs
 
+# As many jobs as processors where none were asked for.
+JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
 demo: ## set up, build, and let the shipped model write
 	@CC="$(CC)" tools/setup.sh demo
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) $(JOBS) --no-print-directory all
 	$(BUILD)/tblock run models/shakespeare.bin --prompt "ROMEO:"
 	@echo
 	$(BUILD)/tblock info models/shakespeare.bin
 
 test: ## set up, build and run all tests; the last line counts them
 	@CC="$(CC)" tools/setup.sh test
-	@$(MAKE) --no-print-directory tests
+	@$(MAKE) $(JOBS) --no-print-directory tests
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh
 
 check: tests ## the quick part of the tests, under a minute
@@ -111,11 +121,24 @@ test-neon: tests ## install the cross compiler and qemu-user, run the kernels, u
 	@tools/setup.sh neon
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh tests/neon
 
-bench: $(BENCH_BIN) all ## measure this machine's limits and how near the kernels come
+# Random weights of a real shape, 2.5 GB in bf16: more than any cache.
+BENCH_MODEL = build/bench/llama-3.2-1b.bin
+BENCH_CSV   = bench/results/$(shell sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1 | tr -cs 'A-Za-z0-9.\n' '-').csv
+$(BENCH_MODEL): models/llama-3.2-1b.json
+	@mkdir -p $(@D)
+	$(BUILD)/tblock synth $< -o $@
+
+bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine's limits; appends to bench/results/
+	@$(MAKE) --no-print-directory $(BENCH_MODEL)
+	@mkdir -p bench/results
 	$(BUILD)/bench/bench_matmul
+	$(BUILD)/bench/bench_model $(BENCH_MODEL) --csv "$(BENCH_CSV)"
 
 update-cli: all ## rewrite the expected output of tests/cli (read the diff)
 	@BUILD=$(BUILD) tests/cli/run_cases.sh --update
+
+# what the program prints itself, under PREFIX/share
+PRINTED = man/man1/tblock.1 bash-completion/completions/tblock zsh/site-functions/_tblock fish/vendor_completions.d/tblock.fish
 
 install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(PREFIX)/share/doc/tblock"
@@ -128,9 +151,16 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@OPENMP@|$(if $(findstring clang,$(CC)),-lomp,-lgomp)|' \
 	    tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	install -m 644 README.md LICENSE docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/tblock"
+	install -d $(patsubst %/,"$(DESTDIR)$(PREFIX)/share/%",$(dir $(PRINTED)))
+	$(BUILD)/tblock help --man > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"
+	$(BUILD)/tblock completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tblock"
+	$(BUILD)/tblock completions zsh > "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_tblock"
+	$(BUILD)/tblock completions fish > "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tblock.fish"
+	chmod 644 $(PRINTED:%="$(DESTDIR)$(PREFIX)/share/%")
 
 uninstall: ## remove what install put there
 	rm -f "$(DESTDIR)$(PREFIX)/bin/tblock" "$(DESTDIR)$(PREFIX)/include/tblock.h" "$(DESTDIR)$(LIBDIR)"/libtblock.a "$(DESTDIR)$(LIBDIR)"/libtblock.so* "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
+	rm -f $(PRINTED:%="$(DESTDIR)$(PREFIX)/share/%")
 	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/tblock"
 
 clean: ## remove build/
@@ -139,7 +169,7 @@ clean: ## remove build/
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
--include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
+-include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d) $(BUILD)/bench/roofline.d
 .PHONY: all headers programs tests demo test check bench test-neon update-cli install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 const Command *const commands[] = { &cmd_run,   &cmd_info, &cmd_tokenize, &cmd_logits, &cmd_verify,
-                                    &cmd_synth, &cmd_help, NULL };
+                                    &cmd_attn,  &cmd_synth, &cmd_completions, &cmd_help, NULL };
 
 const Command *command_find(const char *name, tblock_error *err)
 {
@@ -26,8 +26,12 @@ const Command *command_find(const char *name, tblock_error *err)
             return *c;
         nearest_offer(&near, (*c)->syntax.command);
     }
+    nearest_offer(&near, "--version");
     const char *meant = nearest_answer(&near);
-    if (meant)
+    if (strpbrk(name, "./"))
+        cli_fail(err, TBLOCK_USAGE, "unknown command '%s'; a file comes after the command, as in tblock info %s", name,
+                 name);
+    else if (meant)
         cli_fail(err, TBLOCK_USAGE, "unknown command '%s'; did you mean %s?", name, meant);
     else
         cli_fail(err, TBLOCK_USAGE, "unknown command '%s'; tblock help lists the commands", name);
@@ -72,8 +76,9 @@ static bool dispatch(int argc, char **argv, tblock_error *err)
         nearest_offer(&near, "--help");
         nearest_offer(&near, "--version");
         const char *meant = nearest_answer(&near);
-        return cli_fail(err, TBLOCK_USAGE, "unknown option %s; %s%s?", name,
-                        meant ? "did you mean " : "where is the command", meant ? meant : "");
+        return cli_fail(err, TBLOCK_USAGE, "unknown option %s; %s%s%s", name,
+                        meant ? "did you mean " : "the command comes first, tblock help lists them", meant ? meant : "",
+                        meant ? "?" : "");
     }
     const Command *command = command_find(name, err);
     return command && run_command(command, argc - 2, argv + 2, err);

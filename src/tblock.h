@@ -114,7 +114,7 @@ typedef struct tblock_context_options {
     int         n_ctx;    /* longest sequence; 0: the model's own                                   */
     int         n_seqs;   /* sequences 0 .. n_seqs - 1; 0: 1                                        */
     int         n_batch;  /* most tokens computed at once; longer batches are cut; 0: 512           */
-    int         threads;  /* 0: one for each physical core this process may use                     */
+    int         threads;  /* 0: one for each physical core this process may use, fewer for a tiny model */
     const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", "avx512", "neon" */
     const char *math;     /* NULL or "auto", "f32" (docs/numerics.md)                               */
     const char *kv_type;  /* NULL or "auto", "f32", "f16"                                           */
@@ -225,6 +225,43 @@ typedef struct tblock_verify_report {
  * when the comparison ran, whatever its answer: see out->ok. */
 TBLOCK_API bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt,
                               tblock_verify_report *out, tblock_error *err);
+
+/* ---- Attention probabilities ---------------------------------------------------------------------------------- */
+
+typedef struct tblock_attention tblock_attention; /* the probabilities of one run; holds nothing of the context */
+
+typedef struct tblock_attention_options {
+    const int *layers;   /* the layers to keep, in this order, none twice; NULL: all */
+    size_t     n_layers;
+    const int *heads;    /* the query heads, as above                                */
+    size_t     n_heads;
+} tblock_attention_options;
+
+/* A run keeps at most MAX_BYTES of probabilities, 4 bytes for each layer, head, query and key; a page of HTML shows at most
+ * HTML_TOKENS tokens. */
+enum { TBLOCK_ATTENTION_MAX_BYTES = 256 << 20, TBLOCK_ATTENTION_HTML_TOKENS = 1024 };
+
+/* Run tokens as sequence 0 of c (which is emptied before and after) and keep the attention probabilities of the chosen
+ * layers and heads: softmax of the scores of docs/numerics.md, "attention", with the same bits whatever the threads or the
+ * instruction set. opt may be NULL. The model must outlive the result. Fails with TBLOCK_USAGE (no token, too many, a layer
+ * or head that does not exist or stands there twice, more than MAX_BYTES) or TBLOCK_SYSTEM (memory). */
+TBLOCK_API tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens, size_t n,
+                                                  const tblock_attention_options *opt, tblock_error *err);
+TBLOCK_API void tblock_attention_free(tblock_attention *a); /* NULL is accepted */
+
+/* Probabilities [n, n] (query, key) of one head, row-major; masked keys are 0, the others of a row sum to 1. NULL for a
+ * layer or head that was not kept. Valid as long as a. */
+TBLOCK_API const float *tblock_attention_head(const tblock_attention *a, int layer, int head);
+
+/* Write a file, atomically. format:
+ *   "html"         one page with heat maps, for people; it loads nothing from elsewhere
+ *   "json"         one object: tokens, pieces, layers, heads, window, attention [{layer, head, p: n rows of n numbers}]
+ *   "safetensors"  tokens I32 [n], attn.layerI F32 [heads kept, n, n]; metadata: heads, window, and what changes bits
+ * The same as html or json in pieces: put returns false to stop. */
+TBLOCK_API bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format, tblock_error *err);
+TBLOCK_API bool tblock_attention_print(const tblock_attention *a, const char *format,
+                                       bool (*put)(void *user, const char *data, size_t n_bytes), void *user,
+                                       tblock_error *err);
 
 /* ---- Reports and synthetic models ----------------------------------------------------------------------------- */
 

@@ -30,9 +30,10 @@ selected() {
     return 1
 }
 
-# run_one FILE SECONDS LOG: leaves LOG.out, LOG.err and LOG.end ("status seconds"), and in LOG.why what is wrong besides FAIL lines
+# run_one FILE SECONDS LOG OPTION...: leaves LOG.out, LOG.err and LOG.end ("status seconds"), and in LOG.why what is wrong besides FAIL lines
 run_one() {
     local file=$1 seconds=$2 log=$3 start=$EPOCHREALTIME status why=
+    shift 3
     case $file in
     *.c)  command=("$BUILD/${file%.c}") ;;
     *.py) command=("$PYTHON" "$file") ;;
@@ -46,7 +47,7 @@ run_one() {
         fi
         : > "$log.err"
     else
-        timeout -k 10 "$seconds" "${command[@]}" > "$log.out" 2> "$log.err" < /dev/null &
+        timeout -k 10 "$seconds" "${command[@]}" "$@" > "$log.out" 2> "$log.err" < /dev/null &
         trap "kill $! 2>/dev/null" TERM
         wait $! 2>/dev/null
         status=$?
@@ -94,16 +95,17 @@ wait_below() {
 }
 
 trap 'kill $(jobs -p) 2>/dev/null; echo "interrupted" >&2; exit 130' INT TERM
-while read -r when seconds what mode; do
-    case $when in ''|'#'*) continue ;; esac
-    if $quick && [ "$when" != quick ]; then continue; fi
+while read -r when seconds what options; do
+    case $when:$quick in :*|'#'*|full:true|brief:false) continue ;; esac
+    mode=together
+    [[ " $options " == *" alone "* ]] && mode=alone
     for file in $what; do
         [ -e "$file" ] || continue
         selected "$file" || continue
         log=$logs/${file//\//.}
         [ "$mode" = alone ] && wait_below 1 || wait_below "$jobs"
         files+=("$file") logs_of+=("$log")
-        run_one "$file" "$seconds" "$log" &
+        run_one "$file" "$seconds" "$log" ${options//alone/} &
         [ "$mode" = alone ] && wait_below 1
     done
 done < tests/suite

@@ -74,7 +74,13 @@ as_root=()
 may_install() {
     has apt-get && { [ "$(id -u)" -eq 0 ] || { has sudo && sudo -n true 2>/dev/null; }; }
 }
-apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" >&2; }
+# Quiet where it works; what it said where it does not.
+apt() {
+    local log
+    log=$("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" 2>&1) && return
+    tail -n 20 <<<"$log" >&2
+    return 1
+}
 lists_are_fresh() { [ -n "$(find /var/lib/apt/lists -name '*_Packages*' -mmin -1440 -print -quit 2>/dev/null)" ]; }
 
 install_packages() {
@@ -113,7 +119,7 @@ install_python_packages() {
     if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
         find_python && "$python" -m venv --clear .venv || return 1
     fi
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input -r "$requirements" >&2 || return 1
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --retries 2 -r "$requirements" >&2 || return 1
     wanted > $stamp
 }
 

@@ -41,4 +41,7 @@ int context_batch(int n_batch, int n_ctx, int n_seqs);
 bool kv_type_parse(const char *name, KvType *out, Error *err);
 const char *kv_type_name(KvType t);
 
+/* Metadata of a file of results: its format, and everything that changes the bits of what was computed. */
+bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const char *math, KvType kv_type, Error *err);
+
 #endif

@@ -75,6 +75,8 @@ tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_o
         ok = kv_cache_init(&c->kv, &shape, c->n_seqs, err)
              && (c->forward = forward_new(&m->weights, c->kernels, c->n_batch, c->threads, err)) != NULL;
     }
+    if (ok && opt->threads)
+        forward_all_threads(c->forward); /* a number that was asked for is meant */
     if (ok && !(c->next_pos = malloc((size_t)c->n_seqs * sizeof *c->next_pos)))
         ok = fail(err, SYSTEM, "out of memory");
     if (!ok) {

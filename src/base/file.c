@@ -213,26 +213,58 @@ static bool open_in_place(OutFile *f, int fd, Error *err)
     return f->fd >= 0 || open_failed(f, strerror(errno), err);
 }
 
-/* Create the temporary file beside the target. Its short name fits where the target's long one fits. */
-static bool open_temp(OutFile *f, Error *err)
+/* Name number i for a temporary file in the target's folder: short, so that it fits where the target's long name fits. */
+static char *temp_name(const OutFile *f, int i)
 {
     const char *slash = strrchr(f->target, '/');
     int         folder = slash ? (int)(slash - f->target) + 1 : 0;
-    for (int i = 0; i < 1000; i++) {
-        if (asprintf(&f->temp, "%.*s.tblock-%ld-%d.tmp", folder, f->target, (long)getpid(), i) < 0) {
-            f->temp = NULL;
-            return open_failed(f, "no memory", err);
-        }
-        f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (f->fd >= 0)
+    char       *name;
+    return asprintf(&name, "%.*s.tblock-%ld-%d.tmp", folder, f->target, (long)getpid(), i) < 0 ? NULL : name;
+}
+
+enum { MAX_TEMP_NAMES = 1000 };
+
+/* Give the file a temporary name of its own: create it under the name, or (unnamed) link the open file to it. */
+static bool name_temp(OutFile *f, bool unnamed, Error *err)
+{
+    char from[32];
+    snprintf(from, sizeof from, "/proc/self/fd/%d", f->fd);
+    for (int i = 0; i < MAX_TEMP_NAMES; i++) {
+        f->temp = temp_name(f, i);
+        if (!f->temp)
+            return fail(err, SYSTEM, "%s: cannot write: no memory", f->path);
+        int got = unnamed ? linkat(AT_FDCWD, from, AT_FDCWD, f->temp, AT_SYMLINK_FOLLOW)
+                          : open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (got >= 0) {
+            f->fd = unnamed ? f->fd : got;
             return true;
+        }
         int error = errno;
         free(f->temp);
         f->temp = NULL; /* not ours: abort must not remove it */
         if (error != EEXIST)
-            return open_failed(f, strerror(error), err);
+            return fail(err, SYSTEM, "%s: cannot write: %s", f->path, strerror(error));
     }
-    return open_failed(f, "too many temporary files of earlier runs in its folder (.tblock-*.tmp)", err);
+    return fail(err, SYSTEM, "%s: cannot write: too many temporary files of earlier runs in its folder (.tblock-*.tmp)", f->path);
+}
+
+/* Open the temporary file: without a name where the file system can, so that nothing is left behind however we end. */
+static bool open_temp(OutFile *f, Error *err)
+{
+#if defined(O_TMPFILE)
+    char *folder = strdup(f->target), *slash = folder ? strrchr(folder, '/') : NULL;
+    if (slash)
+        slash[slash == folder] = 0;
+    if (folder && access("/proc/self/fd", X_OK) == 0)
+        f->fd = open(slash ? folder : ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    free(folder);
+    if (f->fd >= 0)
+        return true;
+#endif
+    if (name_temp(f, false, err))
+        return true;
+    out_file_abort(f);
+    return false;
 }
 
 bool out_file_open(OutFile *f, const char *path, Error *err)
@@ -335,7 +367,9 @@ static bool copy_spool(OutFile *f, Error *err)
 bool out_file_commit(OutFile *f, Error *err)
 {
     bool ok = f->spool < 0 || copy_spool(f, err);
-    int  fd = f->fd;
+    if (ok && !f->in_place && !f->temp)
+        ok = name_temp(f, true, err);
+    int fd = f->fd;
     f->fd = -1;
     if (close(fd) != 0 && ok) /* where a full disk may be told last */
         ok = fail(err, SYSTEM, "%s: cannot write: %s", f->path, strerror(errno));

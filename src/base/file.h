@@ -25,13 +25,13 @@ bool file_map_lock(const FileMap *f, Error *err);
  * input. Works on pipes; an endless file stops at max_bytes. */
 bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err);
 
-/* An output file under a temporary name in the same folder; commit renames it over path, abort removes it. Errors name
- * path and the reason (SYSTEM). The temporary file is removed by the process's exit path only through abort, so callers
- * that handle signals call out_file_abort from their clean-up. A symbolic link stays: the file it points to is replaced,
+/* An output file that appears whole or not at all: until commit it has no name (O_TMPFILE), so that nothing is left behind
+ * however the process ends; where the file system lacks that, it has a temporary name in the same folder, which abort
+ * removes. Errors name path and the reason (SYSTEM). A symbolic link stays: the file it points to is replaced,
  * and keeps its mode; a new file gets 0666 less the umask. A character device such as /dev/null or /dev/full, a FIFO, and
  * the names /dev/stdout, /dev/stderr and /dev/fd/N are written in place; a directory, socket or block device is refused. */
 typedef struct OutFile {
-    char  *path, *temp; /* as given, for messages; the temporary file, NULL in place                         */
+    char  *path, *temp; /* as given, for messages; the temporary file's name, NULL: none             */
     char  *target;      /* what is renamed over: path with symbolic links followed                          */
     int    fd;
     int    spool;       /* in place only: an unnamed file that write_at fills and commit copies; -1: none    */

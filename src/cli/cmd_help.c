@@ -1,12 +1,21 @@
 #include "command.h"
 #include "common.h"
 #include "help.h"
+#include "man_page.h"
+#include "message.h"
 
-typedef struct HelpArgs { const char *command; GeneralOptions general; } HelpArgs;
+typedef struct HelpArgs { const char *command; bool man; GeneralOptions general; } HelpArgs;
 
 static bool help(void *args, tblock_error *err)
 {
-    const char *name = ((const HelpArgs *)args)->command;
+    const HelpArgs *a = args;
+    const char     *name = a->command;
+    if (a->man) {
+        if (name)
+            return cli_fail(err, TBLOCK_USAGE, "--man: prints one page for all commands, found %s", name);
+        man_page_print();
+        return true;
+    }
     if (!name) {
         help_overview();
         return true;
@@ -22,12 +31,18 @@ static const Operand operands[] = {
     { "COMMAND", offsetof(HelpArgs, command), true, "the command to explain; without it all commands are listed" },
     { 0 },
 };
+static const Option options[] = {
+    { "man", 0, NULL, OPT_FLAG, offsetof(HelpArgs, man), 0, 0, NULL, "print the manual page tblock(1), for man -l" },
+    { 0 },
+};
 static const OptionGroup groups[] = {
-    { "Options", general_options, offsetof(HelpArgs, general) },
+    { "Options", options, 0 },
+    { "General", general_options, offsetof(HelpArgs, general) },
     { 0 },
 };
 static const Example examples[] = {
     { "tblock help run", "the options of run, with their defaults and ranges" },
+    { "tblock help --man | man -l -", "all of it as a manual page" },
     { 0 },
 };
 const Command cmd_help = {

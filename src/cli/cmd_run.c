@@ -214,11 +214,23 @@ static bool compute(Run *r, size_t from, size_t n, bool want_logits, tblock_erro
     r->logits = NULL;
     if (!tblock_decode(r->context, items, n, err))
         return false;
-    if (want_logits) {
+    if (want_logits)
         r->logits = tblock_logits(r->context, n - 1);
-        r->stats.hash = tblock_hash_floats(r->logits, (size_t)r->info.vocab_size);
-    }
     return true;
+}
+
+/* Of the last logits; 0 before there are any. Only where it is asked for: it reads the whole vocabulary. */
+static uint64_t logits_hash(const Run *r)
+{
+    return r->logits ? tblock_hash_floats(r->logits, (size_t)r->info.vocab_size) : 0;
+}
+
+/* A bar for a long prompt, unless it would overwrite the last line of the echo. */
+static void show_prefill(const Run *r)
+{
+    bool echo = r->args->echo && output_is_terminal();
+    if (!r->args->general.quiet && !echo)
+        output_progress("reading the prompt", (double)r->stats.n_prefilled / (double)r->n_ids);
 }
 
 /* The prompt goes in pieces that take a moment each, so that Ctrl-C is heard: they grow while they are quick. Any
@@ -227,19 +239,21 @@ static bool prefill(Run *r, tblock_error *err)
 {
     double start = now_s();
     size_t n = 64;
-    while (r->stats.n_prefilled < r->n_ids && !interrupted) {
+    bool   good = true;
+    while (good && r->stats.n_prefilled < r->n_ids && !interrupted) {
+        show_prefill(r);
         double piece_start = now_s();
         size_t left = r->n_ids - r->stats.n_prefilled;
         size_t piece = left < n ? left : n;
-        if (!compute(r, r->stats.n_prefilled, piece, piece == left, err))
-            return false;
+        good = compute(r, r->stats.n_prefilled, piece, piece == left, err);
         r->stats.n_prefilled += piece;
         r->stats.n_pieces++;
         if (n < COMPUTE_BATCH && now_s() - piece_start < 0.2)
             n *= 2;
     }
     r->stats.prefill_s = now_s() - start;
-    return true;
+    output_progress_end();
+    return good;
 }
 
 static bool is_eos(const Run *r, int32_t id)
@@ -260,7 +274,7 @@ static bool draw(Run *r, bool *ended, tblock_error *err)
     if (!good)
         return false;
     if (r->trace)
-        fprintf(r->trace, "%zu %" PRId32 " %016" PRIx64 "\n", r->n_ids, id, r->stats.hash);
+        fprintf(r->trace, "%zu %" PRId32 " %016" PRIx64 "\n", r->n_ids, id, logits_hash(r));
     if (is_eos(r, id)) {
         r->reason = STOP_EOS;
         *ended = true;
@@ -331,6 +345,7 @@ static bool finish(Run *r, tblock_error *err)
     if (r->stop.found && r->reason != STOP_INTERRUPT)
         r->reason = STOP_TEXT; /* also when only the last half character completed it */
     tblock_context_describe(r->context, &r->computing);
+    r->stats.hash = logits_hash(r);
     if (r->args->json)
         print_json(r);
     if (r->reason == STOP_CONTEXT)
@@ -416,8 +431,8 @@ const Command cmd_run = {
     "continue a text",
     "The continuation goes to standard output as it comes, exact to the byte (on a terminal a newline is added at"
     " the end); all else goes to standard error. It ends with the model's end token, after --predict tokens, "
-    "before a --stop text, or when prompt and continuation fill the context. An empty prompt starts from the BOS "
-    "token alone. A model without tokenizer takes --ids and prints ids. Ctrl-C ends the text early, with exit "
+    "before a --stop text, or when prompt and continuation fill the context. An empty prompt starts from the "
+    "BOS where the tokenizer puts one first, and is an error where not. A model without tokenizer takes --ids and prints ids. Ctrl-C ends the text early, with exit "
     "status 130; a second Ctrl-C ends the program.",
     examples, sizeof(RunArgs), run,
 };

@@ -9,17 +9,24 @@ typedef struct SynthArgs {
     GeneralOptions general;
 } SynthArgs;
 
-static void show_progress(void *user, double done) { output_progress(user, done); }
+static void show_progress(void *user, double done)
+{
+    (void)user;
+    output_progress("writing weights", done);
+}
 
 static bool synth(void *args, tblock_error *err)
 {
     SynthArgs *a = args;
     if (!seed_choose(&a->seed, a->general.quiet, err))
         return false;
-    char what[] = "synth";
+    if (!a->general.quiet)
+        show_progress(NULL, 0);
     tblock_synth_options o = { .type = a->type, .seed = a->seed.value, .threads = a->threads,
-                               .progress = a->general.quiet ? NULL : show_progress, .user = what };
-    return tblock_synth(a->config, a->out, &o, err);
+                               .progress = a->general.quiet ? NULL : show_progress };
+    bool good = tblock_synth(a->config, a->out, &o, err);
+    output_progress_end();
+    return good;
 }
 
 #define AT(field) offsetof(SynthArgs, field)
@@ -31,7 +38,7 @@ static const Option options[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "CONFIG", AT(config), false, "a JSON config, as in docs/format.md" },
+    { "CONFIG", AT(config), false, "a JSON config, as those in models/; docs/format.md says what it has" },
     { 0 },
 };
 static const OptionGroup groups[] = {
@@ -40,7 +47,7 @@ static const OptionGroup groups[] = {
     { 0 },
 };
 static const Example examples[] = {
-    { "tblock synth models/llama-3.2-1b.json -o /tmp/1b.bin", "a model with the shape and the speed of the real one" },
+    { "tblock synth models/llama-3.2-1b.json -o /tmp/1b.bin", "2.5 GB with the shape and the speed of the real model" },
     { 0 },
 };
 const Command cmd_synth = {

@@ -92,7 +92,8 @@ static bool encode(const tblock_model *m, const TokenizeArgs *a, tblock_error *e
     Bytes    text = { 0 };
 
     bool good =
-        (a->text ? bytes_add(&text, a->text, strlen(a->text), err) : input_read(a->file ? a->file : "-", &text, err)) &&
+        (a->text ? bytes_add(&text, a->text, strlen(a->text), err)
+                 : input_read(a->file ? a->file : "-", INPUT_TEXT, &text, err)) &&
         tblock_tokenize(m, text.data ? text.data : "", text.n, flags, &ids, &n, err) && print_ids(m, a, ids, n, err);
     free(text.data);
     tblock_free(ids);
@@ -178,7 +179,7 @@ static const Option options[] = {
     { "text",    0, "TEXT", OPT_TEXT, AT(text),    0, 0, NULL,
       "the text; without it, --file, --ids or --jsonl: standard input" },
     { "file",   'f', "FILE", OPT_TEXT, AT(file),   0, 0, NULL,
-      "a file with the text, every byte of it; -: standard input" },
+      "a file with the text, every byte of it (1 GB at most); -: standard input" },
     { "ids",     0, "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL, "token ids to turn into text, such as 1,2,3" },
     { "jsonl",   0, "FILE", OPT_TEXT, AT(jsonl),   0, 0, NULL,
       "a file with one request a line, see above; -: standard input" },

@@ -140,7 +140,7 @@ static bool verify(void *args, tblock_error *err)
 
 #define AT(field) offsetof(VerifyArgs, field)
 static const Option options[] = {
-    { "exact",  0, NULL, OPT_FLAG,  AT(exact),  0, 0, NULL, "every bit is to be equal" },
+    { "exact",  0, NULL, OPT_FLAG,  AT(exact),  0, 0, NULL, "every bit must be equal" },
     { "tol",    0, "X",  OPT_FLOAT, AT(tol),    0, 1e30, NULL,
       "largest allowed difference of a logit; without it the rule of docs/numerics.md" },
     { "greedy", 0, NULL, OPT_FLAG,  AT(greedy), 0, 0, NULL, "also replay the greedy continuations of the golden file" },

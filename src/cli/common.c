@@ -23,7 +23,7 @@ const Option general_options[] = {
 const Option compute_options[] = {
     { "ctx",        'c', "N", OPT_INT,    AT(n_ctx),   0, 1 << 24, "0", "context length; 0: the model's own" },
     { "threads",    't', "N", OPT_INT,    AT(threads), 0, 1024, "0",
-      "computing threads; 0: one for each physical core" },
+      "computing threads; 0: one for each physical core, fewer for a tiny model" },
     { "isa",         0,  "auto|scalar|avx2|avx512|neon", OPT_CHOICE, AT(isa), 0, 0, "auto",
       "instruction set; every one gives the same bits" },
     { "math",        0,  "auto|f32", OPT_CHOICE, AT(math), 0, 0, "auto",
@@ -42,7 +42,7 @@ const Option compute_options[] = {
 const Option prompt_options[] = {
     { "prompt",      'p', "TEXT", OPT_TEXT, AT(text),    0, 0, NULL, "the text" },
     { "prompt-file", 'f', "FILE", OPT_TEXT, AT(file),    0, 0, NULL,
-      "a file with the text, every byte of it, the last newline too; -: standard input" },
+      "a file with the text, every byte of it (64 MB at most), the last newline too; -: standard input" },
     { "ids",          0,  "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL,
       "token ids instead of text, such as 1,2,3; no BOS is added" },
     { "no-bos",       0,  NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL,
@@ -94,7 +94,8 @@ static bool read_text(Prompt *p, const PromptOptions *o, bool quiet, tblock_erro
     const char *file = o->file ? o->file : "-";
     if (!o->text && strcmp(file, "-") == 0 && isatty(STDIN_FILENO))
         cli_note(quiet, "type the prompt; Ctrl-D on a new line ends it");
-    bool good = o->text ? bytes_add(&text, o->text, strlen(o->text), err) : input_read(file, &text, err);
+    bool good = o->text ? bytes_add(&text, o->text, strlen(o->text), err)
+                        : input_read(file, INPUT_PROMPT, &text, err);
     p->text = text.data;
     p->n_text = text.n;
     return good;
@@ -118,12 +119,9 @@ static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m
     size_t   n = 0;
     bool     good =
         read_text(p, o, quiet, err) && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err);
-    tblock_model_info info;
-    tblock_model_describe(m, &info);
-    if (good && n == 0 && !o->no_bos && info.bos >= 0) /* also where the tokenizer itself adds none */
-        good = copy_ids(p, &info.bos, 1, err);
-    else if (good)
-        good = copy_ids(p, ids, n, err);
+    if (good && n > 0 && p->n_text == 0)
+        cli_note(quiet, "the prompt is empty: starting from the token that the tokenizer puts first");
+    good = good && copy_ids(p, ids, n, err);
     tblock_free(ids);
     return good;
 }
@@ -152,7 +150,7 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
         return false;
     return p->n > 0 || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
                                 o->ids.given ? "--ids has none" : o->no_bos ? "--no-bos leaves out the BOS"
-                                                                            : "the model has no BOS");
+                                                                            : "the tokenizer puts none first");
 }
 
 void prompt_free(Prompt *p)

@@ -39,7 +39,7 @@ typedef struct Prompt {
     size_t   n;
 } Prompt;
 
-/* Read and tokenize: --ids, --prompt, --prompt-file or else standard input. An empty text is the BOS alone. Fails
+/* Read and tokenize: --ids, --prompt, --prompt-file or else standard input. An empty text is the BOS alone where the tokenizer adds one. Fails
  * (TBLOCK_INPUT) for text and a model without tokenizer, and (TBLOCK_USAGE) when there is no token at all. path: the
  * model, for messages. */
 bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path, bool quiet,

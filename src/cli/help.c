@@ -5,7 +5,41 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 79, OPTION_COLUMN = 28 };
+enum { WIDTH = 79, OPTION_COLUMN = 28, COMMAND_WIDTH = 11 };
+
+const char help_summary[] = "run Llama-style language models on a CPU, with the same bits everywhere";
+
+const char help_description[] =
+    "A model is one file, made by tools/convert.py from published weights or by tblock synth; it is mapped and used as "
+    "it lies on disk. What is computed does not depend on the number of threads, on how a prompt is cut, or on the "
+    "instruction set.\n"
+    "Standard output has the result alone; notes, progress and errors go to standard error. Colours and progress bars "
+    "appear only on a terminal.\n"
+    "Options may stand anywhere after the command: --name VALUE, --name=VALUE, -n VALUE or -nVALUE; of an option given "
+    "twice the last one counts, except where it is repeatable. After -- nothing is an option.";
+
+const Fact help_statuses[] = {
+    { "0", "done" },
+    { "1", "the answer is no: verify or info --check found something wrong" },
+    { "2", "wrong usage" },
+    { "3", "bad or unsupported input file" },
+    { "4", "the system failed: memory, disk, input or output" },
+    { "130", "interrupted by Ctrl-C; what was generated is written" },
+    { "141", "the reader of standard output went away" },
+    { 0 },
+};
+const Fact help_environment[] = {
+    { "NO_COLOR", "not empty: no colours" },
+    { "TERM", "unset or dumb: neither colours nor progress bars" },
+    { 0 },
+};
+
+static const Example first_steps[] = {
+    { "tblock run models/shakespeare.bin --prompt 'ROMEO:'", "the small model that ships writes on" },
+    { "tools/convert.py FOLDER -o model.bin", "a model file from published weights" },
+    { "tblock info model.bin", "what is in it" },
+    { 0 },
+};
 
 /* Print text from column `at` on, wrapped at words, further lines indented by `indent`; \n starts a new line. */
 static void print_wrapped(const char *text, int at, int indent)
@@ -32,8 +66,7 @@ static void print_wrapped(const char *text, int at, int indent)
     output_format("\n");
 }
 
-/* "[0.8; 0 to 100]", what the table knows about the value beside its name */
-static void describe_value(const Option *o, char *out, size_t n_out)
+void help_describe_value(const Option *o, char *out, size_t n_out)
 {
     bool number = o->kind == OPT_INT || o->kind == OPT_FLOAT;
     char range[64] = "";
@@ -50,7 +83,7 @@ static void describe_value(const Option *o, char *out, size_t n_out)
 static void print_option(const Option *o)
 {
     char value[128], line[1024], letter[5] = "    ";
-    describe_value(o, value, sizeof value);
+    help_describe_value(o, value, sizeof value);
     snprintf(line, sizeof line, "%s%s", o->help, value);
     if (o->letter)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
@@ -85,20 +118,25 @@ void help_command(const Command *command)
         output_format("  %s\n      %s\n", e->line, e->what);
 }
 
+static void print_facts(const char *title, const Fact *fact)
+{
+    output_format("\n%s:\n", title);
+    for (; fact->name; fact++)
+        output_format("  %-*s %s\n", COMMAND_WIDTH, fact->name, fact->what);
+}
+
 void help_overview(void)
 {
-    output_format("tblock %s: run Llama-style language models on a CPU, with the same bits everywhere\n\n"
-           "Usage: tblock COMMAND [arguments] [options]\n\nCommands:\n", tblock_version());
+    output_format("tblock %s: %s\n\nUsage: tblock COMMAND [arguments] [options]\n\nCommands:\n", tblock_version(),
+                  help_summary);
     for (const Command *const *c = commands; *c; c++)
-        output_format("  %-10s %s\n", (*c)->syntax.command, (*c)->summary);
-    output_format(
-        "\ntblock help COMMAND, or tblock COMMAND --help, tells the rest; tblock --version prints the version.\n"
-        "\nExit status:\n"
-        "  0    done\n"
-        "  1    the answer is no: verify or info --check found something wrong\n"
-        "  2    wrong usage\n"
-        "  3    bad or unsupported input file\n"
-        "  4    the system failed: memory, disk, input or output\n"
-        "  130  interrupted by Ctrl-C; what was generated is written\n"
-        "  141  the reader of standard output went away\n");
+        output_format("  %-*s %s\n", COMMAND_WIDTH, (*c)->syntax.command, (*c)->summary);
+    output_format("\n");
+    print_wrapped("tblock help COMMAND, or tblock COMMAND --help, tells the rest; tblock --version prints the version.", 0,
+                  0);
+    output_format("\nTo begin:\n");
+    for (const Example *e = first_steps; e->line; e++)
+        output_format("  %s\n      %s\n", e->line, e->what);
+    print_facts("Exit status", help_statuses);
+    print_facts("Environment", help_environment);
 }

@@ -22,8 +22,10 @@ static int open_file(const char *path, tblock_error *err)
 
 static const char *shown_name(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
-/* Add what one read gives; *end when it gives nothing. */
-static bool read_piece(int fd, const char *name, Bytes *out, bool *end, tblock_error *err)
+/* Add what one read gives; *end when it gives nothing. More than `most` bytes in *out are an error, as an endless input
+ * would take all memory; `where` completes its text. */
+static bool read_piece(int fd, const char *name, size_t most, const char *where, Bytes *out, bool *end,
+                       tblock_error *err)
 {
     char    piece[PIECE];
     ssize_t n;
@@ -33,15 +35,18 @@ static bool read_piece(int fd, const char *name, Bytes *out, bool *end, tblock_e
     if (n < 0)
         return cli_fail(err, errno == EISDIR ? TBLOCK_INPUT : TBLOCK_SYSTEM, "%s: %s", name, strerror(errno));
     *end = n == 0;
+    if ((size_t)n > most - out->n)
+        return cli_fail(err, TBLOCK_INPUT, "%s: expected at most %zu MB%s, found more", name,
+                        most / INPUT_MB, where);
     return bytes_add(out, piece, (size_t)n, err);
 }
 
-bool input_read(const char *path, Bytes *out, tblock_error *err)
+bool input_read(const char *path, size_t most, Bytes *out, tblock_error *err)
 {
     int  fd = open_file(path, err);
     bool end = false, good = fd >= 0;
     while (good && !end)
-        good = read_piece(fd, shown_name(path), out, &end, err);
+        good = read_piece(fd, shown_name(path), most, "", out, &end, err);
     if (fd > STDIN_FILENO)
         close(fd);
     return good;
@@ -82,7 +87,7 @@ const char *lines_next(Lines *l, size_t *n, tblock_error *err)
             l->at = 0;
         }
         l->searched = l->kept.n;
-        if (!output_flush(err) || !read_piece(l->fd, l->name, &l->kept, &l->end, err))
+        if (!output_flush(err) || !read_piece(l->fd, l->name, INPUT_LINE, " in a line", &l->kept, &l->end, err))
             return NULL;
     }
 }

@@ -4,8 +4,16 @@
 
 #include "output.h"
 
-/* Add the bytes of a file to *out; "-" is standard input. A file that cannot be opened is TBLOCK_INPUT. */
-bool input_read(const char *path, Bytes *out, tblock_error *err);
+enum {
+    INPUT_MB     = 1000000,         /* what messages call a MB */
+    INPUT_PROMPT = 64 * INPUT_MB,   /* limits in bytes: of a prompt,                         */
+    INPUT_LINE   = 256 * INPUT_MB,  /* of a line,                                            */
+    INPUT_TEXT   = 1000 * INPUT_MB  /* of a text to tokenize; the tokenizer takes little more */
+};
+
+/* Add the bytes of a file, at most `most` with those already there, to *out; "-" is standard input. A file that cannot
+ * be opened or is too long is TBLOCK_INPUT. */
+bool input_read(const char *path, size_t most, Bytes *out, tblock_error *err);
 
 /* Lines of a file, one at a time. */
 typedef struct Lines {

@@ -26,11 +26,22 @@ static int edit_distance(const char *a, const char *b)
     return d[na][nb];
 }
 
+/* What counts instead of edits where one word begins the other: nothing for an abbreviation (--out for --output), one for
+ * more letters than needed (--temperature for --temp). */
+static int shortened_distance(const char *word, const char *known, int edits)
+{
+    enum { TELLING = 3 }; /* letters */
+    size_t n_word = strlen(word), n_known = strlen(known), n = n_word < n_known ? n_word : n_known;
+    if (n < TELLING || memcmp(word, known, n) != 0)
+        return edits;
+    return min2(edits, n_word > n_known);
+}
+
 void nearest_offer(Nearest *n, const char *known)
 {
     if (strlen(n->word) > WORD_MAX || strlen(known) > WORD_MAX)
         return;
-    int distance = edit_distance(n->word, known);
+    int distance = shortened_distance(n->word, known, edit_distance(n->word, known));
     if (!n->best || distance < n->distance) {
         n->best = known;
         n->distance = distance;

@@ -11,7 +11,8 @@ typedef struct Nearest {
 
 void nearest_offer(Nearest *n, const char *known);
 
-/* The closest word when it is close enough to be meant (at most a third of its letters differ), else NULL. */
+/* The closest word when it is close enough to be meant (at most a third of its letters differ, or one begins
+ * with the other), else NULL. */
 const char *nearest_answer(const Nearest *n);
 
 #endif

@@ -138,6 +138,32 @@ static const char *spell_choices(const char *choices, char *out, size_t n_out)
     return out;
 }
 
+/* The word of choices that value most likely stands for, in out; NULL: none. */
+static const char *nearest_choice(const char *choices, const char *value, char *out, size_t n_out)
+{
+    Nearest near = { value, 0, 0 };
+    snprintf(out, n_out, "%s", choices);
+    for (char *word = out, *end; word; word = end ? end + 1 : NULL) {
+        end = strchr(word, '|');
+        if (end)
+            *end = '\0';
+        nearest_offer(&near, word);
+    }
+    return nearest_answer(&near);
+}
+
+/* Fail unless value is one of the choices; name ("--isa") is for the message. */
+static bool check_choice(const char *name, const char *choices, const char *value, tblock_error *err)
+{
+    char all[256], words[256];
+    if (is_choice(choices, value))
+        return true;
+    const char *meant = nearest_choice(choices, value, words, sizeof words);
+    return cli_fail(err, TBLOCK_USAGE, "%s: expected %s, found '%s'%s%s%s", name,
+                    spell_choices(choices, all, sizeof all), value, meant ? "; did you mean " : "", meant ? meant : "",
+                    meant ? "?" : "");
+}
+
 /* ---- Storing --------------------------------------------------------------------------------------------------- */
 
 static bool set_number(const Option *o, void *at, const char *value, tblock_error *err)
@@ -186,7 +212,7 @@ static bool set_ids(const Option *o, IdList *list, const char *value, tblock_err
 static bool option_set(const Option *o, void *base, const char *value, tblock_error *err)
 {
     void *at = (char *)base + o->where;
-    char  words[256];
+    char  name[64];
 
     switch (o->kind) {
     case OPT_FLAG:
@@ -203,9 +229,8 @@ static bool option_set(const Option *o, void *base, const char *value, tblock_er
         return add_text(o, at, value, err);
     case OPT_CHOICE:
         *(const char **)at = value;
-        return is_choice(o->argument, value) ||
-               cli_fail(err, TBLOCK_USAGE, "--%s: expected %s, found '%s'", o->name,
-                        spell_choices(o->argument, words, sizeof words), value);
+        snprintf(name, sizeof name, "--%s", o->name);
+        return check_choice(name, o->argument, value, err);
     case OPT_SEED:
         return parse_seed(value, at) ||
                cli_fail(err, TBLOCK_USAGE,
@@ -316,8 +341,20 @@ static bool read_long(Reader *r, const char *arg, tblock_error *err)
     return unknown_option(r->syntax, arg, n, r->args, err);
 }
 
+/* -temp would be -t with the value emp, which nobody means. */
+static bool is_long_name(const Reader *r, const char *letters)
+{
+    for (Walk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);)
+        if (letters[1] && strcmp(w.o->name, letters) == 0)
+            return true;
+    return false;
+}
+
 static bool read_letters(Reader *r, const char *letters, tblock_error *err)
 {
+    if (is_long_name(r, letters))
+        return cli_fail(err, TBLOCK_USAGE, "%s: unknown option -%s; did you mean --%s?", r->syntax->command, letters,
+                        letters);
     for (const char *s = letters; *s && !r->now; s++) {
         Walk w = { 0 };
         bool known = false;
@@ -356,6 +393,8 @@ bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const
             if (!operand->name)
                 return cli_fail(err, TBLOCK_USAGE, "%s: unexpected argument '%s'; see tblock help %s", syntax->command,
                                 arg, syntax->command);
+            if (strchr(operand->name, '|') && !check_choice(syntax->command, operand->name, arg, err))
+                return false;
             *(const char **)((char *)args + operand->where) = arg;
             n_operands++;
         }

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { OUTPUT_ROOM = 1 << 16 };
@@ -125,25 +127,70 @@ void output_json_number(const char *key, double x)
         output_format("\"%s\": null", key);
 }
 
-static bool allows_colour(void)
+/* ---- Terminals --------------------------------------------------------------------------------------------------- */
+
+/* One that knows control sequences, as far as TERM tells. */
+static bool is_capable_terminal(int fd)
 {
-    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-    return !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
+    const char *term = getenv("TERM");
+    return isatty(fd) == 1 && term && *term && strcmp(term, "dumb") != 0;
 }
 
 bool output_is_terminal(void) { return isatty(STDOUT_FILENO) == 1; }
 
-bool output_has_colour(void) { return output_is_terminal() && allows_colour(); }
+bool output_has_colour(void)
+{
+    const char *no_color = getenv("NO_COLOR");
+    return is_capable_terminal(STDOUT_FILENO) && !(no_color && *no_color);
+}
+
+/* ---- Progress ---------------------------------------------------------------------------------------------------- */
+
+enum { PROGRESS_AFTER_MS = 500, MOST_CELLS = 40 };
+
+static struct { bool asked, capable, visible; int percent; struct timespec start; } progress;
+
+static bool waited_long_enough(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    long long ms = (now.tv_sec - progress.start.tv_sec) * 1000LL + (now.tv_nsec - progress.start.tv_nsec) / 1000000;
+    return ms >= PROGRESS_AFTER_MS;
+}
+
+/* Cells of a bar between a text of n columns and " 100%", so that the line does not wrap; less than 1: no room. */
+static int bar_cells(int n)
+{
+    struct winsize size;
+    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    int cells = columns - n - (int)sizeof " [] 100%";
+    return cells > MOST_CELLS ? MOST_CELLS : cells;
+}
 
 void output_progress(const char *what, double done)
 {
-    enum { CELLS = 40 };
-    static const char full[CELLS + 1] = "########################################";
-    if (!isatty(STDERR_FILENO))
+    static const char full[MOST_CELLS + 1] = "########################################";
+    int percent = (int)(done * 100);
+    if (!progress.asked) {
+        progress.asked = true;
+        progress.percent = -1;
+        progress.capable = is_capable_terminal(STDERR_FILENO);
+        clock_gettime(CLOCK_MONOTONIC, &progress.start);
+    }
+    if (!progress.capable || percent == progress.percent || !waited_long_enough())
         return;
-    int cells = (int)(done * CELLS);
-    fprintf(stderr, "\r%s [%.*s%*s] %3d%%", what, cells, full, CELLS - cells, "", (int)(done * 100));
-    if (done >= 1)
-        fputc('\n', stderr);
+    int cells = bar_cells((int)strlen(what)), filled = (int)(done * cells);
+    if (cells < 1)
+        return;
+    fprintf(stderr, "\r%s [%.*s%*s] %3d%%", what, filled, full, cells - filled, "", percent);
     fflush(stderr);
+    progress.percent = percent;
+    progress.visible = true;
+}
+
+void output_progress_end(void)
+{
+    if (progress.visible)
+        fputs("\r\033[K", stderr); /* to the first column, and clear the line */
+    progress.asked = progress.visible = false;
 }

@@ -34,9 +34,12 @@ void output_json_ids(const char *key, const int32_t *ids, size_t n);
 void output_json_number(const char *key, double x);
 
 bool output_is_terminal(void);
-bool output_has_colour(void); /* a terminal, and neither NO_COLOR nor TERM=dumb is set */
+bool output_has_colour(void); /* a terminal, TERM neither unset nor dumb, NO_COLOR unset or empty */
 
-/* A progress bar on standard error, for a terminal only. done: 0 .. 1; 1 ends the line. */
+/* A progress bar on standard error, for a terminal (TERM neither unset nor dumb) and for what takes more than half a
+ * second. what: a word or two; done: 0 .. 1, the first call starts the clock. output_progress_end removes the bar; it is
+ * due before anything else is printed. */
 void output_progress(const char *what, double done);
+void output_progress_end(void);
 
 #endif

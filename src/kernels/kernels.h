@@ -6,7 +6,8 @@
  *
  * All float arrays are f32. "aligned" is 64 bytes. Row strides of activations are multiples of 16 floats, rows are aligned,
  * and kernels may WRITE the padding up to that multiple but results never depend on what it holds. Weights, KV and scratch
- * are aligned; K and V data is read exactly (no padding beyond what is said). */
+ * are aligned; K and V data is read exactly (no padding beyond what is said). Vectors given with a length n may have any
+ * alignment and are read and written exactly. */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
 
@@ -39,7 +40,8 @@ enum { KERNEL_SCRATCH = 512 * 1024 };
 typedef struct AttnQuery {
     const float *q;              /* [head_dim], aligned                                     */
     int          first, end;     /* visible positions inside the tile, 0 <= first < end <= 64 */
-    float       *part;           /* ATTN_STATE(head_dim) floats, aligned: [0] m, [1] l, [16 ..] o */
+    float       *part;           /* attn_state_floats(head_dim) floats, aligned: [0] m, [1] l, [16 ..] o; where l is NaN,
+                                    m may be any number (what comes of it is NaN) */
 } AttnQuery;
 
 typedef struct AttnTile {
@@ -59,12 +61,12 @@ typedef struct Kernels {
     void (*attn_tile[KV_COUNT])(const AttnTile *a);
     void (*attn_merge)(float *state, const float *part, int head_dim); /* state = merge(state, part), ascending tiles */
     void (*attn_end)(float *y, const float *state, int head_dim); /* y[d] = o[d] * (1 / l)                           */
-    void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps);
+    void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps); /* y may be x                      */
     void (*add)(float *x, const float *y, int n);                 /* x = x + y                                       */
     void (*swiglu)(float *h, const float *gate, const float *up, int n); /* h = SiLU(gate) * up; h may be gate or up */
     /* Rotate n_heads consecutive heads of head_dim floats, in place: pairs (i, i + rot/2), i < rot/2. */
     void (*rope)(float *x, int n_heads, int head_dim, int rot, const float *cosine, const float *sine);
-    void (*exp)(float *y, const float *x, int n);                 /* y may be x */
+    void (*exp)(float *y, const float *x, int n);                 /* y may be x, in these six */
     void (*silu)(float *y, const float *x, int n);
     void (*sigmoid)(float *y, const float *x, int n);
     void (*tanh)(float *y, const float *x, int n);

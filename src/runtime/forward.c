@@ -30,6 +30,7 @@ static void block(Run *r, int l)
     rope(r, &r->k, c->kv_heads);
     kv_put(r, l);
     attention(r, &r->att_out, l);                /* [n_tok, heads * head_dim]    */
+    attention_probs(r, l);                       /* nothing, unless watched      */
     matmul(r, &r->y, &r->att_out, &w->wo);       /* [n_tok, d_model]             */
     add(r, &r->x, &r->y);
 
@@ -62,6 +63,7 @@ struct Forward {
     Span   *span;
     double *inv_freq;
     int     max_tok, threads;
+    bool    all_threads;         /* also where the work is too small for them */
     char   *buffer;              /* every activation and every thread's scratch */
     size_t  bytes, attn_floats;
     char   *thread_scratch;
@@ -131,6 +133,8 @@ void forward_free(Forward *f)
     free(f);
 }
 
+void forward_all_threads(Forward *f) { f->all_threads = true; }
+
 size_t forward_bytes(const Forward *f) { return f->bytes; }
 
 size_t forward_plan_bytes(const Config *c, int max_tok, int threads)
@@ -146,6 +150,12 @@ void forward_observe(Forward *f, ForwardObserver observer, void *user)
 {
     f->run.observer      = observer;
     f->run.observer_user = user;
+}
+
+void forward_watch_attention(Forward *f, AttentionRow row, void *user)
+{
+    f->run.attention_row  = row;
+    f->run.attention_user = user;
 }
 
 static void run_member(void *arg, Team team)
@@ -171,11 +181,13 @@ static int cut_into_spans(Span *span, const BatchToken *token, int n_tok)
     return n;
 }
 
-/* A thread more pays only where its share of the work is longer than the meetings it brings: about ten of a microsecond
- * each in a block. Which threads compute what never shows in the bits. */
+/* A thread more pays only where its share of the work is longer than the meetings it brings: about ten in a block, of a
+ * microsecond on an idle machine and of much more on a busy one. Which threads compute what never shows in the bits. */
 static int useful_threads(const Forward *f, int n_tok)
 {
-    enum { BYTES_PER_THREAD = 2 << 20 }; /* weights times tokens; 2 MB take some 100 us */
+    if (f->all_threads)
+        return f->threads;
+    enum { BYTES_PER_THREAD = 4 << 20 }; /* weights times tokens; 4 MB take some 100 us */
     size_t work = f->run.model->bytes_per_token / BYTES_PER_THREAD * (size_t)n_tok
                   + f->run.model->bytes_per_token % BYTES_PER_THREAD * (size_t)n_tok / BYTES_PER_THREAD;
     return work < 1 ? 1 : work < (size_t)f->threads ? (int)work : f->threads;

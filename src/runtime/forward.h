@@ -15,11 +15,16 @@ typedef struct BatchToken {
 /* Sees the residual stream: "embed", "layer0", ..., and "final_norm"; first is the index of the first row in the batch. */
 typedef void (*ForwardObserver)(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride);
 
+/* Where the attention probabilities of one query go: room for pos + 1 floats, for keys 0 .. pos; NULL: not wanted. item:
+ * index of the query's token in the caller's batch. Called from any thread of the team, once for each layer, head and item. */
+typedef float *(*AttentionRow)(void *user, int layer, int head, size_t item);
+
 typedef struct Forward Forward;         /* buffers for up to max_tok tokens at once */
 
-/* model must outlive it. threads >= 1. */
+/* model must outlive it. threads >= 1: the most that are used; a call with little work takes fewer (forward_all_threads: never). */
 Forward *forward_new(const Model *model, const Kernels *kernels, int max_tok, int threads, Error *err);
 void     forward_free(Forward *f);      /* NULL is accepted */
+void     forward_all_threads(Forward *f);
 size_t   forward_bytes(const Forward *f);
 
 /* What forward_bytes would answer, without a model: c passed config_check. And one thread's part of it that attention
@@ -27,6 +32,10 @@ size_t   forward_bytes(const Forward *f);
 size_t   forward_plan_bytes(const Config *c, int max_tok, int threads);
 size_t   forward_attention_bytes(const Config *c);
 void     forward_observe(Forward *f, ForwardObserver observer, void *user);
+
+/* Have attention probabilities computed beside the forward pass, whose bits do not change; NULL ends it. Keys that a window
+ * masks get 0. A row is complete when forward returns. */
+void     forward_watch_attention(Forward *f, AttentionRow row, void *user);
 
 /* Run token[0 .. n_tok), n_tok <= max_tok, whose positions are reserved in kv and are each the next of its sequence;
  * lengths of the sequences grow. first: index of token[0] in the caller's batch (for the observer). Cannot fail. */

@@ -32,6 +32,8 @@ typedef struct Run {
     float          norm_eps, attn_scale;
     ForwardObserver observer;
     void          *observer_user;
+    AttentionRow   attention_row;
+    void          *attention_user;
     size_t         first;               /* the batch's item that token[0] is */
     Team           team;
     void          *scratch;             /* KERNEL_SCRATCH bytes of this thread */
@@ -46,6 +48,7 @@ void matmul(Run *r, const Act *y, const Act *x, const Mat *w);
 void rope(Run *r, const Act *x, int heads);
 void kv_put(Run *r, int l);
 void attention(Run *r, const Act *y, int l);
+void attention_probs(Run *r, int l);     /* attention_probs.c: only for whoever asked with forward_watch_attention */
 void swiglu(Run *r, const Act *gate, const Act *up);
 void add(Run *r, const Act *x, const Act *y);
 void head(Run *r, const Act *xn);

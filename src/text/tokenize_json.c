@@ -110,7 +110,7 @@ static bool read_string(Line *l, char **s, size_t *n_s)
     for (;;) {
         unsigned char c = l->at < l->n ? (unsigned char)l->text[l->at] : 0;
         size_t   len = 1;
-        uint32_t cp;
+        uint32_t cp = 0;
         bool     ok = true;
         if (c == '"' && l->at < l->n)
             break;
@@ -305,7 +305,7 @@ static bool replace_invalid(bool each_byte, const char *text, size_t n, char **o
     char *at = *out = n < SIZE_MAX / 4 ? malloc(3 * n + 1) : NULL;
     if (!at)
         return false;
-    uint32_t cp;
+    uint32_t cp = 0;
     for (size_t i = 0; i < n;) {
         size_t valid = valid_prefix(text + i, n - i);
         memcpy(at, text + i, valid);
@@ -327,7 +327,7 @@ static bool answer_text(const Tokenizer *t, const Request *q, JsonOut *o, Error 
     size_t n = 0, n_shown = 0;
     bool   ok = tokenizer_decode(t, q->ids.id, q->ids.n, &text, &n, err);
     if (ok) {
-        ok = replace_invalid(t->vocab.spm, text, n, &shown, &n_shown) || fail(err, SYSTEM, "request: no memory");
+        ok = replace_invalid(t->type != BPE, text, n, &shown, &n_shown) || fail(err, SYSTEM, "request: no memory");
         if (ok) {
             json_out_bytes(o, "{\"text\": ", 9);
             json_out_string(o, shown, n_shown);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 500 random command lines for each command, the same each time: whatever is said, the status is 0 to 4, and an error is one
+# 300 random command lines for each command, the same each time: whatever is said, the status is 0 to 4, and an error is one
 # line. Values are drawn from a pool of good and bad ones; models are tiny or broken, so that nothing takes long.
 #   random_options.sh [SEED]
 set -u
@@ -15,6 +15,8 @@ work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 4
 export OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1
 state=${1:-20240607}
+lines=300
+ulimit -t 20 # of computing for each run: nothing here waits, so what hangs is killed
 
 mkdir folder
 echo '{"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 32}' > config.json
@@ -26,11 +28,11 @@ head -c 5000 tiny.bin > cut.bin
 chmod a-w tiny.bin config.json golden lines.jsonl cut.bin
 
 files=(tiny.bin tiny.bin tiny.bin text.bin text.bin config.json golden lines.jsonl cut.bin folder missing - '' /dev/null)
-values=(0 1 2 3 5 0.5 1e-3 -1 nan inf 1e999 99999999999999999999 0x10 random auto f32 f16 bf16 scalar avx2 neon '' ' ' a ROMEO:
+values=(bash zhs 0 1 2 3 5 0.5 1e-3 -1 nan inf 1e999 99999999999999999999 0x10 random auto f32 f16 bf16 scalar avx2 neon '' ' ' a ROMEO:
     $'\xff\xfe' 'two words' --temp -n -- '%s%n' 1,2,3 '1 2' 1,,2 39,40 ,)
 options=(--prompt --prompt-file --ids --no-bos --special --predict --stop --echo --json --stats --trace --temp --top-k --top-p
     --min-p --repeat-penalty --seed --ctx --isa --math --kv-type --mlock --huge-pages --quiet --help --version --exact
-    --tol --greedy --last --hidden --output --text --file --jsonl --pieces --type --tensors -n -c -p -f -s -o -q -h -n3 -qn2
+    --tol --greedy --man --last --hidden --output --text --file --jsonl --pieces --type --tensors -n -c -p -f -s -o -q -h -n3 -qn2
     -c9 -Z --tmep --predict=2 --temp=0 --ids=1,2 --seed=random --quiet=1 -- --= ---)
 
 draw() { # DRAW-LIMIT: sets $drawn to 0 .. limit - 1
@@ -62,11 +64,11 @@ make_line() { # sets line
 }
 
 failed=0
-for command in run info tokenize logits verify synth help; do
+for command in run info tokenize logits verify synth completions help; do
     bad=0 good=0
-    for ((i = 0; i < 500; i++)); do
+    for ((i = 0; i < lines; i++)); do
         make_line $command
-        timeout 20 "$TBLOCK" "${line[@]}" < lines.jsonl > out 2> err
+        "$TBLOCK" "${line[@]}" < lines.jsonl > out 2> err
         status=$?
         [ $status -eq 0 ] && good=$((good + 1))
         said=
@@ -77,10 +79,10 @@ for command in run info tokenize logits verify synth help; do
         fi
     done
     if [ $bad -gt 0 ]; then
-        echo "FAIL $command: $bad of 500 random lines"
+        echo "FAIL $command: $bad of $lines random lines"
         failed=1
     elif [ $good -eq 0 ]; then
-        echo "FAIL $command: not one of 500 random lines did anything"
+        echo "FAIL $command: not one of $lines random lines did anything"
         failed=1
     else
         echo "ok random_lines_of_$command"

@@ -219,6 +219,8 @@ def test_sentencepiece_traps():
         with open(temp("cut.model"), "wb") as f:
             f.write(good[:at])
         refused(temp("cut.model"))
+    surface = b"\x12\x09\x18\x02\xe2\x02\x04 ?? "   # a later trainer_spec: BPE, unk_surface " ?? "
+    assert converted(token_file(good + surface, "surface.model")).tokenizer["unk_surface"] == " ?? "
     path = token_file(b"!!! 0\n", "ranks.model")
     refused(path, "none of these")
     refused(token_file(b"IQ== 0\nIQ== 1\n", "ranks.model"), "line 2")

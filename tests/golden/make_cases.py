@@ -7,6 +7,7 @@
 Weights come from an integer hash, so they are the same for ever; golden logits are recomputed each time.
 """
 import json
+import os
 import pathlib
 import sys
 
@@ -121,10 +122,16 @@ def write(out, name):
                 golden[prefix + ".greedy"] = np.array(ids, "<i4")
     folder = pathlib.Path(out) / name
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-    (folder / "golden.json").write_text(json.dumps({"name": name, "suggested_tolerance": float(f"{TOLERANCE * largest:.2g}")}) + "\n")
-    write_safetensors(folder / "model.safetensors", tensors, {"format": "pt"})
-    write_safetensors(folder / "golden.safetensors", golden)
+
+    def place(file, write_to):  # at once: other tests may be reading the same cases
+        temporary = folder / f"{file}.{os.getpid()}"
+        write_to(temporary)
+        os.replace(temporary, folder / file)
+
+    place("config.json", lambda p: p.write_text(json.dumps(config, indent=1) + "\n"))
+    place("golden.json", lambda p: p.write_text(json.dumps({"name": name, "suggested_tolerance": float(f"{TOLERANCE * largest:.2g}")}) + "\n"))
+    place("model.safetensors", lambda p: write_safetensors(p, tensors, {"format": "pt"}))
+    place("golden.safetensors", lambda p: write_safetensors(p, golden))
 
 
 # ---- --measure: what the tolerances are made of ----

@@ -198,18 +198,22 @@ class Test:
         self.tblock, self.folder = (build / "tblock").resolve(), pathlib.Path(folder)
         self.model = self.folder / "good.bin"
         self.model.write_bytes(ModelFile().bytes())
+        self.sanitized = b"__asan_init" in self.tblock.read_bytes()
         shipped = ROOT / "models" / "shakespeare.bin"
         self.shipped = shipped if shipped.exists() else None
 
-    def fails(self, status, *args, words=(), stdin=b"", stdout=None, limit=None, program=None, allow_output=False, cwd=None):
+    def fails(self, status, *args, words=(), stdin=b"", stdout=None, limit=None, memory=None, program=None, allow_output=False, cwd=None):
         """The command ends with the status and one line on stderr that holds the words; nothing on stdout."""
-        def prepare():  # like a disk with that much room: writes beyond it fail, and the signal is ignored
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        def prepare():
+            if limit is not None:  # like a disk with that much room: writes beyond it fail, and the signal is ignored
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            if memory is not None:
+                resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         command = [str(a) for a in ([self.tblock] if program is None else program)] + [str(a) for a in args]
         try:
             p = subprocess.run(command, input=stdin, stdout=stdout or subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT, cwd=cwd,
-                               preexec_fn=None if limit is None else prepare, restore_signals=limit is None)
+                               preexec_fn=None if limit is None and memory is None else prepare, restore_signals=limit is None)
         except subprocess.TimeoutExpired:
             raise Failure(f"{' '.join(command)}: still running after {TIMEOUT} s")
         text = p.stderr.decode(errors="replace")
@@ -337,16 +341,28 @@ def model_without_tokenizer(t):
     t.fails(INPUT, "logits", t.model, "--prompt", "x", "-o", "/dev/null", words=("good.bin", "tokenizer"))
 
 
-def prompts(t):
-    """An empty prompt gives the model nothing to continue; one longer than the context names both numbers."""
-    t.fails(USAGE, "run", t.shipped, "--prompt", "", words=("prompt",))
-    t.fails(USAGE, "run", t.shipped, stdin=b"", words=("prompt",))
+def empty_prompt(t):
+    """It gives a model without a BOS template nothing to continue."""
+    t.fails(USAGE, "run", t.shipped, "--prompt", "", words=("prompt", "empty"))
+    t.fails(USAGE, "run", t.shipped, stdin=b"", words=("prompt", "empty"))
+
+
+def prompt_longer_than_the_context(t):
+    """The message names both numbers."""
     t.fails(USAGE, "run", t.shipped, "--prompt", "the king " * 200, words=("256",))
     t.fails(USAGE, "run", t.shipped, "--prompt", "ROMEO: what is it", "--ctx", "4", words=("4",))
+
+
+def prompt_file(t):
     t.fails(INPUT, "run", t.shipped, "--prompt-file", t.folder / "missing", words=("missing",))
     t.fails(INPUT, "run", t.shipped, "--prompt-file", t.folder)
-    t.fails(INPUT, "run", t.shipped, "--prompt-file", "/dev/zero", words=("/dev/zero",))
     t.fails(INPUT, "tokenize", t.shipped, "--jsonl", t.folder / "missing", words=("missing",))
+
+
+def endless_prompt(t):
+    """Refused at some size, long before memory ends (a sanitizer's own address space is larger than any limit)."""
+    memory = None if t.sanitized else 2 << 30
+    t.fails(INPUT, "run", t.shipped, "--prompt-file", "/dev/zero", words=("/dev/zero",), memory=memory)
 
 
 def bad_json_lines(t):
@@ -515,7 +531,8 @@ def checks(t):
     for function in (not_a_regular_file, wrong_usage, model_without_tokenizer, bad_golden_files, verify_says_no, full_disk, full_standard_output,
                      small_file_system, converter):
         yield function.__name__, function, True
-    yield "prompts", prompts, t.shipped
+    for function in (empty_prompt, prompt_longer_than_the_context, prompt_file, endless_prompt):
+        yield function.__name__, function, t.shipped
     yield "bad_json_lines", bad_json_lines, t.shipped
 
 

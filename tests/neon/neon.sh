@@ -1,6 +1,8 @@
 # NEON without such a machine: the rooms that need no other library, linked statically for aarch64, run under qemu-user. The
-# kernels against their definition, the unit tests that need no file, and the shipped model against this machine's bits.
+# kernels against their definition, the unit tests that need no file, the shipped model and four other shapes against this
+# machine's bits.
 set -u
+PYTHON=${PYTHON:-.venv/bin/python}
 if [ "$(uname -m)" = aarch64 ]; then
     echo "skip neon: this machine has NEON: every other test runs it"
     exit 0
@@ -30,10 +32,24 @@ results check_kernels build/neon/tests/kernels/check_kernels --quick
 for unit in test_block test_kv_cache test_quant; do
     results "$unit" "build/neon/tests/unit/$unit"
 done
-if "$BUILD/tests/neon/make_image" models/shakespeare.bin "$BUILD/tests/neon/shakespeare.image"; then
-    results image build/neon/tests/neon/check_image "$BUILD/tests/neon/shakespeare.image"
-else
-    echo "FAIL neon_image: make_image failed"
-    failed=1
-fi
+# image NAME MODEL: this machine's logits of a model, and what NEON makes of it
+image() {
+    if "$BUILD/tests/neon/make_image" "$2" "$BUILD/tests/neon/$1.image"; then
+        results "$1" build/neon/tests/neon/check_image "$BUILD/tests/neon/$1.image" | sed "s/ neon_model_/ neon_$1_/"
+    else
+        echo "FAIL neon_$1: make_image failed"
+    fi
+}
+images() {
+    image shakespeare models/shakespeare.bin
+    # Other types and shapes: odd K and biases (bf16), a window (f32), a tied head (f16), scaled rotary embedding.
+    if ! "$PYTHON" tests/golden/golden.py --build "$BUILD" --models > "$BUILD/tests/neon/models"; then
+        echo "FAIL neon_images: golden.py --models"
+    fi
+    for name in odd window65 mqa12 yarn; do
+        image $name "$BUILD/golden/$name.rows16.bin"
+    done
+}
+images | tee "$BUILD/tests/neon/images.out"
+grep -q '^FAIL ' "$BUILD/tests/neon/images.out" && failed=1
 exit $failed

@@ -25,6 +25,26 @@ pc="pkg-config --define-variable=prefix=$root --define-variable=libdir=$root/lib
 if [ "$($pc --modversion tblock)" = "$version" ]; then ok pkg_config_knows_the_version; else no pkg_config_knows_the_version "$($pc --modversion tblock 2>&1)"; fi
 if said=$("$root/bin/tblock" --version 2>&1) && [[ $said == *"$version"* ]]; then ok installed_program_runs; else no installed_program_runs "$said"; fi
 
+# what the program prints for man and for the shells: complete, and readable by all
+missing=
+for file in man/man1/tblock.1 bash-completion/completions/tblock zsh/site-functions/_tblock fish/vendor_completions.d/tblock.fish; do
+    [ -s "$root/share/$file" ] && [ "$(stat -c %a "$root/share/$file")" = 644 ] || missing="$missing $file"
+done
+if [ -z "$missing" ]; then ok manual_page_and_completions_installed; else no manual_page_and_completions_installed "$missing"; fi
+if ! command -v man >/dev/null; then echo "skip man_finds_the_page: no man"
+elif said=$(man -M "$root/share/man" tblock 2>&1) && [[ $said == *"tblock run"* ]]; then ok man_finds_the_page
+else no man_finds_the_page "$said"; fi
+for shell in bash zsh fish; do
+    case $shell in
+    bash) check=(bash -n "$root/share/bash-completion/completions/tblock") ;;
+    zsh) check=(zsh -n "$root/share/zsh/site-functions/_tblock") ;;
+    fish) check=(fish --no-execute "$root/share/fish/vendor_completions.d/tblock.fish") ;;
+    esac
+    if ! command -v $shell >/dev/null; then echo "skip ${shell}_reads_its_completions: no $shell"
+    elif said=$("${check[@]}" 2>&1) && [ -z "$said" ]; then ok ${shell}_reads_its_completions
+    else no ${shell}_reads_its_completions "$said"; fi
+done
+
 awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' docs/embed.md > "$stage/embed.c"
 lines=$(grep -c . "$stage/embed.c")
 if [ "$lines" -ge 30 ] && [ "$lines" -le 50 ]; then ok embed_example_is_about_40_lines; else no embed_example_is_about_40_lines "$lines lines"; fi

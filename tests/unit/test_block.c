@@ -137,6 +137,8 @@ static void run(const Model *m, const int *tokens, int n, Seen *seen, float *log
     KvShape       shape = {.n_layers = 1, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .window = c->window, .type = KV_F32};
     KvCache       kv    = {0};
     Forward      *f     = forward_new(m, kernels_select("auto", &err), MAX_TOK, THREADS, &err);
+    if (f)
+        forward_all_threads(f);
     bool          ok    = f && kv_cache_init(&kv, &shape, 1, &err) && kv_cache_reserve(&kv, 0, n, &err);
     CHECK(ok, "%s", err.msg);
     if (ok) {

@@ -142,7 +142,7 @@ static void output_appears_only_when_committed(void)
     Error   e = { 0 };
     put_file("out", "old");
     CHECK(out_file_open(&f, in_folder("out"), &e) && out_file_write(&f, "new text", 8, &e), "%s", e.msg);
-    CHECK(holds("out", "old") && count_files() == 2, "before");
+    CHECK(holds("out", "old") && count_files() <= 2, "before"); /* the new one may have no name yet */
     CHECK(out_file_commit(&f, &e) && holds("out", "new text") && count_files() == 1, "after: %s", e.msg);
     out_file_abort(&f);
 

@@ -8,7 +8,8 @@ from . import protobuf, vocab
 PIECES, TRAINER, NORMALIZER = 1, 2, 3
 PIECE, SCORE, TYPE = 1, 2, 3
 # TrainerSpec
-MODEL_TYPE, WHITESPACE_SUFFIX, BYTE_FALLBACK, UNK_PIECE, BOS_PIECE, EOS_PIECE = 3, 24, 35, 45, 46, 47
+MODEL_TYPE, WHITESPACE_SUFFIX, BYTE_FALLBACK, UNK_SURFACE, BOS_PIECE, EOS_PIECE = 3, 24, 35, 44, 46, 47
+UNK_SURFACE_DEFAULT = " \u2047 ".encode()
 MODEL_TYPES = {1: "unigram", 2: "BPE", 3: "word", 4: "char"}
 # NormalizerSpec
 CHARSMAP = 2
@@ -43,6 +44,9 @@ def load(file):
         raise bad(path, "treat_whitespace_as_suffix", "false", "true")
     v.settings = {name: bool(normalizer.get(number, 1)) for number, name in NORMALIZER_FLAGS.items()}
     v.settings["byte_fallback"] = bool(trainer.get(BYTE_FALLBACK, 0))
+    surface = trainer.get(UNK_SURFACE, UNK_SURFACE_DEFAULT)
+    if isinstance(surface, bytes) and surface != UNK_SURFACE_DEFAULT:
+        v.settings["unk_surface"] = surface.decode("utf-8", "replace")
     _ids(v, trainer)
     return v
 

@@ -7,7 +7,7 @@ import threading
 from .errors import SYSTEM, ConvertError, bad
 from . import jsonfile
 
-HASH_PIECE = 1 << 20
+HASH_PIECE = 4 << 20
 
 
 class SourceFile:

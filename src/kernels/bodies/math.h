@@ -1,6 +1,8 @@
 /* kernels/bodies/math.h: exp and what stands on it, over 16 lanes. The coefficients and the order of every operation
  * are part of the numerics contract (docs/numerics.md): check_kernels pins a digest over all floats.
- * Coefficients: minimax fits (Remez), rounded to float one after the other, the rest refitted each time. */
+ * Coefficients: minimax fits (Remez), rounded to float one after the other, the rest refitted each time.
+ * Largest errors: exp 0.892 ulp (over every float), SiLU 2.05, sigmoid 2.18, tanh 1.27 (one float in 1009); GELU 0.43 of
+ * its bound. */
 #ifndef KERNELS_BODIES_MATH_H
 #define KERNELS_BODIES_MATH_H
 
@@ -44,6 +46,8 @@
 #define ERF_B6 0x1.5c1c76p-12f
 #define ERF_B7 (-0x1.97b2f0p-17f)
 
+/* p is 1 or a little more where n = -126, so the sum of bits is never subnormal; n = 128 needs no power 2^128, which is no
+ * float. */
 V_INLINE f32x16 v_exp(f32x16 x)
 {
     f32x16 z = v_fma(x, v_set(LOG2E), v_set(EXP_ROUND)); /* its low bits are n */

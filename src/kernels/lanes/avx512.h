@@ -31,7 +31,8 @@ V_INLINE void   v_store_n(float *p, f32x16 a, int n) { _mm512_mask_storeu_ps(p, 
 V_INLINE f32x16 v_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
 V_INLINE void   v_store_f16(uint16_t *p, f32x16 a)
 {
-    _mm256_storeu_si256((void *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    /* the form with a mask: gcc's macro for the plain one warns at -O0 */
+    _mm256_storeu_si256((void *)p, _mm512_maskz_cvtps_ph((__mmask16)0xffff, a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 V_INLINE f32x16 v_load_bf16(const uint16_t *p)
 {

@@ -64,3 +64,16 @@ try logits m
 try logits m -o
 try synth c.json
 try synth c.json -o x --type q3
+try run m -temp 0
+try run m --isa avx51
+try run m --math float
+try completions
+try completions zhs
+try completions bash zsh
+try help run --man
+try model.bin
+try version
+try tok
+try run m --top 1
+try run m --temperature 1
+try run m --prom x

@@ -13,3 +13,9 @@ try tokenize model.bin --text a --ids 1
 try tokenize model.bin --jsonl - --json
 try tokenize model.bin --jsonl - --special
 try tokenize model.bin --ids 1 --no-bos
+# endless input
+ln -s "$MODELS/shakespeare.bin" text.bin
+try run text.bin -f /dev/zero
+try_zero() { try "$@" < /dev/zero; }
+try_zero run text.bin
+try_zero tokenize text.bin --jsonl -

@@ -1,0 +1,262 @@
+/* api/attention_api.c: a run whose attention probabilities are kept, and the files they go to. */
+#include "api/api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "report/attn.h"
+
+struct tblock_attention {
+    const tblock_model *model;
+    const char         *math;
+    KvType              kv_type;
+    int      n_layers, n_heads;  /* kept */
+    int     *layer, *head;       /* the kept ones, in the order of the data: [n_layers], [n_heads] */
+    int     *layer_at, *head_at; /* where a layer or head of the model stands among them; -1: not kept */
+    size_t   n;
+    int32_t *token;
+    float   *p;                  /* [n_layers, n_heads, n, n] */
+};
+
+void tblock_attention_free(tblock_attention *a)
+{
+    if (!a)
+        return;
+    free(a->layer);
+    free(a->head);
+    free(a->layer_at);
+    free(a->head_at);
+    free(a->token);
+    free(a->p);
+    free(a);
+}
+
+/* The chosen of n_all layers or heads: *kept [*n_kept] and *place [n_all]. chosen NULL: all. */
+static bool choose(const char *what, const int *chosen, size_t n_chosen, int n_all, int **kept, int *n_kept, int **place, Error *err)
+{
+    *kept  = calloc((size_t)n_all, sizeof **kept);
+    *place = calloc((size_t)n_all, sizeof **place);
+    if (!*kept || !*place)
+        return fail(err, SYSTEM, "out of memory");
+    for (int i = 0; i < n_all; i++) {
+        (*kept)[i]  = i;
+        (*place)[i] = chosen ? -1 : i;
+    }
+    *n_kept = chosen ? 0 : n_all;
+    if (chosen && n_chosen == 0)
+        return fail(err, USAGE, "attention: expected at least one %s, found none", what);
+    for (size_t i = 0; chosen && i < n_chosen; i++) {
+        if (chosen[i] < 0 || chosen[i] >= n_all)
+            return fail(err, USAGE, "attention: %s: expected 0 to %d, found %d", what, n_all - 1, chosen[i]);
+        if ((*place)[chosen[i]] >= 0)
+            return fail(err, USAGE, "attention: %s %d: expected once, found twice", what, chosen[i]);
+        (*kept)[*n_kept]     = chosen[i];
+        (*place)[chosen[i]] = (*n_kept)++;
+    }
+    return true;
+}
+
+/* a->p, zeroed: nobody writes what lies after a query. */
+static bool make_room(tblock_attention *a, Error *err)
+{
+    size_t squares = (size_t)a->n_layers * (size_t)a->n_heads, bytes;
+    if (!mul_size(a->n, a->n, &bytes) || !mul_size(bytes, squares, &bytes) || !mul_size(bytes, sizeof *a->p, &bytes)
+        || bytes > TBLOCK_ATTENTION_MAX_BYTES)
+        return fail(err, USAGE,
+                    "attention: %d layers x %d heads x %zu x %zu tokens: expected at most %d MB of probabilities, found %.0f MB: "
+                    "choose fewer layers, heads or tokens", a->n_layers, a->n_heads, a->n, a->n, TBLOCK_ATTENTION_MAX_BYTES >> 20,
+                    (double)a->n * (double)a->n * (double)squares * sizeof *a->p / (1 << 20));
+    a->p = calloc(bytes, 1);
+    return a->p ? true : fail(err, SYSTEM, "out of memory for %zu MB of attention probabilities", bytes >> 20);
+}
+
+typedef struct Rows { tblock_attention *a; size_t first; } Rows; /* first: token that item 0 of the running call is */
+
+static float *row_of(void *user, int layer, int head, size_t item)
+{
+    const Rows       *r = user;
+    tblock_attention *a = r->a;
+    int               l = a->layer_at[layer], h = a->head_at[head];
+    return l < 0 || h < 0 ? NULL : a->p + (((size_t)l * (size_t)a->n_heads + (size_t)h) * a->n + r->first + item) * a->n;
+}
+
+static bool compute(tblock_attention *a, tblock_context *c, Error *err)
+{
+    enum { PIECE = 512 };
+    Rows rows = {.a = a};
+    bool ok   = true;
+    forward_watch_attention(c->forward, row_of, &rows);
+    while (ok && rows.first < a->n) {
+        tblock_item item[PIECE];
+        size_t      n = a->n - rows.first < PIECE ? a->n - rows.first : PIECE;
+        for (size_t i = 0; i < n; i++)
+            item[i] = (tblock_item){0, (int32_t)(rows.first + i), a->token[rows.first + i], false};
+        ok = tblock_decode(c, item, n, err);
+        rows.first += n;
+    }
+    forward_watch_attention(c->forward, NULL, NULL);
+    return ok;
+}
+
+static bool prepare(tblock_attention *a, const tblock_context *c, const int32_t *tokens, const tblock_attention_options *o,
+                    Error *err)
+{
+    const Config *cfg = &c->model->weights.cfg;
+    if (a->n == 0)
+        return fail(err, USAGE, "attention: expected at least one token, found none");
+    if (a->n > (size_t)c->n_ctx)
+        return fail(err, USAGE, "attention: %zu tokens do not fit into the context of %d", a->n, c->n_ctx);
+    if (!choose("layer", o->layers, o->n_layers, cfg->n_layers, &a->layer, &a->n_layers, &a->layer_at, err)
+        || !choose("head", o->heads, o->n_heads, cfg->heads, &a->head, &a->n_heads, &a->head_at, err) || !make_room(a, err))
+        return false;
+    a->token = malloc(a->n * sizeof *a->token);
+    if (!a->token)
+        return fail(err, SYSTEM, "out of memory");
+    memcpy(a->token, tokens, a->n * sizeof *a->token);
+    return true;
+}
+
+tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens, size_t n, const tblock_attention_options *opt,
+                                       tblock_error *err)
+{
+    static const tblock_attention_options all = {0};
+    tblock_attention *a = calloc(1, sizeof *a);
+    if (!a) {
+        fail(err, SYSTEM, "out of memory");
+        return NULL;
+    }
+    *a = (tblock_attention){.model = c->model, .math = c->math, .kv_type = c->kv.shape.type, .n = n};
+    bool ok = prepare(a, c, tokens, opt ? opt : &all, err) && tblock_seq_rewind(c, 0, 0, err) && compute(a, c, err);
+    if (!tblock_seq_rewind(c, 0, 0, ok ? err : NULL) || !ok) {
+        tblock_attention_free(a);
+        return NULL;
+    }
+    return a;
+}
+
+const float *tblock_attention_head(const tblock_attention *a, int layer, int head)
+{
+    const Config *cfg = &a->model->weights.cfg;
+    if (layer < 0 || layer >= cfg->n_layers || head < 0 || head >= cfg->heads || a->layer_at[layer] < 0 || a->head_at[head] < 0)
+        return NULL;
+    return a->p + ((size_t)a->layer_at[layer] * (size_t)a->n_heads + (size_t)a->head_at[head]) * a->n * a->n;
+}
+
+/* ---- Files ---- */
+
+/* What report/ draws. v->piece (NULL without tokenizer) is the caller's to free. */
+static bool view_of(const tblock_attention *a, AttnView *v, Error *err)
+{
+    const tblock_model *m     = a->model;
+    const char         *slash = strrchr(m->file.map.path, '/'), *hash = tensor_meta(&m->file, "sha256");
+    AttnPiece          *piece = m->tokenizer ? calloc(a->n, sizeof *piece) : NULL;
+    if (m->tokenizer && !piece)
+        return fail(err, SYSTEM, "out of memory");
+    for (size_t i = 0; piece && i < a->n; i++)
+        tokenizer_piece(m->tokenizer, a->token[i], &piece[i].bytes, &piece[i].n_bytes); /* an id without one: no bytes */
+    *v = (AttnView){
+        .model    = slash ? slash + 1 : m->file.map.path,
+        .sha256   = hash ? hash : "",
+        .kv_type  = kv_type_name(a->kv_type),
+        .cfg      = &m->weights.cfg,
+        .n_tokens = a->n,
+        .token    = a->token,
+        .piece    = piece,
+        .n_layers = a->n_layers,
+        .layer    = a->layer,
+        .n_heads  = a->n_heads,
+        .head     = a->head,
+        .p        = a->p,
+    };
+    return true;
+}
+
+static bool draw(const tblock_attention *a, const char *format, const AttnSink *out, Error *err)
+{
+    AttnView v;
+    bool     html = strcmp(format, "html") == 0;
+    if (!html && strcmp(format, "json") != 0)
+        return fail(err, USAGE, "attention: format: expected html, json or, for a file, safetensors, found '%s'", format);
+    if (html && a->n > TBLOCK_ATTENTION_HTML_TOKENS)
+        return fail(err, USAGE, "attention: html: expected at most %d tokens, found %zu: json and safetensors take more",
+                    TBLOCK_ATTENTION_HTML_TOKENS, a->n);
+    if (!view_of(a, &v, err))
+        return false;
+    bool ok = html ? attn_html(&v, out, err) : attn_json(&v, out, err);
+    free((void *)(uintptr_t)v.piece);
+    return ok;
+}
+
+static bool put_to_file(void *user, const char *data, size_t n_bytes, Error *err) { return out_file_write(user, data, n_bytes, err); }
+
+static bool write_drawing(const tblock_attention *a, const char *path, const char *format, Error *err)
+{
+    OutFile f;
+    if (!out_file_open(&f, path, err))
+        return false;
+    if (draw(a, format, &(AttnSink){put_to_file, &f}, err))
+        return out_file_commit(&f, err);
+    out_file_abort(&f);
+    return false;
+}
+
+/* "0,2,5": the rows of attn.layerI, in the order of its first dimension. */
+static bool head_list(const tblock_attention *a, TensorWriter *w, Error *err)
+{
+    JsonOut text = {0};
+    for (int i = 0; i < a->n_heads; i++)
+        json_out(&text, "%s%d", i ? "," : "", a->head[i]);
+    char *list = json_out_take(&text, err);
+    bool  ok   = list && tensor_writer_meta(w, "heads", list, err);
+    free(list);
+    return ok;
+}
+
+static bool declare(const tblock_attention *a, TensorWriter *w, Error *err)
+{
+    char    text[32];
+    int64_t n = (int64_t)a->n;
+    snprintf(text, sizeof text, "%d", a->model->weights.cfg.window);
+    bool ok = run_metadata(w, "tblock-attention", a->model, a->math, a->kv_type, err) && head_list(a, w, err)
+              && tensor_writer_meta(w, "window", text, err) && tensor_writer_declare(w, "tokens", DT_I32, 1, &n, err);
+    for (int i = 0; ok && i < a->n_layers; i++) {
+        snprintf(text, sizeof text, "attn.layer%d", a->layer[i]);
+        ok = tensor_writer_declare(w, text, DT_F32, 3, (int64_t[]){a->n_heads, n, n}, err);
+    }
+    return ok;
+}
+
+static bool write_tensors(const tblock_attention *a, const char *path, Error *err)
+{
+    size_t        layer = (size_t)a->n_heads * a->n * a->n;
+    TensorWriter *w     = tensor_writer_new(path, 1, err);
+    bool ok = w && declare(a, w, err) && tensor_writer_begin(w, err)
+              && tensor_writer_put(w, 0, 0, a->token, a->n * sizeof *a->token, err);
+    for (int i = 0; ok && i < a->n_layers; i++)
+        ok = tensor_writer_put(w, 1 + i, 0, a->p + (size_t)i * layer, layer * sizeof *a->p, err);
+    if (ok)
+        return tensor_writer_end(w, err);
+    tensor_writer_abort(w);
+    return false;
+}
+
+bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format, tblock_error *err)
+{
+    return strcmp(format, "safetensors") == 0 ? write_tensors(a, path, err) : write_drawing(a, path, format, err);
+}
+
+typedef struct Printer { bool (*put)(void *user, const char *data, size_t n_bytes); void *user; } Printer;
+
+static bool put_to_caller(void *user, const char *data, size_t n_bytes, Error *err)
+{
+    const Printer *p = user;
+    return p->put(p->user, data, n_bytes) || fail(err, SYSTEM, "attention: stopped by the caller");
+}
+
+bool tblock_attention_print(const tblock_attention *a, const char *format,
+                            bool (*put)(void *user, const char *data, size_t n_bytes), void *user, tblock_error *err)
+{
+    return draw(a, format, &(AttnSink){put_to_caller, &(Printer){put, user}}, err);
+}

@@ -1,0 +1,195 @@
+#include "command.h"
+#include "common.h"
+#include "message.h"
+#include "output.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct AttnArgs {
+    const char    *model, *out, *format;
+    bool           json;
+    TextList       layers, heads;
+    PromptOptions  prompt;
+    ComputeOptions compute;
+    GeneralOptions general;
+} AttnArgs;
+
+/* ---- Which layers and heads ------------------------------------------------------------------------------------ */
+
+typedef struct Chosen { int *number; size_t n; bool *seen; } Chosen; /* number NULL: all */
+
+static bool choose_range(Chosen *c, int from, int to)
+{
+    for (int i = from; i <= to; i++)
+        if (!c->seen[i]) {
+            c->seen[i] = true;
+            c->number[c->n++] = i;
+        }
+    return from <= to;
+}
+
+/* Decimal digits at *s, at most `max`; false where there are none or more. */
+static bool number_at(const char **s, int max, int *out)
+{
+    const char *start = *s;
+    long        x = 0;
+    for (; **s >= '0' && **s <= '9'; ++*s)
+        if (x <= max)
+            x = 10 * x + (**s - '0');
+    *out = (int)x;
+    return *s > start && x <= max;
+}
+
+/* "0,2,5", "0-3", or both: "0-3,7" */
+static bool choose_list(Chosen *c, const char *s, int max)
+{
+    int from, to;
+    do {
+        if (!number_at(&s, max, &from))
+            return false;
+        to = from;
+        if (*s == '-' && (s++, !number_at(&s, max, &to)))
+            return false;
+        if (!choose_range(c, from, to))
+            return false;
+    } while (*s++ == ',');
+    return s[-1] == '\0';
+}
+
+static bool choose(Chosen *c, const char *option, const TextList *given, int n_all, tblock_error *err)
+{
+    if (given->n == 0)
+        return true;
+    c->number = calloc((size_t)n_all, sizeof *c->number);
+    c->seen = calloc((size_t)n_all, sizeof *c->seen);
+    if (!c->number || !c->seen)
+        return cli_no_memory(err);
+    for (size_t i = 0; i < given->n; i++)
+        if (!choose_list(c, given->texts[i], n_all - 1))
+            return cli_fail(err, TBLOCK_USAGE, "--%s: expected numbers from 0 to %d with commas or as a range, found '%s'",
+                            option, n_all - 1, given->texts[i]);
+    return true;
+}
+
+static void chosen_free(Chosen *c)
+{
+    free(c->number);
+    free(c->seen);
+}
+
+/* ---- Which format ---------------------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+/* --format, else --json, else what the name of the file says; NULL with err filled. */
+static const char *choose_format(const AttnArgs *a, tblock_error *err)
+{
+    if (a->json && a->format && strcmp(a->format, "json") != 0) {
+        cli_fail(err, TBLOCK_USAGE, "--json and --format %s: expected one of them", a->format);
+        return NULL;
+    }
+    const char *format = a->json ? "json" : a->format;
+    if (!a->out && (!format || strcmp(format, "json") != 0)) {
+        cli_fail(err, TBLOCK_USAGE, "--output: expected a file; only --json is printed without one");
+        return NULL;
+    }
+    if (format)
+        return format;
+    if (ends_with(a->out, ".html") || ends_with(a->out, ".htm"))
+        return "html";
+    if (ends_with(a->out, ".json"))
+        return "json";
+    if (ends_with(a->out, ".safetensors"))
+        return "safetensors";
+    cli_fail(err, TBLOCK_USAGE, "--output: expected a name that ends with .html, .json or .safetensors, or --format, found '%s'",
+             a->out);
+    return NULL;
+}
+
+/* ---- The command ----------------------------------------------------------------------------------------------- */
+
+static bool put(void *user, const char *data, size_t n)
+{
+    (void)user;
+    output_write(data, n);
+    return true;
+}
+
+static bool attend(const AttnArgs *a, const char *format, const tblock_model *m, const Prompt *prompt, tblock_error *err)
+{
+    Chosen            layers = { 0 }, heads = { 0 };
+    tblock_model_info info;
+    tblock_attention *p = NULL;
+    tblock_context   *c = compute_context(m, a->model, &a->compute, a->general.quiet, err);
+
+    tblock_model_describe(m, &info);
+    bool good = c && choose(&layers, "layer", &a->layers, info.n_layers, err) &&
+                choose(&heads, "head", &a->heads, info.heads, err);
+    if (good && strcmp(format, "html") == 0 && prompt->n > TBLOCK_ATTENTION_HTML_TOKENS)
+        good = cli_fail(err, TBLOCK_USAGE, "a page shows at most %d tokens, found %zu: --format json and safetensors take more",
+                        TBLOCK_ATTENTION_HTML_TOKENS, prompt->n);
+    tblock_attention_options o = { layers.number, layers.n, heads.number, heads.n };
+    good = good && (p = tblock_attention_new(c, prompt->ids, prompt->n, &o, err)) != NULL &&
+           (a->out ? tblock_attention_write(p, a->out, format, err)
+                   : tblock_attention_print(p, format, put, NULL, err) && output_flush(err));
+    tblock_attention_free(p);
+    tblock_context_free(c);
+    chosen_free(&layers);
+    chosen_free(&heads);
+    return good;
+}
+
+static bool attn(void *args, tblock_error *err)
+{
+    const AttnArgs *a = args;
+    Prompt          prompt = { 0 };
+    const char     *format = choose_format(a, err);
+    tblock_model   *m = format ? compute_open(a->model, &a->compute, err) : NULL;
+
+    bool good = m && prompt_read(&prompt, &a->prompt, m, a->model, a->general.quiet, err) &&
+                attend(a, format, m, &prompt, err);
+    prompt_free(&prompt);
+    tblock_close(m);
+    return good;
+}
+
+#define AT(field) offsetof(AttnArgs, field)
+static const Option options[] = {
+    { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL, "the file to write; --json needs none" },
+    { "format",  0,  "html|json|safetensors", OPT_CHOICE, AT(format), 0, 0, NULL,
+      "what to write; otherwise the end of the file's name decides" },
+    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
+      "short for --format json; without --output to standard output" },
+    { "layer",  'l', "LIST", OPT_TEXTS, AT(layers), 0, 0, NULL, "layers from 0 on, such as 0,2 or 0-3; without it all" },
+    { "head",    0,  "LIST", OPT_TEXTS, AT(heads), 0, 0, NULL, "query heads, likewise" },
+    { 0 },
+};
+static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const OptionGroup groups[] = {
+    { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
+    { "Options", options, 0 },
+    { "Computing", compute_options, AT(compute) },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock attn model.bin --prompt 'The cat sat.' -o attn.html", "every head as a heat map, for a browser" },
+    { "tblock attn model.bin --prompt 'The cat sat.' --layer 0-3 --head 5 -o attn.safetensors",
+      "head 5 of four layers, for a script" },
+    { "tblock attn model.bin --ids 1,2,3 --layer 0 --json", "numbers on standard output" },
+    { 0 },
+};
+const Command cmd_attn = {
+    { "attn", operands, groups },
+    "show which tokens attend to which",
+    "Runs a prompt and writes the attention probabilities of each layer and head: as one page of heat maps that needs no "
+    "network (up to 1024 tokens), as JSON, or as safetensors with tokens I32 [n] and attn.layerI F32 [heads, n, n] (query, "
+    "key). Masked keys are 0, the others of a query sum to 1. At most 256 MB of probabilities, 4 bytes each: choose layers "
+    "and heads where it would be more. The file appears under its name when it is complete.",
+    examples, sizeof(AttnArgs), attn,
+};

@@ -1,0 +1,66 @@
+/* runtime/attention_probs.c: the attention probabilities, for someone who wants to look at them. attention.c never holds
+ * them: its sums run tile by tile. Here they are computed a second time, beside the forward pass, one row for each query
+ * and head that is asked for; nothing that the forward pass reads is written, so its bits stay as they are.
+ *
+ * Scores are those of docs/numerics.md, row "attention", from the same rotated q and the same rounded K. The softmax is the
+ * row "other softmax" over the visible keys: attention itself divides by its sum only after multiplying with V. */
+#include "runtime/run.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* Scores of one query against the 16 positions from `at` (a multiple of 16) on; lanes that no position fills give whatever
+ * the tile holds. panel: room for [head_dim, 16] f32, used where the cache is not f32. */
+static void scores(const Run *r, const float *q, int seq, int l, int kv_head, int at, float *panel, float *s)
+{
+    const KvCache *c      = r->kv_cache;
+    size_t         d_head = (size_t)r->model->cfg.head_dim, elements = d_head * LANES;
+    size_t         group  = (size_t)(at % KV_TILE / LANES);
+    const void    *tile   = kv_cache_k(c, seq, l, kv_head, at / KV_TILE);
+    const float   *k      = (const float *)tile + group * elements;
+
+    if (c->shape.type == KV_F16) {
+        r->kernels->to_f32[WT_F16](panel, (const uint16_t *)tile + group * elements, elements);
+        k = panel;
+    }
+    for (int i = 0; i < LANES; i++)
+        s[i] = 0;
+    for (size_t d = 0; d < d_head; d++)
+        for (int i = 0; i < LANES; i++)
+            s[i] = fmaf(q[d], k[d * LANES + (size_t)i], s[i]);
+    for (int i = 0; i < LANES; i++)
+        s[i] *= r->attn_scale;
+}
+
+/* p[0 .. pos] of the call's token t: 0 where the window masks, probabilities that sum to 1 elsewhere. */
+static void probabilities(const Run *r, int l, int h, int t, float *p)
+{
+    const Config     *c = &r->model->cfg;
+    const BatchToken *b = &r->token[t];
+    int window = c->window, oldest = window && b->pos >= window ? b->pos - window + 1 : 0;
+
+    for (int at = oldest / LANES * LANES; at <= b->pos; at += LANES) {
+        float s[LANES];
+        scores(r, act_row(&r->q, t) + h * c->head_dim, b->seq, l, h / (c->heads / c->kv_heads), at, r->attn_scratch, s);
+        int first = oldest > at ? oldest - at : 0, end = b->pos + 1 - at < LANES ? b->pos + 1 - at : LANES;
+        memcpy(p + at + first, s + first, (size_t)(end - first) * sizeof *p);
+    }
+    memset(p, 0, (size_t)oldest * sizeof *p);
+    r->kernels->softmax(p + oldest, b->pos - oldest + 1);
+}
+
+/* Rows are dealt out in turn: under a causal mask later ones cost more. */
+void attention_probs(Run *r, int l)
+{
+    int heads = r->model->cfg.heads;
+    if (!r->attention_row)
+        return;
+    assert(attention_scratch_floats(&r->model->cfg) >= (size_t)r->model->cfg.head_dim * LANES); /* the panel of scores() */
+    for (int i = r->team.thread; i < r->n_tok * heads; i += r->team.n_threads) {
+        float *p = r->attention_row(r->attention_user, l, i % heads, r->first + (size_t)(i / heads));
+        if (p)
+            probabilities(r, l, i % heads, i / heads, p);
+    }
+    threads_barrier(r->team);
+}
