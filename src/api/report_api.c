@@ -100,8 +100,9 @@ static bool write_page(const Info *info, const tblock_report_options *opt, Error
     OutFile out = { 0 };
     if (!file_check_apart(opt->html, info->path, err) || !info_html(info, opt, &page, err))
         return false;
-    bool ok = out_file_open(&out, opt->html, err) && out_file_write(&out, page, strlen(page), err);
-    ok ? (void)(ok = out_file_commit(&out, err)) : out_file_abort(&out);
+    bool ok = out_file_open(&out, opt->html, err) && out_file_write(&out, page, strlen(page), err) && out_file_commit(&out, err);
+    if (!ok)
+        out_file_abort(&out);
     free(page);
     return ok;
 }

@@ -20,14 +20,13 @@ const char *form_count(uint64_t v, char *buf, size_t n)
     return buf;
 }
 
-/* Digits after the point that leave `digits` in all, for 0 <= x < 1000. */
+/* Digits after the point that leave `digits` in all, for 0 <= x < 1000; 9.996 in three digits is 10.0. */
 static int decimals(double x, int digits)
 {
-    int before = x < 10 ? 1 : x < 100 ? 2 : 3;
-    double unit = pow(10, digits - before);
-    if (round(x * unit) / unit >= (before == 1 ? 10 : before == 2 ? 100 : 1e9)) /* 9.996 becomes 10.0 */
+    int before = 1;
+    while (before < 3 && x >= pow(10, before) - 0.5 * pow(10, before - digits))
         before++;
-    return digits > before ? digits - before : 0;
+    return digits - before;
 }
 
 const char *form_bytes(double v, char *buf, size_t n)

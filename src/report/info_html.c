@@ -338,9 +338,9 @@ static void draw_flops(JsonOut *o, const Info *info)
     char number[32], title[96];
     json_out(o, "<section>\n<h2>What one block computes</h2>\n<p class=\"say\">FLOP for a prompt of %s tokens and for the decode step that "
                 "sees as many positions%s. A multiply-add is 2. Square: every query with every position; %s: the positions it "
-                "sees, which is what is computed.</p>\n",
+                "sees, which is what is computed.%s</p>\n",
              form_count((uint64_t)info->load.seq, number, sizeof number), info->load.batch > 1 ? ", all sequences together" : "",
-             info_seen(info));
+             info_seen(info), info->load.seq > info->cfg->n_ctx ? " The prompt is longer than the model's context." : "");
     draw_flop_bar(o, "Prompt, full square", &info->prefill, true);
     snprintf(title, sizeof title, "Prompt, %s", info_seen(info));
     draw_flop_bar(o, title, &info->prefill, false);

@@ -182,6 +182,8 @@ static void draw_costs(Page *p, const Info *info)
     heading(p, title);
     if (info->load.batch > 1)
         json_out(&p->out, "  %d sequences together\n", info->load.batch);
+    if (info->load.seq > info->cfg->n_ctx)
+        json_out(&p->out, "  longer than the model's context of %d\n", info->cfg->n_ctx);
     json_out(&p->out, "  %-13s %8s %6s %8s %6s %6s   %8s %6s %6s\n", "", "square", "share", info_seen(info), "share", "FLOP/B",
              "decode", "share", "FLOP/B");
     for (int i = 0; i < OP_COUNT; i++)

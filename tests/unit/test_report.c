@@ -178,8 +178,8 @@ static void a_tokenizer_alone_is_described(void)
 static void the_largest_config_fits_80_columns(void)
 {
     static const char *const configs[] = {
-        "{\"d_model\": 1048576, \"n_layers\": 4096, \"heads\": 128, \"head_dim\": 8192, \"d_ff\": 4194304, \"vocab_size\": 16777216,"
-        "\"n_ctx\": 16777216, \"qkv_bias\": true}",
+        ("{\"d_model\": 1048576, \"n_layers\": 4096, \"heads\": 128, \"head_dim\": 8192, \"d_ff\": 4194304, \"vocab_size\": 16777216,"
+         "\"n_ctx\": 16777216, \"qkv_bias\": true}"),
         "{\"d_model\": 1, \"n_layers\": 1, \"heads\": 1, \"head_dim\": 2, \"d_ff\": 1, \"vocab_size\": 1, \"n_ctx\": 1}",
     };
     for (int i = 0; i < 2; i++) {
@@ -208,8 +208,8 @@ static void memory_is_what_the_runtime_allocates(void)
 {
     static const char *const configs[] = {
         "{\"d_model\": 40, \"n_layers\": 2, \"heads\": 4, \"kv_heads\": 2, \"head_dim\": 10, \"d_ff\": 70, \"vocab_size\": 301, \"n_ctx\": 700}",
-        "{\"d_model\": 40, \"n_layers\": 2, \"heads\": 4, \"kv_heads\": 2, \"head_dim\": 10, \"d_ff\": 70, \"vocab_size\": 301, \"n_ctx\": 1300,"
-        "\"window\": 100}",
+        ("{\"d_model\": 40, \"n_layers\": 2, \"heads\": 4, \"kv_heads\": 2, \"head_dim\": 10, \"d_ff\": 70, \"vocab_size\": 301, \"n_ctx\": 1300,"
+         "\"window\": 100}"),
         "{\"d_model\": 24, \"n_layers\": 1, \"heads\": 3, \"head_dim\": 8, \"d_ff\": 5, \"vocab_size\": 33, \"n_ctx\": 65, \"window\": 1}",
     };
     for (int i = 0; i < 6; i++) {
