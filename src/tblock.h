@@ -29,7 +29,7 @@ extern "C" {
 /* Also the exit status of the program. */
 enum tblock_status {
     TBLOCK_OK     = 0,
-    TBLOCK_NO     = 1, /* the answer is no: verify differs             */
+    TBLOCK_NO     = 1, /* the answer is no: verify, a check            */
     TBLOCK_USAGE  = 2, /* wrong usage: an option or argument           */
     TBLOCK_INPUT  = 3, /* bad or unsupported input file                */
     TBLOCK_SYSTEM = 4  /* the system failed: memory, disk, I/O         */
@@ -266,12 +266,20 @@ TBLOCK_API bool tblock_attention_print(const tblock_attention *a, const char *fo
 /* ---- Reports and synthetic models ----------------------------------------------------------------------------- */
 
 typedef struct tblock_report_options {
-    bool json;    /* one JSON object instead of text */
-    bool tensors; /* list every tensor               */
+    bool json;           /* one JSON object instead of text (docs/info.md lists its keys)                          */
+    bool tensors;        /* list every tensor                                                                      */
     bool colour;
+    bool check;          /* read all data: is the sha256 right, padding zero, every weight finite?                 */
+    int  seq;            /* tokens of the prompt whose cost is counted; 0: 2048, or n_ctx where that is less       */
+    int  batch;          /* sequences of that length at once; 0: 1                                                 */
+    const char *kv_type; /* NULL or "auto", "f32", "f16"                                                           */
+    const char *type;    /* weight type that a bare config is counted with: NULL or "bf16", "f32", "f16"           */
+    const char *html;    /* also write the report to this file, as one page that needs nothing else; NULL: no page */
 } tblock_report_options;
 
-/* What a model file, or a bare JSON config, is made of. *text is allocated. */
+/* What a model file, or a bare JSON config, is made of, what it costs and what memory it needs. opt may be NULL. *text is
+ * allocated; so it is where a check found the data wrong: then the result is false with TBLOCK_NO, and err names the
+ * tensor. Any other failure leaves NULL. */
 TBLOCK_API bool tblock_report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err);
 
 typedef struct tblock_synth_options {

@@ -34,6 +34,11 @@ struct tblock_context {
 
 /* Check that path holds a model file of a version we know: format, version, config. Used by open and by reports. */
 bool model_file_check(const TensorFile *f, Error *err);
+
+/* How many tokens a context computes at once; n_batch 0: the default. One sequence never needs more than n_ctx. */
+int context_batch(int n_batch, int n_ctx, int n_seqs);
+/* "auto" (or NULL), "f32" or "f16"; else USAGE. auto: f32, as all weight types so far are floats. */
+bool kv_type_parse(const char *name, KvType *out, Error *err);
 const char *kv_type_name(KvType t);
 
 /* Metadata of a file of results: its format, and everything that changes the bits of what was computed. */

@@ -178,7 +178,7 @@ static bool draw(const tblock_attention *a, const char *format, const AttnSink *
     AttnView v;
     bool     html = strcmp(format, "html") == 0;
     if (!html && strcmp(format, "json") != 0)
-        return fail(err, USAGE, "attention: format: expected html or json, found '%s'", format);
+        return fail(err, USAGE, "attention: format: expected html, json or, for a file, safetensors, found '%s'", format);
     if (html && a->n > TBLOCK_ATTENTION_HTML_TOKENS)
         return fail(err, USAGE, "attention: html: expected at most %d tokens, found %zu: json and safetensors take more",
                     TBLOCK_ATTENTION_HTML_TOKENS, a->n);

@@ -21,6 +21,20 @@ static bool in_range(const char *name, int value, int max, Error *err)
 
 static bool is_auto(const char *name) { return !name || strcmp(name, "auto") == 0; }
 
+int context_batch(int n_batch, int n_ctx, int n_seqs)
+{
+    n_batch = n_batch ? n_batch : 512;
+    return n_batch > n_ctx && n_seqs == 1 ? n_ctx : n_batch;
+}
+
+bool kv_type_parse(const char *name, KvType *out, Error *err)
+{
+    if (!is_auto(name) && strcmp(name, "f32") != 0 && strcmp(name, "f16") != 0)
+        return fail(err, USAGE, "kv-type: expected auto, f32 or f16, found '%s'", name);
+    *out = !is_auto(name) && strcmp(name, "f16") == 0 ? KV_F16 : KV_F32;
+    return true;
+}
+
 static bool choose(tblock_context *c, const tblock_context_options *o, KvType *kv, Error *err)
 {
     const Config *cfg = &c->model->weights.cfg;
@@ -29,17 +43,12 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
         return false;
     c->n_ctx   = o->n_ctx ? o->n_ctx : cfg->n_ctx;
     c->n_seqs  = o->n_seqs ? o->n_seqs : 1;
-    c->n_batch = o->n_batch ? o->n_batch : 512;
+    c->n_batch = context_batch(o->n_batch, c->n_ctx, c->n_seqs);
     c->threads = o->threads ? o->threads : threads_default();
-    if (c->n_batch > c->n_ctx && c->n_seqs == 1)
-        c->n_batch = c->n_ctx;
     if (!is_auto(o->math) && strcmp(o->math, "f32") != 0)
         return fail(err, USAGE, "math: expected auto or f32, found '%s'", o->math);
     c->math = "f32";
-    if (!is_auto(o->kv_type) && strcmp(o->kv_type, "f32") != 0 && strcmp(o->kv_type, "f16") != 0)
-        return fail(err, USAGE, "kv-type: expected auto, f32 or f16, found '%s'", o->kv_type);
-    *kv = !is_auto(o->kv_type) && strcmp(o->kv_type, "f16") == 0 ? KV_F16 : KV_F32; /* auto: f32 for float weights */
-    return true;
+    return kv_type_parse(o->kv_type, kv, err);
 }
 
 tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt, tblock_error *err)

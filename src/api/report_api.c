@@ -1,33 +1,161 @@
-/* api/report_api.c: gathers what a report draws: from a model file, a tokenizer alone, or a bare JSON config. */
+/* api/report_api.c: gathers what a report draws: from a model file, a tokenizer alone, or a bare JSON config; what it counts
+ * comes from the model room, what memory it plans from the runtime. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
+#include "base/checked.h"
 #include "report/info.h"
 
-enum { MAX_CONFIG = 1 << 20 };
+enum { MAX_CONFIG = 1 << 20, MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ = 2048, MAX_POINTS = 128, SHORTEST = 64 };
 
-static bool draw(const Info *info, const tblock_report_options *opt, char **text, Error *err)
+/* ---- Counting ---- */
+
+static bool choose_load(Info *info, const tblock_report_options *opt, KvType *kv, Error *err)
 {
-    return opt->json ? info_json(info, opt, text, err) : info_text(info, opt, text, err);
+    if (opt->seq < 0 || opt->seq > MAX_SEQ)
+        return fail(err, USAGE, "seq: expected 0 to %d, found %d", MAX_SEQ, opt->seq);
+    if (opt->batch < 0 || opt->batch > MAX_BATCH)
+        return fail(err, USAGE, "batch: expected 0 to %d, found %d", MAX_BATCH, opt->batch);
+    if (!kv_type_parse(opt->kv_type, kv, err))
+        return false;
+    int n_ctx = info->cfg->n_ctx;
+    info->kv_type = kv_type_name(*kv);
+    info->load    = (FlopLoad){ .seq      = opt->seq ? opt->seq : n_ctx < USUAL_SEQ ? n_ctx : USUAL_SEQ,
+                                .batch    = opt->batch ? opt->batch : 1,
+                                .kv_bytes = *kv == KV_F16 ? 2 : 4 };
+    return true;
 }
+
+static bool plan_memory(Info *info, KvType kv, Error *err)
+{
+    const Config *c = info->cfg;
+    MemoryPlan   *m = &info->memory;
+    size_t        all_kv, total;
+    m->n_ctx   = c->n_ctx;
+    m->n_seqs  = info->load.batch;
+    m->n_batch = context_batch(0, m->n_ctx, m->n_seqs);
+    KvShape shape  = { c->n_layers, c->kv_heads, c->head_dim, c->window, kv };
+    m->weights     = info->count->bytes;
+    m->packed      = info->count->pack_bytes;
+    m->activations = forward_plan_bytes(c, m->n_batch, 1);
+    m->each_thread = forward_plan_bytes(c, m->n_batch, 2) - m->activations;
+    m->attention   = forward_attention_bytes(c);
+    m->logits      = round_up((size_t)c->vocab_size, LANES) * sizeof(float);
+    if (!mul_size(kv_cache_plan_bytes(&shape, m->n_ctx, m->n_batch), (size_t)m->n_seqs, &all_kv)
+        || !add_size(all_kv, m->weights + m->packed + m->activations + m->logits, &total))
+        return fail(err, USAGE, "batch: %d sequences of %d positions need more memory than can be addressed", m->n_seqs, m->n_ctx);
+    m->kv    = all_kv;
+    m->total = total;
+    return true;
+}
+
+/* Lengths from 64 to twice the longer of context and prompt, four to an octave. Returns how many. */
+static int fill_curve(InfoPoint *curve, const Info *info)
+{
+    static const double quarter[4] = { 1, 1.189207115002721, 1.4142135623730951, 1.681792830507429 };
+    const Config *c   = info->cfg;
+    int           n   = 0, longest = c->n_ctx > info->load.seq ? c->n_ctx : info->load.seq, at;
+    double        mha = (double)info->kv.token_bytes / info->kv.mha_ratio;
+    longest = longest < SHORTEST ? SHORTEST : longest;
+    for (int i = 0; n < MAX_POINTS && (at = (int)((SHORTEST << i / 4) * quarter[i % 4])) <= 2 * longest; i++, n++) {
+        Flops f;
+        int   kept = c->window && c->window < at ? c->window : at;
+        count_flops(&f, c, info->count, &(FlopLoad){ .seq = at, .batch = 1, .kv_bytes = info->load.kv_bytes });
+        curve[n] = (InfoPoint){ .seq = at, .kv_mha = mha * kept };
+        curve[n].kv[0] = (double)count_kv_cache(c, 4).token_bytes * kept;
+        curve[n].kv[1] = (double)count_kv_cache(c, 2).token_bytes * kept;
+        curve[n].ffn            = f.group[GROUP_FFN].full / at;
+        curve[n].attention_full = f.attention.full / at;
+        curve[n].attention      = f.attention.computed / at;
+        curve[n].scores         = f.group[GROUP_SCORES].computed / at;
+    }
+    return n;
+}
+
+/* Fill in what is counted of a config. */
+static bool count_all(Info *info, const tblock_report_options *opt, InfoPoint *curve, Error *err)
+{
+    KvType kv;
+    if (!choose_load(info, opt, &kv, err))
+        return false;
+    FlopLoad step = info->load;
+    step.decode   = true;
+    count_flops(&info->prefill, info->cfg, info->count, &info->load);
+    count_flops(&info->decode, info->cfg, info->count, &step);
+    info->crossover   = count_crossover(info->cfg, info->count);
+    info->kv          = count_kv_cache(info->cfg, info->load.kv_bytes);
+    info->score_bytes = count_score_bytes(info->cfg, info->load.seq, info->load.batch);
+    info->curve       = curve;
+    info->n_curve     = fill_curve(curve, info);
+    return plan_memory(info, kv, err);
+}
+
+/* ---- Drawing ---- */
+
+static bool write_page(const Info *info, const tblock_report_options *opt, Error *err)
+{
+    char   *page;
+    OutFile out = { 0 };
+    if (!info_html(info, opt, &page, err))
+        return false;
+    bool ok = out_file_open(&out, opt->html, err) && out_file_write(&out, page, strlen(page), err);
+    ok ? (void)(ok = out_file_commit(&out, err)) : out_file_abort(&out);
+    free(page);
+    return ok;
+}
+
+/* Says what the check found first, if it found anything. */
+static bool check_answer(const Info *info, Error *err)
+{
+    const DataCheck *d = info->check;
+    if (!d || d->ok)
+        return true;
+    if (d->finite.answer == CHECK_BAD)
+        return fail(err, NO, "%s: %s", info->path, d->finite.found);
+    if (d->padding.answer == CHECK_BAD)
+        return fail(err, NO, "%s: %s", info->path, d->padding.found);
+    return fail(err, NO, "%s: sha256 of the data: %s", info->path, d->hash.found);
+}
+
+static bool draw(Info *info, const tblock_report_options *opt, char **text, Error *err)
+{
+    InfoPoint curve[MAX_POINTS];
+    if (info->cfg && !count_all(info, opt, curve, err))
+        return false;
+    if (opt->html && !write_page(info, opt, err))
+        return false;
+    if (!(opt->json ? info_json(info, opt, text, err) : info_text(info, opt, text, err)))
+        return false;
+    return check_answer(info, err);
+}
+
+/* ---- Sources ---- */
 
 static bool report_config(const char *path, const tblock_report_options *opt, char **text, Error *err)
 {
     Config c;
-    Count  count[WT_COUNT];
+    Count  count;
     char  *json;
     size_t n_bytes;
+    Info   info = { .path = path, .cfg = &c, .count = &count, .type = WT_BF16 };
+    if (opt->check)
+        return fail(err, USAGE, "check: goes with a model file, and %s is a config", path);
+    if (opt->type && !weight_type_parse(opt->type, &info.type))
+        return fail(err, USAGE, "type: expected bf16, f16 or f32, found '%s'", opt->type);
     if (!file_read(path, MAX_CONFIG, &json, &n_bytes, err))
         return false;
     bool ok = config_parse(&c, json, n_bytes, path, err) && config_supported(&c, path, err);
     free(json);
     if (!ok)
         return false;
-    for (int t = 0; t < WT_COUNT; t++)
-        count_config(&count[t], &c, (WeightType)t);
-    return draw(&(Info){ .path = path, .cfg = &c, .count = count }, opt, text, err);
+    for (int t = 0; t < WT_COUNT; t++) {
+        count_config(&count, &c, (WeightType)t);
+        info.type_bytes[t] = count.bytes;
+    }
+    count_config(&count, &c, info.type);
+    return draw(&info, opt, text, err);
 }
 
 /* Parse a metadata entry that holds JSON; an absent one is NULL and no error. */
@@ -49,14 +177,19 @@ static bool report_file(const TensorFile *f, const tblock_report_options *opt, c
     const char *json = tensor_meta(f, "config");
     Config      c;
     Count       count;
+    DataCheck   check;
     char        what[512];
+    if (opt->type)
+        return fail(err, USAGE, "type: goes with a bare config: %s has types of its own", f->map.path);
     snprintf(what, sizeof what, "%s: config", f->map.path);
     bool ok = model_file_check(f, err) && parse_meta(f, "tokenizer", &tokenizer, err) && parse_meta(f, "source", &source, err);
     if (ok && json)
         ok = config_parse(&c, json, strlen(json), what, err) && config_supported(&c, what, err) && count_file(&count, &c, f, err);
+    if (ok && opt->check)
+        ok = data_check(&check, json ? &c : NULL, f, err);
     if (ok) {
         Info info = { .path = f->map.path, .file = f, .cfg = json ? &c : NULL, .count = &count, .tokenizer = tokenizer,
-                      .source = source, .sha256 = tensor_meta(f, "sha256") };
+                      .source = source, .sha256 = tensor_meta(f, "sha256"), .check = opt->check ? &check : NULL };
         ok = draw(&info, opt, text, err);
     }
     json_free(tokenizer);
@@ -81,6 +214,7 @@ bool tblock_report(const char *path, const tblock_report_options *opt, char **te
     TensorFile f   = { 0 };
     if (!opt)
         opt = &defaults;
+    *text = NULL;
     if (!file_map_open(&map, path, err))
         return false;
     bool config = is_json(&map);

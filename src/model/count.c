@@ -21,15 +21,28 @@ static CountPart *find_part(Count *n, const TensorSpec *s)
             return &n->part[i];
     assert(n->n_parts < COUNT_MAX_PARTS);
     CountPart *p = &n->part[n->n_parts++];
-    *p = (CountPart){ .name = s->part, .in_layer = s->layer >= 0, .bias = s->bias, .rows = s->rows, .k = s->k };
+    *p = (CountPart){ .name = s->part, .role = s->role, .in_layer = s->layer >= 0, .bias = s->bias, .rows = s->rows,
+                      .k = s->k, .one_params = tensor_spec_params(s) };
     return p;
+}
+
+/* The first block's share of each half. */
+static void add_to_block(Count *n, const TensorSpec *s, uint64_t params, uint64_t bytes)
+{
+    bool norm = s->role == ROLE_ATTN_NORM || s->role == ROLE_FFN_NORM;
+    bool attn = s->role == ROLE_WQ || s->role == ROLE_WK || s->role == ROLE_WV || s->role == ROLE_WO;
+    *(norm ? &n->norm_params : attn ? &n->attn_params : &n->ffn_params) += params;
+    *(norm ? &n->norm_bytes : attn ? &n->attn_bytes : &n->ffn_bytes) += bytes;
+    n->layer_params += params;
+    n->layer_bytes  += bytes;
 }
 
 static void add(Count *n, const TensorSpec *s, DType dtype, uint64_t bytes, bool panels)
 {
     uint64_t   params = tensor_spec_params(s);
     CountPart *p      = find_part(n, s);
-    p->n_tensors++;
+    if (p->n_tensors++ == 0)
+        p->one_bytes = bytes;
     p->params += params;
     p->bytes  += bytes;
     p->dtypes |= 1u << dtype;
@@ -43,8 +56,7 @@ static void add(Count *n, const TensorSpec *s, DType dtype, uint64_t bytes, bool
         n->blocks_bytes  += bytes;
     }
     if (s->layer == 0) {
-        n->layer_params += params;
-        n->layer_bytes  += bytes;
+        add_to_block(n, s, params, bytes);
     } else if (s->role == ROLE_EMBED) {
         n->embed_params += params;
         n->embed_bytes  += bytes;
@@ -57,11 +69,25 @@ static void add(Count *n, const TensorSpec *s, DType dtype, uint64_t bytes, bool
     }
 }
 
+KvCount count_kv_cache(const Config *c, int element_bytes)
+{
+    KvCount kv = { .layer_bytes = 2 * (uint64_t)c->kv_heads * (uint64_t)c->head_dim * (uint64_t)element_bytes,
+                   .positions   = c->window && c->window < c->n_ctx ? c->window : c->n_ctx,
+                   .mha_ratio   = (double)c->kv_heads / c->heads };
+    kv.token_bytes = kv.layer_bytes * (uint64_t)c->n_layers;
+    kv.full_bytes  = kv.token_bytes * (uint64_t)kv.positions;
+    return kv;
+}
+
+double count_score_bytes(const Config *c, int seq, int batch)
+{
+    return 4.0 * batch * c->heads * seq * seq;
+}
+
 static void count_kv(Count *n, const Config *c)
 {
-    uint64_t values = 2 * (uint64_t)c->n_layers * (uint64_t)c->kv_heads * (uint64_t)c->head_dim; /* K and V */
-    n->kv_bytes_f32 = 4 * values;
-    n->kv_bytes_f16 = 2 * values;
+    n->kv_bytes_f32 = count_kv_cache(c, 4).token_bytes;
+    n->kv_bytes_f16 = count_kv_cache(c, 2).token_bytes;
 }
 
 void count_config(Count *n, const Config *c, WeightType type)
@@ -82,6 +108,9 @@ bool count_file(Count *n, const Config *c, const TensorFile *f, Error *err)
         if (!tensor_check(&s, f, &t, err))
             return false;
         add(n, &s, t.t->dtype, t.t->n_bytes, t.panels);
+        size_t packed;
+        if (s.panels && !t.panels && matrix_bytes(t.type, s.rows, s.k, &packed))
+            n->pack_bytes += packed;
     }
     count_kv(n, c);
     return tensor_check_unknown(c, f, err);

@@ -1,9 +1,10 @@
-/* model/count.h: what a model is made of, in numbers: parameters, bytes, KV cache. Reports draw what is counted here. */
+/* model/count.h: what a model is made of, in numbers: parameters, bytes, KV cache. Reports draw what is counted here and
+ * in flops.h. */
 #ifndef MODEL_COUNT_H
 #define MODEL_COUNT_H
 
 #include "format/tensors.h"
-#include "model/config.h"
+#include "model/tensor_list.h"
 #include "quant/quant.h"
 
 enum { COUNT_MAX_PARTS = 32 };
@@ -11,11 +12,14 @@ enum { COUNT_MAX_PARTS = 32 };
 /* One kind of tensor: all layers' wq, or the embedding. */
 typedef struct CountPart {
     const char *name;          /* "wq"                                              */
+    TensorRole  role;
     bool        in_layer, bias;
     int         rows, k;       /* of one tensor; k 0: a vector [rows]               */
     int         n_tensors;     /* n_layers, or 1                                    */
     uint64_t    params;        /* of all of them                                    */
     uint64_t    bytes;         /* of all of them, as stored                         */
+    uint64_t    one_params;    /* of one of them                                    */
+    uint64_t    one_bytes;     /* of the first                                      */
     unsigned    dtypes;        /* bit mask of the DTypes they are stored in         */
     int         n_panels;      /* how many are matrices stored in panels            */
 } CountPart;
@@ -24,11 +28,29 @@ typedef struct Count {
     CountPart part[COUNT_MAX_PARTS]; /* in file order                               */
     int       n_parts;
     uint64_t  params, embed_params, layer_params, blocks_params, final_norm_params, head_params; /* head 0 when tied */
+    uint64_t  attn_params, ffn_params, norm_params; /* of one block: wq wk wv wo; w_gate w_up w_down; both norms. Biases too */
+    uint64_t  attn_bytes, ffn_bytes, norm_bytes;    /* of the first block            */
     uint64_t  bytes, embed_bytes, layer_bytes, blocks_bytes, final_norm_bytes, head_bytes; /* layer_*: of the first layer */
     uint64_t  bytes_of[DT_COUNT];          /* bytes by dtype; their sum is bytes      */
     uint64_t  kv_bytes_f32, kv_bytes_f16;  /* of one position, all layers            */
     int       n_row_major;     /* matrices that loading packs into panels (layout rows) */
+    uint64_t  pack_bytes;      /* memory that those panels take beside the file         */
 } Count;
+
+/* The KV cache of one sequence, each position stored exactly once (the runtime takes whole tiles: runtime/kv_cache.h). */
+typedef struct KvCount {
+    uint64_t layer_bytes;      /* of one position in one layer: K and V of every KV head */
+    uint64_t token_bytes;      /* of one position in all layers                          */
+    int      positions;        /* that a full context keeps: n_ctx, or the window        */
+    uint64_t full_bytes;       /* of all of them                                         */
+    double   mha_ratio;        /* to a cache with as many KV heads as heads              */
+} KvCount;
+
+/* element_bytes: 4 for f32, 2 for f16. c passed config_check: nothing overflows. */
+KvCount count_kv_cache(const Config *c, int element_bytes);
+
+/* Bytes of all attention scores of one layer in f32, where they are kept: [batch, heads, seq, seq]. */
+double count_score_bytes(const Config *c, int seq, int batch);
 
 /* Parameters of a model with this config; a tied head counts once. */
 uint64_t count_params(const Config *c);

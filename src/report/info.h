@@ -1,27 +1,77 @@
-/* report/info.h: what a model is made of, as text and as JSON. Draws the numbers of model/count.c, computes none. */
+/* report/info.h: what a model is made of and what it costs, as text, as JSON and as a page. Draws the numbers of model/count.h,
+ * model/flops.h and model/data_check.h and of the runtime's plans; computes none. */
 #ifndef REPORT_INFO_H
 #define REPORT_INFO_H
 
 #include "base/json.h"
 #include "model/count.h"
+#include "model/data_check.h"
+#include "model/flops.h"
+
+/* Memory of a run, as the runtime would allocate it on one thread. */
+typedef struct MemoryPlan {
+    int      n_ctx, n_seqs, n_batch;
+    uint64_t weights;          /* as stored: mapped, not copied                        */
+    uint64_t packed;           /* panels made when loading (layout rows)               */
+    uint64_t kv;               /* every sequence at n_ctx, in whole tiles              */
+    uint64_t activations;      /* buffers for n_batch tokens                           */
+    uint64_t logits;           /* of one token                                         */
+    uint64_t total;
+    uint64_t each_thread;      /* what one thread more adds                            */
+    uint64_t attention;        /* working memory of attention in one thread, any length */
+} MemoryPlan;
+
+/* One length of the plots. */
+typedef struct InfoPoint {
+    int    seq;
+    double ffn, attention_full, attention, scores; /* FLOP of one block for each token of a prompt of seq tokens; the
+                                                      last two as computed, with the mask */
+    double kv[2], kv_mha;      /* KV bytes of a sequence: f32, f16; of the chosen type with a KV head for each head */
+} InfoPoint;
 
 /* What there is to draw. Everything belongs to the caller. */
 typedef struct Info {
     const char       *path;
     const TensorFile *file;        /* NULL: a bare config                                             */
-    const Config     *cfg;         /* NULL: the file holds only a tokenizer                           */
-    const Count      *count;       /* of the file; of a bare config [WT_COUNT], one for each type     */
+    const Config     *cfg;         /* NULL: the file holds only a tokenizer; then nothing is counted  */
+    const Count      *count;       /* of the file, or of the config with matrices of `type`           */
+    WeightType        type;        /* of a bare config                                                */
+    uint64_t          type_bytes[WT_COUNT]; /* of a bare config: all weights in each type             */
     const Json       *tokenizer;   /* metadata entries, parsed; NULL: absent                          */
     const Json       *source;
     const char       *sha256;      /* as recorded in the file; NULL: absent                           */
+    const char       *kv_type;     /* "f32", "f16"                                                    */
+    FlopLoad          load;        /* of prefill                                                      */
+    Flops             prefill, decode;
+    Crossover         crossover;
+    KvCount           kv;          /* in kv_type */
+    double            score_bytes; /* count_score_bytes of load                                       */
+    MemoryPlan        memory;
+    const DataCheck  *check;       /* NULL: not asked for                                             */
+    const InfoPoint  *curve;       /* [n_curve], ascending                                            */
+    int               n_curve;
 } Info;
 
-/* Both allocate *text, NUL-terminated; they fail only without memory. Text keeps within 80 columns. */
+/* All allocate *text, NUL-terminated; they fail only without memory. Text keeps within 80 columns. */
 bool info_text(const Info *info, const tblock_report_options *opt, char **text, Error *err);
 bool info_json(const Info *info, const tblock_report_options *opt, char **text, Error *err);
 
-/* Shared by both: "rows16", "rows" or "mixed"; and a size as [rows, k] or [rows]. */
-const char *info_layout(const Count *n);
-const char *info_shape(const CountPart *p, char *buf, size_t n);
+/* One HTML page with its style and drawings inside: nothing is loaded, no script runs, and no text of a file can become
+ * markup. */
+bool info_html(const Info *info, const tblock_report_options *opt, char **text, Error *err);
+
+/* ---- Forms that the reports share (forms.c); each fills buf of n bytes and returns it ---- */
+
+const char *form_count(uint64_t v, char *buf, size_t n);    /* 1234567: "1,234,567"                          */
+const char *form_bytes(double v, char *buf, size_t n);      /* decimal units, three digits: "5.79 MB"        */
+const char *form_si(double v, char *buf, size_t n);         /* four digits: "274.9 G"                        */
+const char *form_percent(double part, double whole, char *buf, size_t n); /* "33.2%"                         */
+const char *form_ratio(double v, char *buf, size_t n);      /* three digits: "0.25", "1.33", "341"           */
+const char *form_types(unsigned dtypes, char *buf, size_t n); /* a bit mask of DType: "BF16,F32"             */
+const char *form_shape(const CountPart *p, char *buf, size_t n); /* "[rows, k]" or "[rows]"                  */
+
+const char *info_layout(const Count *n);                    /* "rows16", "rows" or "mixed"                   */
+const char *info_seen(const Info *info);                    /* what limits attention: "causal" or "window"   */
+const char *info_answer(const CheckPart *p);                /* "ok", "wrong", "none"                         */
 
 #endif

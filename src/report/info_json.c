@@ -1,4 +1,5 @@
-/* report/info_json.c: the report of `tblock info --json`: one object. Its keys stay from version to version; new ones come. */
+/* report/info_json.c: the report of `tblock info --json`: one object. Its keys (docs/info.md) stay from version to version;
+ * new ones come. */
 #include "report/info.h"
 
 #include <inttypes.h>
@@ -25,52 +26,156 @@ static void out_copy(JsonOut *o, const char *key, const Json *value)
     out_text(o, key, text);
 }
 
-static void out_part(JsonOut *o, const CountPart *p, bool stored)
+static void out_part(JsonOut *o, const CountPart *p)
 {
     char        shape[40];
     const char *comma = "";
-    json_out(o, "{\"name\": \"%s\", \"shape\": %s, \"tensors\": %d, \"parameters\": %" PRIu64, p->name,
-             info_shape(p, shape, sizeof shape), p->n_tensors, p->params);
-    if (stored) {
-        json_out(o, ", \"bytes\": %" PRIu64 ", \"dtypes\": [", p->bytes);
-        for (int d = 0; d < DT_COUNT; d++)
-            if (p->dtypes >> d & 1) {
-                json_out(o, "%s\"%s\"", comma, dtype_name((DType)d));
-                comma = ", ";
-            }
-        json_out(o, "]");
-    }
-    json_out(o, "}");
+    json_out(o, "{\"name\": \"%s\", \"shape\": %s, \"tensors\": %d, \"parameters\": %" PRIu64 ", \"parameters_each\": %" PRIu64
+                ", \"bytes\": %" PRIu64 ", \"dtypes\": [",
+             p->name, form_shape(p, shape, sizeof shape), p->n_tensors, p->params, p->one_params, p->bytes);
+    for (int d = 0; d < DT_COUNT; d++)
+        if (p->dtypes >> d & 1) {
+            json_out(o, "%s\"%s\"", comma, dtype_name((DType)d));
+            comma = ", ";
+        }
+    json_out(o, "]}");
 }
 
-static void out_parameters(JsonOut *o, const Count *n, bool stored)
+static void out_parameters(JsonOut *o, const Count *n)
 {
     json_out(o,
              ", \"parameters\": {\"total\": %" PRIu64 ", \"embedding\": %" PRIu64 ", \"block\": %" PRIu64
-             ", \"blocks\": %" PRIu64 ", \"final_norm\": %" PRIu64 ", \"head\": %" PRIu64 "}",
-             n->params, n->embed_params, n->layer_params, n->blocks_params, n->final_norm_params, n->head_params);
+             ", \"block_attention\": %" PRIu64 ", \"block_ffn\": %" PRIu64 ", \"block_norms\": %" PRIu64 ", \"blocks\": %" PRIu64
+             ", \"final_norm\": %" PRIu64 ", \"head\": %" PRIu64 "}",
+             n->params, n->embed_params, n->layer_params, n->attn_params, n->ffn_params, n->norm_params, n->blocks_params,
+             n->final_norm_params, n->head_params);
     json_out(o, ", \"parts\": [");
     for (int i = 0; i < n->n_parts; i++) {
         json_out(o, "%s", i ? ", " : "");
-        out_part(o, &n->part[i], stored);
+        out_part(o, &n->part[i]);
     }
     json_out(o, "]");
 }
 
-static void out_bytes(JsonOut *o, const Count *n, bool stored)
+/* Of a file by dtype; of a config what each weight type would take. */
+static void out_bytes(JsonOut *o, const Info *info)
 {
-    const char *comma = "";
+    const Count *n     = info->count;
+    const char  *comma = "";
     json_out(o, ", \"weight_bytes\": {");
-    for (int d = 0; stored && d < DT_COUNT; d++)
+    for (int d = 0; info->file && d < DT_COUNT; d++)
         if (n->bytes_of[d]) {
             json_out(o, "%s\"%s\": %" PRIu64, comma, dtype_name((DType)d), n->bytes_of[d]);
             comma = ", ";
         }
-    for (int t = 0; !stored && t < WT_COUNT; t++)
-        json_out(o, "%s\"%s\": %" PRIu64, t ? ", " : "", weight_type_name((WeightType)t), n[t].bytes);
-    json_out(o, "}, \"kv_bytes_per_token\": {\"f32\": %" PRIu64 ", \"f16\": %" PRIu64 "}", n->kv_bytes_f32,
-             n->kv_bytes_f16);
+    for (int t = 0; !info->file && t < WT_COUNT; t++)
+        json_out(o, "%s\"%s\": %" PRIu64, t ? ", " : "", weight_type_name((WeightType)t), info->type_bytes[t]);
+    json_out(o, "}");
+    if (!info->file)
+        json_out(o, ", \"weight_type\": \"%s\"", weight_type_name(info->type));
+    json_out(o, ", \"kv_bytes_per_token\": {\"f32\": %" PRIu64 ", \"f16\": %" PRIu64 "}", n->kv_bytes_f32, n->kv_bytes_f16);
 }
+
+/* ---- FLOP ---- */
+
+static void out_flops(JsonOut *o, const char *key, const FlopRow *r, const FlopRow *whole)
+{
+    json_out(o, "\"%s\": {\"full\": %.0f, \"computed\": %.0f, \"bytes\": %.0f, \"intensity\": ", key, r->full, r->computed, r->bytes);
+    r->bytes > 0 ? json_out_double(o, flop_intensity(r)) : json_out(o, "null");
+    if (whole) {
+        json_out(o, ", \"share\": ");
+        json_out_double(o, r->full / whole->full);
+        json_out(o, ", \"share_computed\": ");
+        json_out_double(o, r->computed / whole->computed);
+    }
+    json_out(o, "}");
+}
+
+static void out_step(JsonOut *o, const char *key, const Flops *f)
+{
+    json_out(o, ", \"%s\": {\"rows\": {", key);
+    for (int i = 0; i < OP_COUNT; i++) {
+        json_out(o, "%s", i ? ", " : "");
+        out_flops(o, flop_op_key((FlopOp)i), &f->op[i], &f->block);
+    }
+    json_out(o, "}, \"groups\": {");
+    for (int i = 0; i < GROUP_COUNT; i++) {
+        json_out(o, "%s", i ? ", " : "");
+        out_flops(o, flop_group_key((FlopGroup)i), &f->group[i], &f->block);
+    }
+    json_out(o, "}, ");
+    out_flops(o, "attention", &f->attention, &f->block);
+    json_out(o, ", ");
+    out_flops(o, "block", &f->block, NULL);
+    json_out(o, ", ");
+    out_flops(o, "blocks", &f->blocks, NULL);
+    json_out(o, ", ");
+    out_flops(o, "head", &f->head, NULL);
+    json_out(o, ", ");
+    out_flops(o, "total", &f->total, NULL);
+    json_out(o, "}");
+}
+
+static void out_length(JsonOut *o, const char *key, int length)
+{
+    json_out(o, "\"%s\": ", key);
+    length ? json_out(o, "%d", length) : json_out(o, "null");
+}
+
+static void out_costs(JsonOut *o, const Info *info)
+{
+    json_out(o, ", \"flops\": {\"seq\": %d, \"batch\": %d", info->load.seq, info->load.batch);
+    out_step(o, "prefill", &info->prefill);
+    out_step(o, "decode", &info->decode);
+    json_out(o, ", \"crossover\": {");
+    out_length(o, "full", info->crossover.full);
+    json_out(o, ", ");
+    out_length(o, "prefill", info->crossover.prefill);
+    json_out(o, ", ");
+    out_length(o, "decode", info->crossover.decode);
+    json_out(o, "}}");
+}
+
+/* ---- Memory ---- */
+
+static void out_memory(JsonOut *o, const Info *info)
+{
+    const KvCount    *kv = &info->kv;
+    const MemoryPlan *m  = &info->memory;
+    json_out(o, ", \"kv_cache\": {\"type\": \"%s\", \"bytes_per_token_and_layer\": %" PRIu64 ", \"bytes_per_token\": %" PRIu64
+                ", \"positions\": %d, \"bytes_at_full_context\": %" PRIu64 ", \"ratio_to_mha\": ",
+             info->kv_type, kv->layer_bytes, kv->token_bytes, kv->positions, kv->full_bytes);
+    json_out_double(o, kv->mha_ratio);
+    json_out(o, "}, \"attention_scores\": {\"whole_bytes_per_layer\": %.0f, \"tiled_bytes_per_thread\": %" PRIu64 "}",
+             info->score_bytes, m->attention);
+    json_out(o, ", \"memory\": {\"sequences\": %d, \"n_ctx\": %d, \"n_batch\": %d, \"weights\": %" PRIu64 ", \"packed\": %" PRIu64
+                ", \"kv_cache\": %" PRIu64 ", \"activations\": %" PRIu64 ", \"logits\": %" PRIu64 ", \"total\": %" PRIu64
+                ", \"each_thread\": %" PRIu64 "}",
+             m->n_seqs, m->n_ctx, m->n_batch, m->weights, m->packed, m->kv, m->activations, m->logits, m->total, m->each_thread);
+}
+
+/* ---- Check ---- */
+
+static void out_check_part(JsonOut *o, const char *key, const CheckPart *c)
+{
+    json_out(o, ", \"%s\": {\"answer\": \"%s\"", key, info_answer(c));
+    if (c->answer == CHECK_BAD) {
+        out_text(o, "found", c->found);
+        json_out(o, ", \"tensors\": %d", c->n_bad);
+    }
+    json_out(o, "}");
+}
+
+static void out_check(JsonOut *o, const DataCheck *d)
+{
+    json_out(o, ", \"check\": {\"ok\": %s", d->ok ? "true" : "false");
+    out_check_part(o, "sha256", &d->hash);
+    out_check_part(o, "padding", &d->padding);
+    out_check_part(o, "finite", &d->finite);
+    json_out(o, "}");
+}
+
+/* ---- File ---- */
 
 static void out_sources(JsonOut *o, const Json *source)
 {
@@ -130,11 +235,15 @@ bool info_json(const Info *info, const tblock_report_options *opt, char **text, 
     out_text(&o, "kind", !info->file ? "config" : info->cfg ? "model" : "tokenizer");
     if (info->cfg) {
         json_out(&o, ", \"config\": %s", config);
-        out_parameters(&o, info->count, info->file != NULL);
-        out_bytes(&o, info->count, info->file != NULL);
+        out_parameters(&o, info->count);
+        out_bytes(&o, info);
+        out_costs(&o, info);
+        out_memory(&o, info);
     }
     if (info->file)
         out_file(&o, info);
+    if (info->check)
+        out_check(&o, info->check);
     if (info->file && opt->tensors)
         out_tensors(&o, info->file);
     json_out(&o, "}\n");

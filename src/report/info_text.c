@@ -1,7 +1,6 @@
 /* report/info_text.c: the report of `tblock info` as text. */
 #include "report/info.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,35 +8,6 @@ typedef struct Page {
     JsonOut out;       /* a growing text; JSON has no part in it */
     bool    colour;
 } Page;
-
-/* ---- Small forms ---- */
-
-/* 1234567 as "1,234,567". */
-static const char *thousands(uint64_t v, char *buf, size_t n)
-{
-    char digits[24];
-    int  len = snprintf(digits, sizeof digits, "%" PRIu64, v);
-    size_t at = 0;
-    for (int i = 0; i < len && at + 2 < n; i++) {
-        if (i > 0 && (len - i) % 3 == 0)
-            buf[at++] = ',';
-        buf[at++] = digits[i];
-    }
-    buf[at] = '\0';
-    return buf;
-}
-
-/* Bytes in decimal units, three digits: "5.79 MB". */
-static const char *bytes_text(uint64_t v, char *buf, size_t n)
-{
-    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB" };
-    double x = (double)v;
-    int    u = 0;
-    for (; x >= 999.5 && u < 5; u++)
-        x /= 1000;
-    snprintf(buf, n, "%.*f %s", u == 0 || x >= 99.95 ? 0 : x >= 9.995 ? 1 : 2, x, units[u]);
-    return buf;
-}
 
 /* Text from a file: control characters must not reach the terminal. */
 static void out_safe(Page *p, const char *s)
@@ -115,81 +85,208 @@ static void draw_config(Page *p, const Config *c)
 
 /* ---- Parameters ---- */
 
-static void types_text(unsigned dtypes, char *buf, size_t n)
-{
-    buf[0] = '\0';
-    for (int d = 0; d < DT_COUNT; d++)
-        if (dtypes >> d & 1) {
-            size_t at = strlen(buf);
-            snprintf(buf + at, n - at, "%s%s", at ? "," : "", dtype_name((DType)d));
-        }
-}
+typedef struct Row { const char *name, *shape; uint64_t params, bytes; const char *types; } Row;
 
-static void draw_row(Page *p, const char *name, const char *shape, int n, uint64_t params, const Count *total,
-                     const char *types, const uint64_t *bytes)
+static void draw_row(Page *p, const Row *r, uint64_t whole)
 {
-    char number[32], size[16], times[16] = "";
-    if (n > 1)
-        snprintf(times, sizeof times, "x%d", n);
-    json_out(&p->out, "  %-12s %-16s %5s %15s %5.1f%%", name, shape, times, thousands(params, number, sizeof number),
-             100 * (double)params / (double)total->params);
-    if (bytes)
-        json_out(&p->out, "  %-9s %8s", types, bytes_text(*bytes, size, sizeof size));
+    char number[32], size[16], share[16];
+    json_out(&p->out, "  %-11s %-18s %16s %6s %8s", r->name, r->shape ? r->shape : "", form_count(r->params, number, sizeof number),
+             form_percent((double)r->params, (double)whole, share, sizeof share), form_bytes((double)r->bytes, size, sizeof size));
+    if (r->types)
+        json_out(&p->out, "  %s", r->types);
     json_out(&p->out, "\n");
 }
 
-static void draw_parameters(Page *p, const Info *info)
+static void head_row(Page *p, const char *share)
 {
-    const Count *n        = info->count;
-    bool         stored   = info->file != NULL;
-    char         shape[40], types[64], blocks[32];
-    heading(p, "parameters");
-    json_out(&p->out, "  %-12s %-16s %5s %15s %6s%s\n", "tensor", "shape", "", "parameters", "share",
-             stored ? "  type         bytes" : "");
+    json_out(&p->out, "  %-11s %-18s %16s %6s %8s  %s\n", "", "shape", "parameters", share, "bytes", "type");
+}
+
+static void draw_part(Page *p, const CountPart *part, uint64_t whole)
+{
+    char shape[40], types[64];
+    draw_row(p, &(Row){ part->name, form_shape(part, shape, sizeof shape), part->one_params, part->one_bytes,
+                        form_types(part->dtypes, types, sizeof types) }, whole);
+}
+
+static void draw_block(Page *p, const Info *info)
+{
+    const Count *n = info->count;
+    heading(p, "one block");
+    head_row(p, "share");
+    for (int i = 0; i < n->n_parts; i++)
+        if (n->part[i].in_layer)
+            draw_part(p, &n->part[i], n->layer_params);
+    json_out(&p->out, "\n");
+    draw_row(p, &(Row){ "attention", NULL, n->attn_params, n->attn_bytes, NULL }, n->layer_params);
+    draw_row(p, &(Row){ "FFN", NULL, n->ffn_params, n->ffn_bytes, NULL }, n->layer_params);
+    draw_row(p, &(Row){ "norms", NULL, n->norm_params, n->norm_bytes, NULL }, n->layer_params);
+    draw_row(p, &(Row){ "one block", NULL, n->layer_params, n->layer_bytes, NULL }, n->layer_params);
+    if (n->layer_bytes * (uint64_t)info->cfg->n_layers != n->blocks_bytes)
+        json_out(&p->out, "  (bytes: of the first block; the blocks' types differ)\n");
+}
+
+static void draw_model(Page *p, const Info *info)
+{
+    const Count *n = info->count;
+    char         blocks[32];
+    heading(p, "model");
+    head_row(p, "share");
+    snprintf(blocks, sizeof blocks, "%d block%s", info->cfg->n_layers, info->cfg->n_layers > 1 ? "s" : "");
     for (int i = 0; i < n->n_parts; i++) {
-        const CountPart *part = &n->part[i];
-        types_text(part->dtypes, types, sizeof types);
-        draw_row(p, part->name, info_shape(part, shape, sizeof shape), part->n_tensors, part->params, n, types,
-                 stored ? &part->bytes : NULL);
+        if (!n->part[i].in_layer)
+            draw_part(p, &n->part[i], n->params);
+        if (n->part[i].role == ROLE_EMBED)
+            draw_row(p, &(Row){ blocks, NULL, n->blocks_params, n->blocks_bytes, NULL }, n->params);
     }
-    json_out(&p->out, "\n");
-    snprintf(blocks, sizeof blocks, "%d blocks", info->cfg->n_layers);
-    draw_row(p, "embedding", "", 1, n->embed_params, n, "", stored ? &n->embed_bytes : NULL);
-    draw_row(p, "one block", "", 1, n->layer_params, n, "", stored ? &n->layer_bytes : NULL);
-    draw_row(p, blocks, "", 1, n->blocks_params, n, "", stored ? &n->blocks_bytes : NULL);
-    draw_row(p, "final norm", "", 1, n->final_norm_params, n, "", stored ? &n->final_norm_bytes : NULL);
     if (info->cfg->tied_embeddings)
-        json_out(&p->out, "  %-12s the embedding\n", "head");
-    else
-        draw_row(p, "head", "", 1, n->head_params, n, "", stored ? &n->head_bytes : NULL);
-    draw_row(p, "total", "", 1, n->params, n, "", stored ? &n->bytes : NULL);
+        json_out(&p->out, "  %-11s the embedding (tied)\n", "lm_head");
+    draw_row(p, &(Row){ "total", NULL, n->params, n->bytes, NULL }, n->params);
+}
+
+/* ---- FLOP ---- */
+
+/* Prefill and decode side by side; shares are of the block. */
+static void draw_flops(Page *p, const char *name, const FlopRow *prefill, const FlopRow *decode, const Info *info)
+{
+    const FlopRow *whole = &info->prefill.block, *step = &info->decode.block;
+    char a[16], b[16], c[16], d[16], e[16], f[16], g[16], h[16];
+    json_out(&p->out, "  %-13s %8s %6s %8s %6s %6s   %8s %6s %6s\n", name, form_si(prefill->full, a, sizeof a),
+             form_percent(prefill->full, whole->full, b, sizeof b), form_si(prefill->computed, c, sizeof c),
+             form_percent(prefill->computed, whole->computed, d, sizeof d), form_ratio(flop_intensity(prefill), e, sizeof e),
+             form_si(decode->computed, f, sizeof f), form_percent(decode->computed, step->computed, g, sizeof g),
+             form_ratio(flop_intensity(decode), h, sizeof h));
+}
+
+/* Rows beyond one block have no share of it. */
+static void draw_flops_total(Page *p, const char *name, const FlopRow *prefill, const FlopRow *decode)
+{
+    char a[16], b[16], c[16], d[16], e[16];
+    json_out(&p->out, "  %-13s %8s %6s %8s %6s %6s   %8s %6s %6s\n", name, form_si(prefill->full, a, sizeof a), "",
+             form_si(prefill->computed, b, sizeof b), "", form_ratio(flop_intensity(prefill), c, sizeof c),
+             form_si(decode->computed, d, sizeof d), "", form_ratio(flop_intensity(decode), e, sizeof e));
+}
+
+static void draw_length(Page *p, int length, const char *after)
+{
+    char number[32];
+    json_out(&p->out, "%s%s", length ? form_count((uint64_t)length, number, sizeof number) : "none", after);
+}
+
+static void draw_costs(Page *p, const Info *info)
+{
+    const Flops *f = &info->prefill, *g = &info->decode;
+    char seq[32], title[120], blocks[32];
+    snprintf(title, sizeof title, "FLOP of one block: prompt of %s tokens, decode step that sees as many",
+             form_count((uint64_t)info->load.seq, seq, sizeof seq));
+    heading(p, title);
+    if (info->load.batch > 1)
+        json_out(&p->out, "  %d sequences together\n", info->load.batch);
+    json_out(&p->out, "  %-13s %8s %6s %8s %6s %6s   %8s %6s %6s\n", "", "square", "share", info_seen(info), "share", "FLOP/B",
+             "decode", "share", "FLOP/B");
+    for (int i = 0; i < OP_COUNT; i++)
+        draw_flops(p, flop_op_name((FlopOp)i), &f->op[i], &g->op[i], info);
+    json_out(&p->out, "\n");
+    for (int i = 0; i < GROUP_COUNT; i++)
+        draw_flops(p, flop_group_name((FlopGroup)i), &f->group[i], &g->group[i], info);
+    draw_flops(p, "one block", &f->block, &g->block, info);
+    json_out(&p->out, "\n");
+    snprintf(blocks, sizeof blocks, "%d block%s", info->cfg->n_layers, info->cfg->n_layers > 1 ? "s" : "");
+    draw_flops_total(p, blocks, &f->blocks, &g->blocks);
+    draw_flops_total(p, "norm, head", &f->head, &g->head);
+    draw_flops_total(p, "model", &f->total, &g->total);
+    json_out(&p->out, "\n");
+    label(p, "crossover");
+    json_out(&p->out, "attention costs a block as much as the FFN from a length of\n");
+    label(p, "");
+    draw_length(p, info->crossover.full, " (square), ");
+    draw_length(p, info->crossover.prefill, " (masked), ");
+    draw_length(p, info->crossover.decode, " (decode)\n");
 }
 
 /* ---- Memory and file ---- */
 
+static void draw_kv(Page *p, const Info *info)
+{
+    const Config  *c  = info->cfg;
+    const KvCount *kv = &info->kv;
+    char           a[32], b[32], size[16];
+    heading(p, "KV cache and attention memory");
+    label(p, "one token");
+    json_out(&p->out, "%s bytes a layer, %s in all layers (%s)\n", form_count(kv->layer_bytes, a, sizeof a),
+             form_count(kv->token_bytes, b, sizeof b), info->kv_type);
+    label(p, "full context");
+    json_out(&p->out, "%s for %d positions%s\n", form_bytes((double)kv->full_bytes, size, sizeof size), kv->positions,
+             kv->positions < c->n_ctx ? " (the window)" : "");
+    label(p, "against MHA");
+    if (c->kv_heads == c->heads)
+        json_out(&p->out, "the same: each of %d heads has its own K and V\n", c->heads);
+    else
+        json_out(&p->out, "%.4g of it: %d heads share %d\n", kv->mha_ratio, c->heads, c->kv_heads);
+    label(p, "scores");
+    json_out(&p->out, "%s a layer for %d tokens, if kept whole\n", form_bytes(info->score_bytes, size, sizeof size), info->load.seq);
+    label(p, "");
+    json_out(&p->out, "%s a thread in tiles, whatever the length\n", form_bytes((double)info->memory.attention, size, sizeof size));
+}
+
+static void draw_amount(Page *p, const char *name, uint64_t bytes, const char *what)
+{
+    char size[16];
+    json_out(&p->out, "  %-12s  %8s  %s\n", name, form_bytes((double)bytes, size, sizeof size), what);
+}
+
 static void draw_memory(Page *p, const Info *info)
 {
-    const Count *n = info->count;
-    char         a[32], b[32];
-    bool         first = true;
-    heading(p, "memory");
-    label(p, "weights");
+    const Count      *n = info->count;
+    const MemoryPlan *m = &info->memory;
+    char              what[96], size[16];
+    heading(p, "memory to run");
     if (info->file) {
-        for (int d = 0; d < DT_COUNT; d++)
-            if (n->bytes_of[d]) {
-                json_out(&p->out, "%s%s %s", first ? "" : ", ", dtype_name((DType)d),
-                         bytes_text(n->bytes_of[d], a, sizeof a));
-                first = false;
-            }
+        size_t at = 0;
+        for (int d = 0; d < DT_COUNT && at < sizeof what; d++)
+            if (n->bytes_of[d])
+                at += (size_t)snprintf(what + at, sizeof what - at, "%s%s %s", at ? ", " : "", dtype_name((DType)d),
+                                       form_bytes((double)n->bytes_of[d], size, sizeof size));
     } else {
-        for (int t = 0; t < WT_COUNT; t++)
-            json_out(&p->out, "%s%s %s", t ? ", or " : "", weight_type_name((WeightType)t),
-                     bytes_text(n[t].bytes, a, sizeof a));
+        snprintf(what, sizeof what, "in %s", weight_type_name(info->type));
     }
+    draw_amount(p, "weights", m->weights, what);
+    if (m->packed)
+        draw_amount(p, "packed", m->packed, "panels made when loading");
+    snprintf(what, sizeof what, "%d x %d tokens in %s, whole tiles of 64", m->n_seqs, m->n_ctx, info->kv_type);
+    draw_amount(p, "kv cache", m->kv, what);
+    snprintf(what, sizeof what, "%d tokens at once; each further thread adds %s", m->n_batch,
+             form_bytes((double)m->each_thread, size, sizeof size));
+    draw_amount(p, "activations", m->activations, what);
+    draw_amount(p, "logits", m->logits, "of one token");
+    draw_amount(p, "total", m->total, "on one thread");
+    if (info->file)
+        return;
+    label(p, "by type");
+    for (int t = 0; t < WT_COUNT; t++)
+        json_out(&p->out, "%s%s %s", t ? ", or " : "", weight_type_name((WeightType)t),
+                 form_bytes((double)info->type_bytes[t], size, sizeof size));
     json_out(&p->out, "\n");
-    label(p, "kv cache");
-    json_out(&p->out, "%s bytes a token in f32, %s in f16\n", thousands(n->kv_bytes_f32, a, sizeof a),
-             thousands(n->kv_bytes_f16, b, sizeof b));
+}
+
+/* ---- Check ---- */
+
+static void draw_check_part(Page *p, const char *name, const CheckPart *c, const char *good, const char *none)
+{
+    label(p, name);
+    json_out(&p->out, "%s", c->answer == CHECK_OK ? good : c->answer == CHECK_NONE ? none : "WRONG: ");
+    out_safe(p, c->found);
+    if (c->n_bad > 1)
+        json_out(&p->out, " (and %d tensor%s more)", c->n_bad - 1, c->n_bad > 2 ? "s" : "");
+    json_out(&p->out, "\n");
+}
+
+static void draw_check(Page *p, const DataCheck *d)
+{
+    heading(p, "check");
+    draw_check_part(p, "sha256", &d->hash, "ok: the data is what the metadata says", "none recorded");
+    draw_check_part(p, "padding", &d->padding, "ok: all zero", "");
+    draw_check_part(p, "weights", &d->finite, "ok: all finite", "none in this file");
 }
 
 static void draw_sources(Page *p, const Json *source)
@@ -225,7 +322,7 @@ static void draw_file(Page *p, const Info *info)
     char        bytes[32];
     heading(p, "file");
     label(p, "size");
-    json_out(&p->out, "%s bytes, %d tensors, data at byte %zu\n", thousands(info->file->map.size, bytes, sizeof bytes),
+    json_out(&p->out, "%s bytes, %d tensors, data at byte %zu\n", form_count(info->file->map.size, bytes, sizeof bytes),
              info->file->n_tensors, info->file->data_offset);
     if (info->cfg) {
         label(p, "layout");
@@ -258,8 +355,8 @@ static void draw_tensors(Page *p, const TensorFile *f)
         json_out(&p->out, "  ");
         out_safe(p, t->name);
         json_out(&p->out, "%*s %-5s %-20s %13s %13s\n", gap, "", dtype_name(t->dtype),
-                 tensor_shape_text(t, shape, sizeof shape), thousands(t->n_bytes, bytes, sizeof bytes),
-                 thousands(t->offset, offset, sizeof offset));
+                 tensor_shape_text(t, shape, sizeof shape), form_count(t->n_bytes, bytes, sizeof bytes),
+                 form_count(t->offset, offset, sizeof offset));
     }
 }
 
@@ -270,30 +367,18 @@ bool info_text(const Info *info, const tblock_report_options *opt, char **text, 
     json_out(&p.out, "\n");
     if (info->cfg) {
         draw_config(&p, info->cfg);
-        draw_parameters(&p, info);
+        draw_block(&p, info);
+        draw_model(&p, info);
+        draw_costs(&p, info);
+        draw_kv(&p, info);
         draw_memory(&p, info);
     }
     if (info->file)
         draw_file(&p, info);
+    if (info->check)
+        draw_check(&p, info->check);
     if (info->file && opt->tensors)
         draw_tensors(&p, info->file);
     *text = json_out_take(&p.out, err);
     return *text != NULL;
-}
-
-const char *info_layout(const Count *n)
-{
-    int panels = 0;
-    for (int i = 0; i < n->n_parts; i++)
-        panels += n->part[i].n_panels;
-    return n->n_row_major == 0 ? "rows16" : panels == 0 ? "rows" : "mixed";
-}
-
-const char *info_shape(const CountPart *p, char *buf, size_t n)
-{
-    if (p->k)
-        snprintf(buf, n, "[%d, %d]", p->rows, p->k);
-    else
-        snprintf(buf, n, "[%d]", p->rows);
-    return buf;
 }

@@ -6,6 +6,7 @@
  * row "other softmax" over the visible keys: attention itself divides by its sum only after multiplying with V. */
 #include "runtime/run.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -55,6 +56,7 @@ void attention_probs(Run *r, int l)
     int heads = r->model->cfg.heads;
     if (!r->attention_row)
         return;
+    assert(attention_scratch_floats(&r->model->cfg) >= (size_t)r->model->cfg.head_dim * LANES); /* the panel of scores() */
     for (int i = r->team.thread; i < r->n_tok * heads; i += r->team.n_threads) {
         float *p = r->attention_row(r->attention_user, l, i % heads, r->first + (size_t)(i / heads));
         if (p)

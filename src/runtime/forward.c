@@ -137,6 +137,15 @@ void forward_all_threads(Forward *f) { f->all_threads = true; }
 
 size_t forward_bytes(const Forward *f) { return f->bytes; }
 
+size_t forward_plan_bytes(const Config *c, int max_tok, int threads)
+{
+    Model   model = {.cfg = *c};
+    Forward f     = {.run = {.model = &model}, .max_tok = max_tok, .threads = threads, .attn_floats = attention_scratch_floats(c)};
+    return place(&f, NULL);
+}
+
+size_t forward_attention_bytes(const Config *c) { return attention_scratch_floats(c) * sizeof(float); }
+
 void forward_observe(Forward *f, ForwardObserver observer, void *user)
 {
     f->run.observer      = observer;

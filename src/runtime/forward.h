@@ -26,6 +26,11 @@ Forward *forward_new(const Model *model, const Kernels *kernels, int max_tok, in
 void     forward_free(Forward *f);      /* NULL is accepted */
 void     forward_all_threads(Forward *f);
 size_t   forward_bytes(const Forward *f);
+
+/* What forward_bytes would answer, without a model: c passed config_check. And one thread's part of it that attention
+ * works in, whatever the length of the sequence: states of the running softmax, no score is ever kept. */
+size_t   forward_plan_bytes(const Config *c, int max_tok, int threads);
+size_t   forward_attention_bytes(const Config *c);
 void     forward_observe(Forward *f, ForwardObserver observer, void *user);
 
 /* Have attention probabilities computed beside the forward pass, whose bits do not change; NULL ends it. Keys that a window

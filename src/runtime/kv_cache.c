@@ -7,11 +7,37 @@
 
 static size_t element_bytes(KvType t) { return t == KV_F16 ? 2 : 4; }
 
+static int v_stride(const KvShape *s) { return (int)round_up((size_t)s->head_dim, LANES); }
+
+/* K and V of one KV head in a tile. */
+static size_t head_bytes(const KvShape *s)
+{
+    return round_up((size_t)KV_TILE * ((size_t)s->head_dim + (size_t)v_stride(s)) * element_bytes(s->type), 64);
+}
+
+static int tiles_for(int n_tok) { return (n_tok + KV_TILE - 1) / KV_TILE; }
+
+/* The oldest position that the query after `length` tokens sees. */
+static int oldest_seen(const KvShape *s, int length) { return s->window && length >= s->window ? length - s->window + 1 : 0; }
+
+/* Tiles are given back before new ones are taken, and spare ones stay: memory is the most tiles ever held at once. */
+size_t kv_cache_plan_bytes(const KvShape *s, int n_tok, int n_batch)
+{
+    int most = 0;
+    for (int length = 0; length < n_tok;) {
+        int n_new = n_tok - length < n_batch ? n_tok - length : n_batch;
+        int held  = tiles_for(length + n_new) - oldest_seen(s, length) / KV_TILE;
+        most      = held > most ? held : most;
+        length   += n_new;
+    }
+    return (size_t)most * (size_t)s->n_layers * (size_t)s->kv_heads * head_bytes(s);
+}
+
 bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err)
 {
     *c = (KvCache){.shape = *shape, .n_seqs = n_seqs};
-    c->v_stride   = (int)round_up((size_t)shape->head_dim, LANES);
-    c->head_bytes = round_up((size_t)KV_TILE * ((size_t)shape->head_dim + (size_t)c->v_stride) * element_bytes(shape->type), 64);
+    c->v_stride   = v_stride(shape);
+    c->head_bytes = head_bytes(shape);
     if (!mul_size(c->head_bytes, (size_t)shape->kv_heads, &c->tile_bytes))
         return fail(err, INPUT, "a KV tile of %d heads x %d is too large", shape->kv_heads, shape->head_dim);
     c->seq = calloc((size_t)n_seqs, sizeof *c->seq);
@@ -82,8 +108,8 @@ static bool grow_table(KvTiles *t, int n)
 bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
 {
     KvSeq *s     = &c->seq[seq];
-    int    need  = (s->length + n_new + KV_TILE - 1) / KV_TILE;
-    int    first = c->shape.window ? s->length - c->shape.window + 1 : 0; /* oldest position the next query sees */
+    int    need  = tiles_for(s->length + n_new);
+    int    first = oldest_seen(&c->shape, s->length);
     for (int l = 0; l < c->shape.n_layers; l++) {
         KvTiles *t = &s->layer[l];
         for (; t->first < t->n && (t->first + 1) * KV_TILE <= first; t->first++) {
@@ -105,10 +131,10 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
 bool kv_cache_rewind(KvCache *c, int seq, int length)
 {
     KvSeq *s      = &c->seq[seq];
-    int    oldest = c->shape.window && length >= c->shape.window ? length - c->shape.window + 1 : 0;
+    int    oldest = oldest_seen(&c->shape, length);
     if (length > 0 && c->shape.n_layers > 0 && s->layer[0].first * KV_TILE > oldest)
         return false;
-    int keep = (length + KV_TILE - 1) / KV_TILE;
+    int keep = tiles_for(length);
     for (int l = 0; l < c->shape.n_layers; l++) {
         KvTiles *t = &s->layer[l];
         for (; t->n > keep && t->n > t->first; t->n--)

@@ -37,6 +37,10 @@ typedef struct KvCache {
 bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err);
 void kv_cache_free(KvCache *c);         /* a zeroed KvCache is accepted */
 
+/* What `bytes` becomes for one sequence that grows from 0 to n_tok tokens in pieces of n_batch (the last may be shorter),
+ * by the formulas that kv_cache_reserve allocates with. shape is one that kv_cache_init accepts. */
+size_t kv_cache_plan_bytes(const KvShape *shape, int n_tok, int n_batch);
+
 /* Make room for n_new tokens after seq's length, in every layer; give back what a windowed layer no longer needs.
  * Does not change the length. Fails with SYSTEM when memory runs out (what was taken stays with the sequence). */
 bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err);

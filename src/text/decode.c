@@ -2,19 +2,32 @@
 #include <string.h>
 #include "base/checked.h"
 #include "text/tokenizer_parts.h"
+#include "text/unicode.h"
 
 /* Bytes that one id can add: the unknown token is decoded to its surface, every other piece gets no longer. */
 static size_t longest(const Tokenizer *t, int32_t id)
 {
     size_t n;
     vocab_bytes(&t->vocab, id, &n);
-    return t->vocab.types[id] == PIECE_UNKNOWN && t->vocab.spm ? strlen(t->unk_surface) : n;
+    return t->vocab.types[id] == PIECE_UNKNOWN && is_sentencepiece(t) ? strlen(t->unk_surface) : n;
 }
 
 size_t decode_longest(const Tokenizer *t)
 {
-    size_t unknown = t->vocab.spm ? strlen(t->unk_surface) : 0;
+    size_t unknown = is_sentencepiece(t) ? strlen(t->unk_surface) : 0;
     return t->vocab.longest > unknown ? t->vocab.longest : unknown;
+}
+
+/* p with spaces for U+2581. */
+static size_t show_spaces(const char *p, size_t n, char *out)
+{
+    char *at = out;
+    for (size_t i = 0; i < n;) {
+        bool space = is_meta_space(p + i, n - i);
+        *at++ = space ? ' ' : p[i];
+        i += space ? META_SPACE_BYTES : 1;
+    }
+    return (size_t)(at - out);
 }
 
 /* SentencePiece's Decode (sentencepiece_processor.cc), but byte pieces give their bytes and control pieces are shown.
@@ -28,28 +41,50 @@ static size_t decode_spm(const Tokenizer *t, int32_t id, bool *start, char *out)
     case PIECE_UNKNOWN: p = t->unk_surface; n = strlen(p); break;
     case PIECE_BYTE:    break;
     default:
-        if (*start && (t->add_dummy_prefix || t->remove_extra_whitespaces) && n >= META_SPACE_BYTES &&
-            memcmp(p, META_SPACE, META_SPACE_BYTES) == 0) {
+        if (*start && (t->add_dummy_prefix || t->remove_extra_whitespaces) && is_meta_space(p, n)) {
             p += META_SPACE_BYTES;
             n -= META_SPACE_BYTES;
             *start = t->remove_extra_whitespaces;
         }
     }
-    char *at = out;
-    for (size_t i = 0; i < n;) {
-        bool space = n - i >= META_SPACE_BYTES && memcmp(p + i, META_SPACE, META_SPACE_BYTES) == 0;
-        *at++ = space ? ' ' : p[i];
-        i += space ? META_SPACE_BYTES : 1;
-    }
-    if (at > out)
+    n = show_spaces(p, n, out);
+    if (n)
         *start = false;
-    return (size_t)(at - out);
+    return n;
+}
+
+/* Characters of a tokenizer.json: what its decoder (decoders/: Replace, ByteFallback, Fuse, Strip; or Metaspace) makes of
+ * them, but bytes that are no UTF-8 stay as they are. */
+static size_t decode_characters(const Tokenizer *t, int32_t id, bool *start, char *out)
+{
+    size_t      n;
+    const char *p = vocab_bytes(&t->vocab, id, &n);
+    bool        first = *start;
+    if (first && t->decode_strip == STRIP_FIRST_PIECE) {
+        size_t n_out = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (is_meta_space(p + i, n - i))
+                i += META_SPACE_BYTES - 1;
+            else
+                out[n_out++] = p[i];
+        }
+        *start = false;
+        return n_out;
+    }
+    n = show_spaces(p, n, out);
+    if (n)
+        *start = false;
+    if (first && n && out[0] == ' ' && t->decode_strip == STRIP_SPACE)
+        memmove(out, out + 1, --n);
+    return n;
 }
 
 size_t decode_id(const Tokenizer *t, int32_t id, bool *start, char *out)
 {
-    if (t->vocab.spm)
+    if (is_sentencepiece(t))
         return decode_spm(t, id, start, out);
+    if (t->type != BPE)
+        return decode_characters(t, id, start, out);
     size_t      n;
     const char *p = vocab_bytes(&t->vocab, id, &n);
     memcpy(out, p, n);

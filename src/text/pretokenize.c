@@ -1,123 +1,87 @@
+/* The meaning of each step is that of tokenizers 0.23: tokenizer/pattern.rs and normalizer.rs (split),
+ * pre_tokenizers/metaspace.rs. */
 #include "text/pretokenize.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "text/unicode.h"
 
-enum {
-    MAX_STEPS        = 16,
-    MAX_PATTERN      = 1 << 16,
-    JIT_STACK_START  = 32 << 10,
-    JIT_STACK_MOST   = 32 << 20,  /* address space; memory only as it is used                                     */
-    HEAP_MOST_KB     = 256 << 10, /* without JIT                                                                  */
-    MATCH_LIMIT_BASE = 10 << 20,  /* plus 64 for each byte of the text: a run of spaces is walked back one by one */
-};
+enum { MAX_STEPS = 16 };
+
+typedef enum Behavior { ISOLATED, REMOVED, MERGED_WITH_PREVIOUS, MERGED_WITH_NEXT, CONTIGUOUS, BEHAVIORS } Behavior;
+static const char *const BEHAVIOR[BEHAVIORS] = { "isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous" };
+typedef enum Prepend { NEVER, FIRST, ALWAYS, PREPENDS } Prepend;
+static const char *const PREPEND[PREPENDS] = { "never", "first", "always" };
+
+typedef struct Step {
+    Regex   *regex; /* NULL: metaspace */
+    Behavior behavior;
+    bool     invert;
+    Prepend  prepend;
+    bool     split;
+} Step;
 
 struct Pretokenizer {
-    int         n_steps;
-    pcre2_code *step[MAX_STEPS];
+    int  n_steps;
+    Step step[MAX_STEPS];
 };
 
 struct PretokenizeRun {
-    const Pretokenizer  *p;
-    pcre2_match_context *context;
-    pcre2_jit_stack     *stack;
-    pcre2_match_data    *match[MAX_STEPS];
+    const Pretokenizer *p;
+    RegexRun           *regex;
+    char               *buffer[MAX_STEPS]; /* rewritten text of a metaspace step */
+    size_t              cap[MAX_STEPS];
+    PretokenizeWord     word;
+    void               *arg;
 };
 
-/* ---- Patterns ------------------------------------------------------------------------------------------------- */
+/* ---- Opening -------------------------------------------------------------------------------------------------- */
 
-/* Oniguruma's and Rust's \s is the property White_Space; PCRE2's has U+180E besides. Spell it out: 9 to 13, U+0085 and
- * the separators. out holds 32 bytes for each byte of pattern, and one. */
-static void spell_out_spaces(const char *pattern, char *out)
+static bool read_choice(const Json *j, const char *name, const char *const *choice, int n, int *out, Error *err)
 {
-    static const char white[] = "\\t-\\r\\x{85}\\p{Z}";
-    bool in_class = false;
-    for (const char *p = pattern; *p;) {
-        size_t n = 1;
-        if (p[0] == '\\' && (p[1] == 's' || (p[1] == 'S' && !in_class))) {
-            out += sprintf(out, in_class ? "%s" : p[1] == 's' ? "[%s]" : "[^%s]", white);
-            p += 2;
-            continue;
-        }
-        if (p[0] == '\\' && p[1])
-            n = 2;
-        else if (!in_class && p[0] == '[') { /* a ']' right after the opening is an ordinary character */
-            in_class = true;
-            n += p[n] == '^';
-            n += p[n] == ']';
-        } else if (in_class && p[0] == '[' && p[1] == ':' && strstr(p, ":]"))
-            n = (size_t)(strstr(p, ":]") - p) + 2;
-        else if (p[0] == ']')
-            in_class = false;
-        memcpy(out, p, n);
-        out += n;
-        p += n;
-    }
-    *out = '\0';
+    const char *text;
+    if (!json_read_string(j, name, &text, err))
+        return false;
+    for (*out = 0; *out < n; ++*out)
+        if (strcmp(text, choice[*out]) == 0)
+            return true;
+    return fail(err, INPUT, "%s: '%s' is not supported", name, text);
 }
 
-static pcre2_code *compile(const char *regex, const char *what, Error *err)
+static bool read_step(const Json *step, Step *out, const char *what, Error *err)
 {
-    size_t n = strlen(regex);
-    if (n > MAX_PATTERN) {
-        fail(err, INPUT, "%s: regex: expected at most %d bytes, found %zu", what, MAX_PATTERN, n);
-        return NULL;
-    }
-    char *pattern = malloc(32 * n + 1);
-    if (!pattern) {
-        fail(err, SYSTEM, "%s: regex: no memory", what);
-        return NULL;
-    }
-    spell_out_spaces(regex, pattern);
-    int         code = 0;
-    PCRE2_SIZE  at   = 0;
-    pcre2_code *re   = pcre2_compile((PCRE2_SPTR)pattern, strlen(pattern), PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
-                                     &code, &at, NULL);
-    free(pattern);
-    if (!re) {
-        PCRE2_UCHAR why[256];
-        pcre2_get_error_message(code, why, sizeof why);
-        fail(err, INPUT, "%s: regex '%s': %s", what, regex, (const char *)why);
-        return NULL;
-    }
-    pcre2_jit_compile(re, PCRE2_JIT_COMPLETE); /* may fail (no executable memory): then it is interpreted */
-    return re;
-}
-
-static bool read_step(const Json *step, pcre2_code **re, const char *what, Error *err)
-{
-    const char *regex = NULL, *behavior = NULL;
-    bool        invert = false;
+    const char *regex = NULL;
+    bool        metaspace = false, cuts = false;
+    int         choice = 0;
     if (!json_is_object(step))
         return fail(err, INPUT, "%s: expected an object, found %s", what, json_kind(step));
     for (const Json *i = json_first(step); i; i = json_next(i)) {
         const char *key = json_key(i);
         char        name[512];
+        bool        ok;
         snprintf(name, sizeof name, "%.420s: %.64s", what, key);
-        if (strcmp(key, "regex") == 0) {
-            if (!json_read_string(i, name, &regex, err))
-                return false;
-        } else if (strcmp(key, "behavior") == 0) {
-            if (!json_read_string(i, name, &behavior, err))
-                return false;
-        } else if (strcmp(key, "invert") == 0) {
-            if (!json_read_bool(i, name, &invert, err))
-                return false;
-        } else
-            return fail(err, INPUT, "%s: unknown key", name);
+        if (strcmp(key, "regex") == 0)
+            ok = json_read_string(i, name, &regex, err);
+        else if (strcmp(key, "behavior") == 0) {
+            ok = cuts = read_choice(i, name, BEHAVIOR, BEHAVIORS, &choice, err);
+            out->behavior = (Behavior)choice;
+        } else if (strcmp(key, "invert") == 0)
+            ok = cuts = json_read_bool(i, name, &out->invert, err);
+        else if (strcmp(key, "metaspace") == 0) {
+            ok = metaspace = read_choice(i, name, PREPEND, PREPENDS, &choice, err);
+            out->prepend = (Prepend)choice;
+        } else if (strcmp(key, "split") == 0)
+            ok = json_read_bool(i, name, &out->split, err);
+        else
+            ok = fail(err, INPUT, "%s: unknown key", name);
+        if (!ok)
+            return false;
     }
-    if (!regex)
-        return fail(err, INPUT, "%s: expected a regex, found none", what);
-    if (behavior && strcmp(behavior, "isolated") != 0)
-        return fail(err, INPUT, "%s: behavior: expected 'isolated', found '%s' (not supported)", what, behavior);
-    if (invert)
-        return fail(err, INPUT, "%s: invert: expected false, found true (not supported)", what);
-    *re = compile(regex, what, err);
-    return *re != NULL;
+    if (metaspace == (regex != NULL) || (metaspace && cuts) || (regex && out->split))
+        return fail(err, INPUT, "%s: expected a regex (behavior, invert) or metaspace (split), found %s", what,
+                    metaspace && regex ? "both" : metaspace || regex ? "keys of the other" : "neither");
+    return metaspace || regex_compile(&out->regex, regex, what, err);
 }
 
 bool pretokenizer_open(Pretokenizer **out, const Json *steps, const char *what, Error *err)
@@ -147,33 +111,17 @@ void pretokenizer_free(Pretokenizer *p)
     if (!p)
         return;
     for (int i = 0; i < MAX_STEPS; i++)
-        pcre2_code_free(p->step[i]);
+        regex_free(p->step[i].regex);
     free(p);
 }
 
-/* ---- Running -------------------------------------------------------------------------------------------------- */
-
-bool pretokenize_begin(PretokenizeRun **out, const Pretokenizer *p, Error *err)
+bool pretokenize_begin(PretokenizeRun **out, const Pretokenizer *p, RegexRun *regex, Error *err)
 {
-    *out = NULL;
-    PretokenizeRun *r = calloc(1, sizeof *r);
-    bool ok = r != NULL;
-    if (ok) {
-        r->p       = p;
-        r->context = pcre2_match_context_create(NULL);
-        r->stack   = pcre2_jit_stack_create(JIT_STACK_START, JIT_STACK_MOST, NULL);
-        ok = r->context != NULL; /* without a stack of its own, JIT has 32 KB */
-        for (int i = 0; ok && i < p->n_steps; i++)
-            ok = (r->match[i] = pcre2_match_data_create(1, NULL)) != NULL;
-    }
-    if (!ok) {
-        pretokenize_end(r);
-        return fail(err, SYSTEM, "tokenizer: no memory for regular expressions");
-    }
-    pcre2_set_heap_limit(r->context, HEAP_MOST_KB);
-    if (r->stack)
-        pcre2_jit_stack_assign(r->context, NULL, r->stack);
-    *out = r;
+    PretokenizeRun *r = *out = calloc(1, sizeof *r);
+    if (!r)
+        return fail(err, SYSTEM, "tokenizer: no memory");
+    r->p     = p;
+    r->regex = regex;
     return true;
 }
 
@@ -182,50 +130,67 @@ void pretokenize_end(PretokenizeRun *r)
     if (!r)
         return;
     for (int i = 0; i < MAX_STEPS; i++)
-        pcre2_match_data_free(r->match[i]);
-    pcre2_jit_stack_free(r->stack);
-    pcre2_match_context_free(r->context);
+        free(r->buffer[i]);
     free(r);
 }
 
-/* The next match in text from byte `from` on. Returns 1, 0 (none) or -1 (failed). */
-static int next_match(PretokenizeRun *r, int step, const char *text, size_t n, size_t from, size_t *start, size_t *end, Error *err)
+/* ---- From matches to pieces ----------------------------------------------------------------------------------- */
+
+static bool run_steps(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start, Error *err);
+
+/* Takes matches and what lies between them, in order, and hands on the pieces that they make. */
+typedef struct Cutter {
+    PretokenizeRun *r;
+    int             next;       /* step that gets the pieces                                    */
+    Behavior        behavior;
+    const char     *text;
+    bool            at_start;
+    size_t          start, end; /* a piece that may still grow                                  */
+    bool            open;       /* there is one                                                 */
+    bool            was_match;
+} Cutter;
+
+static bool close_piece(Cutter *c, Error *err)
 {
-    int rc = pcre2_match(r->p->step[step], (PCRE2_SPTR)text, n, from, PCRE2_NO_UTF_CHECK, r->match[step], r->context);
-    if (rc == PCRE2_ERROR_NOMATCH)
-        return 0;
-    if (rc < 0) {
-        PCRE2_UCHAR why[256];
-        pcre2_get_error_message(rc, why, sizeof why);
-        fail(err, rc == PCRE2_ERROR_NOMEMORY ? SYSTEM : INPUT, "tokenizer: pretokenize step %d: at byte %zu of a text of %zu: %s",
-             step, from, n, (const char *)why);
-        return -1;
-    }
-    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(r->match[step]);
-    *start = range[0];
-    *end   = range[1];
-    if (*start < from || *end < *start) { /* \K can do this */
-        fail(err, INPUT, "tokenizer: pretokenize step %d: at byte %zu: a match that runs backwards", step, from);
-        return -1;
-    }
-    return 1;
+    bool open = c->open && c->end > c->start;
+    c->open = false;
+    return !open || run_steps(c->r, c->next, c->text + c->start, c->end - c->start, c->at_start && c->start == 0, err);
 }
 
-static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, PretokenizeWord word, void *arg, Error *err)
+static bool take(Cutter *c, size_t start, size_t end, bool is_match, Error *err)
 {
-    if (n == 0)
+    bool grows = false;
+    switch (c->behavior) {
+    case MERGED_WITH_PREVIOUS: grows = is_match && !c->was_match; break;
+    case MERGED_WITH_NEXT:     grows = !is_match && c->was_match; break;
+    case CONTIGUOUS:           grows = is_match == c->was_match;  break;
+    default: break;
+    }
+    c->was_match = is_match;
+    if (grows && c->open) {
+        c->end = end;
         return true;
-    if (step == r->p->n_steps)
-        return word(arg, text, n, err);
+    }
+    if (!close_piece(c, err))
+        return false;
+    c->open  = !(is_match && c->behavior == REMOVED);
+    c->start = start;
+    c->end   = end;
+    return true;
+}
+
+static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start, Error *err)
+{
+    const Step *s = &r->p->step[step];
+    Cutter c = { .r = r, .next = step + 1, .behavior = s->behavior, .text = text, .at_start = at_start };
     size_t done = 0, from = 0, start, end;
     while (from <= n) {
-        int found = next_match(r, step, text, n, from, &start, &end, err);
+        int found = regex_next(r->regex, s->regex, text, n, from, &start, &end, err);
         if (found < 0)
             return false;
         if (found == 0)
             break;
-        if (!cut(r, step + 1, text + done, start - done, word, arg, err) ||
-            !cut(r, step + 1, text + start, end - start, word, arg, err))
+        if ((done < start && !take(&c, done, start, s->invert, err)) || !take(&c, start, end, !s->invert, err))
             return false;
         done = from = end;
         if (start == end) { /* an empty match cuts here; look on from the next character */
@@ -234,16 +199,66 @@ static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, Pretoke
             from += len ? len : 1;
         }
     }
-    return cut(r, step + 1, text + done, n - done, word, arg, err);
+    return (done == n || take(&c, done, n, s->invert, err)) && close_piece(&c, err);
 }
 
-bool pretokenize(PretokenizeRun *r, const char *text, size_t n, PretokenizeWord word, void *arg, Error *err)
+/* ---- Metaspace ------------------------------------------------------------------------------------------------ */
+
+/* Cut before each U+2581. */
+static bool cut_at_meta(PretokenizeRun *r, int next, const char *text, size_t n, bool at_start, Error *err)
 {
-    size_t limit = MATCH_LIMIT_BASE + (n < UINT32_MAX / 128 ? 64 * n : UINT32_MAX / 2);
-    pcre2_set_match_limit(r->context, (uint32_t)limit);
+    for (size_t start = 0, end; start < n; start = end) {
+        for (end = start + 1; end < n && !is_meta_space(text + end, n - end); end++)
+            ;
+        if (!run_steps(r, next, text + start, end - start, at_start && start == 0, err))
+            return false;
+    }
+    return true;
+}
+
+static bool metaspace(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start, Error *err)
+{
+    const Step *s = &r->p->step[step];
+    size_t      most = META_SPACE_BYTES * (n + 1);
+    if (r->cap[step] < most) {
+        free(r->buffer[step]);
+        r->cap[step]    = 0;
+        r->buffer[step] = malloc(2 * most);
+        if (!r->buffer[step])
+            return fail(err, SYSTEM, "tokenizer: no memory for a text of %zu bytes", n);
+        r->cap[step] = 2 * most;
+    }
+    char *out = r->buffer[step];
+    bool  has = text[0] == ' ' || is_meta_space(text, n);
+    if (!has && (s->prepend == ALWAYS || (s->prepend == FIRST && at_start)))
+        memcpy(out, META_SPACE, META_SPACE_BYTES), out += META_SPACE_BYTES;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == ' ')
+            memcpy(out, META_SPACE, META_SPACE_BYTES), out += META_SPACE_BYTES;
+        else
+            *out++ = text[i];
+    }
+    size_t n_out = (size_t)(out - r->buffer[step]);
+    return s->split ? cut_at_meta(r, step + 1, r->buffer[step], n_out, at_start, err)
+                    : run_steps(r, step + 1, r->buffer[step], n_out, at_start, err);
+}
+
+static bool run_steps(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start, Error *err)
+{
+    if (n == 0)
+        return true;
+    if (step == r->p->n_steps)
+        return r->word(r->arg, text, n, err);
+    return r->p->step[step].regex ? cut(r, step, text, n, at_start, err) : metaspace(r, step, text, n, at_start, err);
+}
+
+bool pretokenize(PretokenizeRun *r, const char *text, size_t n, bool at_start, PretokenizeWord word, void *arg, Error *err)
+{
+    r->word = word;
+    r->arg  = arg;
     for (size_t i = 0; i < n;) {
         size_t valid = valid_prefix(text + i, n - i);
-        if (!cut(r, 0, text + i, valid, word, arg, err))
+        if (!run_steps(r, 0, text + i, valid, at_start && i == 0, err))
             return false;
         i += valid;
         size_t   bad = 0;

@@ -1,101 +1,78 @@
-/* SentencePiece BPE as google/sentencepiece 0.2 does it: src/normalizer.cc (Normalize, NormalizePrefix), src/bpe_model.cc
- * (SampleEncode) and src/sentencepiece_processor.cc (PopulateSentencePieceText). The identity normalizer only: a file
- * with a character map is refused by the converter. */
+/* SentencePiece as google/sentencepiece 0.2 does it: src/normalizer.cc (Normalize, NormalizePrefix), src/bpe_model.cc
+ * (SampleEncode) and src/sentencepiece_processor.cc (PopulateSentencePieceText). */
 #include <string.h>
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
-static bool ends_with_meta_space(const char *text, size_t n)
-{
-    return n >= META_SPACE_BYTES && memcmp(text + n - META_SPACE_BYTES, META_SPACE, META_SPACE_BYTES) == 0;
-}
+/* What one rule of the normalizer takes from the text and gives for it. */
+typedef struct Rule { size_t taken; const char *by; size_t n; } Rule;
 
-/* Bytes of the next unit of raw text: a user-defined symbol, or a character; 0 for an invalid byte. */
-static size_t unit(const Tokenizer *t, const char *text, size_t n)
+/* The longest rule that applies here: a user-defined symbol as it is, a replacement, a character as it is, U+FFFD for a
+ * byte that begins none. n > 0. */
+static Rule rule_at(const Tokenizer *t, const char *text, size_t n)
 {
     int32_t  id;
     uint32_t cp = 0;
+    Rule     r = { 0 };
     size_t   len = piece_set_match(&t->user_defined, text, n, &id);
-    return len ? len : character_at(text, n, &cp);
+    if (len == 0 && t->has_charsmap && (r.taken = charsmap_match(&t->charsmap, text, n, false, &r.by, &r.n)) > 0)
+        return r;
+    len = len ? len : character_at(text, n, &cp);
+    return len ? (Rule){ len, text, len } : (Rule){ 1, "\xEF\xBF\xBD", 3 };
 }
 
-/* Normalize text into e->buffer: each invalid byte becomes U+FFFD, spaces U+2581, extra ones go, a dummy one comes first. */
-static bool normalize(Encoder *e, const char *text, size_t n, size_t *n_out, Error *err)
+/* Normalize text into out: rules, spaces become U+2581, extra ones go, a dummy one comes first. */
+static bool normalize(const Tokenizer *t, const char *text, size_t n, Bytes *out, Error *err)
 {
-    const Tokenizer *t = e->t;
     bool squeeze = t->remove_extra_whitespaces;
-    while (squeeze && n && *text == ' ')
-        text++, n--;
-    *n_out = 0;
+    out->n = 0;
+    while (squeeze && n) {
+        Rule r = rule_at(t, text, n);
+        if (r.n != 1 || *r.by != ' ')
+            break;
+        text += r.taken, n -= r.taken;
+    }
     if (n == 0)
         return true;
-    if (!encoder_reserve(e, META_SPACE_BYTES * (n + 1), err))
-        return false;
     const char *space = t->escape_whitespaces ? META_SPACE : " ";
     size_t      n_space = strlen(space);
-    char       *out = e->buffer;
-    if (t->add_dummy_prefix)
-        memcpy(out, space, n_space), out += n_space;
+    if (t->add_dummy_prefix && !bytes_add(out, space, n_space, err))
+        return false;
 
     bool after_space = squeeze;
     for (size_t i = 0; i < n;) {
-        size_t len = unit(t, text + i, n - i);
-        if (len == 0) {
-            memcpy(out, "\xEF\xBF\xBD", 3), out += 3;
-            after_space = false;
-            i++;
-            continue;
-        }
-        const char *p = text + i, *end = p + len;
-        i += len;
+        Rule        r = rule_at(t, text + i, n - i);
+        const char *p = r.by, *end = p + r.n;
+        i += r.taken;
         while (after_space && p < end && *p == ' ')
             p++;
         if (p < end)
             after_space = squeeze && end[-1] == ' ';
-        for (; p < end; p++) {
-            if (*p == ' ')
-                memcpy(out, space, n_space), out += n_space;
-            else
-                *out++ = *p;
-        }
+        for (; p < end; p++)
+            if (!(*p == ' ' ? bytes_add(out, space, n_space, err) : bytes_add(out, p, 1, err)))
+                return false;
     }
-    *n_out = (size_t)(out - e->buffer);
-    while (squeeze && (t->escape_whitespaces ? ends_with_meta_space(e->buffer, *n_out) : *n_out && e->buffer[*n_out - 1] == ' '))
-        *n_out -= n_space;
+    while (squeeze && out->n >= n_space && memcmp(out->p + out->n - n_space, space, n_space) == 0)
+        out->n -= n_space;
     return true;
-}
-
-/* The end of the word that begins at i: where a U+2581 follows another character. */
-static size_t word_end(const char *text, size_t n, size_t i)
-{
-    while (i < n && n - i >= META_SPACE_BYTES && memcmp(text + i, META_SPACE, META_SPACE_BYTES) == 0)
-        i += META_SPACE_BYTES;
-    while (i < n) {
-        const char *next = memchr(text + i, META_SPACE[0], n - i);
-        if (!next)
-            return n;
-        i = (size_t)(next - text);
-        if (n - i >= META_SPACE_BYTES && memcmp(next, META_SPACE, META_SPACE_BYTES) == 0)
-            return i;
-        i++;
-    }
-    return n;
 }
 
 bool sentencepiece_segment(Encoder *e, const char *text, size_t n, Error *err)
 {
-    size_t n_normal;
-    if (!normalize(e, text, n, &n_normal, err))
+    const Bytes *normal = &e->normal;
+    if (!normalize(e->t, text, n, &e->normal, err))
         return false;
-    for (size_t i = 0, end; i < n_normal; i = end) {
-        end = e->t->splits_at_space ? word_end(e->buffer, n_normal, i) : n_normal;
-        if (!encode_word(e, e->buffer + i, end - i, err))
+    if (e->t->type == SPM_UNIGRAM) /* as one word: the sums of scores run through the whole text, and so does their rounding */
+        return normal->n == 0 || unigram_word(e, normal->p, normal->n, err);
+    for (size_t i = 0, end; i < normal->n; i = end) {
+        end = e->t->splits_at_space ? meta_word_end(normal->p, normal->n, i) : normal->n;
+        if (!encode_word(e, normal->p + i, end - i, err))
             return false;
     }
     return true;
 }
 
-bool sentencepiece_symbols(Encoder *e, const char *word, size_t n, Error *err)
+static bool symbols(Encoder *e, const char *word, size_t n, Error *err)
 {
     const Tokenizer *t = e->t;
     for (size_t i = 0; i < n;) {
@@ -115,25 +92,9 @@ bool sentencepiece_symbols(Encoder *e, const char *word, size_t n, Error *err)
     return true;
 }
 
-/* Bytes that are no piece: byte pieces, or one unknown token for a run of them. */
-static bool push_unknown(Encoder *e, const char *bytes, size_t n, Error *err)
-{
-    const Tokenizer *t = e->t;
-    if (t->byte_fallback) {
-        for (size_t i = 0; i < n; i++)
-            if (!ids_push(e->out, t->vocab.byte_id[(unsigned char)bytes[i]], err))
-                return false;
-        return true;
-    }
-    if (t->unk < 0)
-        return fail(err, INPUT, "tokenizer: '%.*s' is not in the vocabulary, which has no unknown token", (int)n, bytes);
-    bool runs_on = e->out->n > e->segment_first && e->out->id[e->out->n - 1] == t->unk;
-    return runs_on || ids_push(e->out, t->unk, err);
-}
-
 static bool push_piece(Encoder *e, int32_t id, const char *bytes, size_t n, Error *err)
 {
-    return id >= 0 && id != e->t->unk ? ids_push(e->out, id, err) : push_unknown(e, bytes, n, err);
+    return id >= 0 && id != e->t->unk ? ids_push(e->out, id, err) : push_unknown(e, bytes, n, true, e->segment_first, err);
 }
 
 /* The last merge inside symbols [first, last), two or more that became one: the symbol that it took away. */
@@ -170,7 +131,7 @@ static bool push_unused(Encoder *e, const char *word, size_t first, size_t last,
     return true;
 }
 
-bool sentencepiece_emit(Encoder *e, const char *word, size_t n, Error *err)
+static bool emit(Encoder *e, const char *word, size_t n, Error *err)
 {
     const Merger *m = &e->merger;
     for (uint32_t i = m->n ? 0 : NO_SYMBOL; i != NO_SYMBOL; i = m->symbol[i].next) {
@@ -182,4 +143,10 @@ bool sentencepiece_emit(Encoder *e, const char *word, size_t n, Error *err)
             return false;
     }
     return true;
+}
+
+bool sentencepiece_word(Encoder *e, const char *word, size_t n, Error *err)
+{
+    e->merger.n = 0;
+    return symbols(e, word, n, err) && merger_run(&e->merger, &e->t->vocab, word, err) && emit(e, word, n, err);
 }

@@ -327,7 +327,7 @@ static bool answer_text(const Tokenizer *t, const Request *q, JsonOut *o, Error 
     size_t n = 0, n_shown = 0;
     bool   ok = tokenizer_decode(t, q->ids.id, q->ids.n, &text, &n, err);
     if (ok) {
-        ok = replace_invalid(t->vocab.spm, text, n, &shown, &n_shown) || fail(err, SYSTEM, "request: no memory");
+        ok = replace_invalid(t->type != BPE, text, n, &shown, &n_shown) || fail(err, SYSTEM, "request: no memory");
         if (ok) {
             json_out_bytes(o, "{\"text\": ", 9);
             json_out_string(o, shown, n_shown);

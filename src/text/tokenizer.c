@@ -11,10 +11,13 @@ enum { MOST_TEMPLATE_IDS = 64 };
 
 /* ---- The metadata entry --------------------------------------------------------------------------------------- */
 
+static const char *const TYPE[TOKENIZER_TYPES] = { "spm", "spm_unigram", "bpe", "bpe_char", "unigram" };
+
 typedef struct Reader {
-    Tokenizer  *t;
-    const char *what; /* "model.bin: tokenizer", begins every message */
-    Error      *err;
+    Tokenizer        *t;
+    const TensorFile *file;
+    const char       *what; /* "model.bin: tokenizer", begins every message */
+    Error            *err;
 } Reader;
 
 static bool read_id(Reader *r, const Json *j, const char *name, int32_t least, int32_t *out)
@@ -81,15 +84,13 @@ static bool read_special(Reader *r, const Json *j, const char *name)
     return true;
 }
 
-static bool read_normalizer(Reader *r, const Json *j, const char *name)
+static bool read_decode_strip(Reader *r, const Json *j, const char *name)
 {
-    const char *normalizer;
-    if (!json_read_string(j, name, &normalizer, r->err))
+    const char *text;
+    if (!json_read_string(j, name, &text, r->err))
         return false;
-    if (strcmp(normalizer, "nfc") != 0)
-        return fail(r->err, INPUT, "%s: expected 'nfc', found '%s' (not supported)", name, normalizer);
-    r->t->nfc = true;
-    return true;
+    r->t->decode_strip = strcmp(text, "space") == 0 ? STRIP_SPACE : strcmp(text, "first_piece") == 0 ? STRIP_FIRST_PIECE : STRIP_NONE;
+    return r->t->decode_strip || fail(r->err, INPUT, "%s: expected 'space' or 'first_piece', found '%s'", name, text);
 }
 
 static bool read_unk_surface(Reader *r, const Json *j, const char *name)
@@ -102,18 +103,25 @@ static bool read_unk_surface(Reader *r, const Json *j, const char *name)
     return r->t->unk_surface || fail(r->err, SYSTEM, "%s: no memory", name);
 }
 
-/* The flag of that name that this type of tokenizer has, or NULL. */
+enum { SP = 1 << SPM | 1 << SPM_UNIGRAM, JSON_BPE = 1 << BPE | 1 << BPE_CHAR, JSON_ALL = JSON_BPE | 1 << UNIGRAM };
+
+/* The flag of that name, if this type of tokenizer has it, or NULL. */
 static bool *flag_of(Tokenizer *t, const char *key)
 {
-    if (t->vocab.spm)
-        return strcmp(key, "add_dummy_prefix") == 0           ? &t->add_dummy_prefix
-               : strcmp(key, "remove_extra_whitespaces") == 0 ? &t->remove_extra_whitespaces
-               : strcmp(key, "escape_whitespaces") == 0       ? &t->escape_whitespaces
-               : strcmp(key, "byte_fallback") == 0            ? &t->byte_fallback
-                                                              : NULL;
-    return strcmp(key, "add_prefix_space") == 0 ? &t->add_prefix_space
-           : strcmp(key, "ignore_merges") == 0  ? &t->ignore_merges
-                                                : NULL;
+    const struct { const char *key; int types; bool *flag; } row[] = {
+        { "add_dummy_prefix", SP, &t->add_dummy_prefix },
+        { "remove_extra_whitespaces", SP, &t->remove_extra_whitespaces },
+        { "escape_whitespaces", SP, &t->escape_whitespaces },
+        { "charsmap", SP, &t->has_charsmap },
+        { "byte_fallback", SP | 1 << BPE_CHAR | 1 << UNIGRAM, &t->byte_fallback },
+        { "fuse_unk", 1 << BPE_CHAR, &t->fuse_unk },
+        { "add_prefix_space", 1 << BPE, &t->add_prefix_space },
+        { "ignore_merges", JSON_BPE, &t->ignore_merges },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (row[i].types & 1 << t->type && strcmp(key, row[i].key) == 0)
+            return row[i].flag;
+    return NULL;
 }
 
 static bool read_key(Reader *r, const char *key, const Json *j)
@@ -134,71 +142,89 @@ static bool read_key(Reader *r, const char *key, const Json *j)
         return read_ids(r, j, name, &t->suffix, &t->n_suffix);
     if (strcmp(key, "special") == 0)
         return read_special(r, j, name);
-    if (!t->vocab.spm && strcmp(key, "pretokenize") == 0)
+    bool json = (JSON_ALL & 1 << t->type) != 0;
+    if (json && strcmp(key, "pretokenize") == 0)
         return pretokenizer_open(&t->pretokenizer, j, name, r->err);
-    if (!t->vocab.spm && strcmp(key, "normalizer") == 0)
-        return read_normalizer(r, j, name);
-    if (t->vocab.spm && strcmp(key, "unk_surface") == 0)
+    if (json && strcmp(key, "normalizer") == 0)
+        return normalizer_open(&t->normalizer, j, r->file, name, r->err);
+    if (json && t->type != BPE && strcmp(key, "decode_strip") == 0)
+        return read_decode_strip(r, j, name);
+    if (!json && strcmp(key, "unk_surface") == 0)
         return read_unk_surface(r, j, name);
     bool *flag = flag_of(t, key);
     if (!flag)
-        return fail(r->err, INPUT, "%s: unknown key in a tokenizer of type %s", name, t->vocab.spm ? "spm" : "bpe");
+        return fail(r->err, INPUT, "%s: unknown key in a tokenizer of type %s", name, TYPE[t->type]);
     return json_read_bool(j, name, flag, r->err);
+}
+
+static bool read_type(Tokenizer *t, const Json *j, const char *name, Error *err)
+{
+    const char *type = NULL;
+    if (!json_read_string(j, name, &type, err))
+        return false;
+    for (int i = 0; i < TOKENIZER_TYPES; i++)
+        if (strcmp(type, TYPE[i]) == 0) {
+            t->type = (TokenizerType)i;
+            return true;
+        }
+    return fail(err, INPUT, "%s: expected spm, spm_unigram, bpe, bpe_char or unigram, found '%s'", name, type);
 }
 
 static bool read_metadata(Tokenizer *t, const TensorFile *f, const Json *j, const char *what, Error *err)
 {
-    Reader      r = { t, what, err };
-    const char *type = NULL;
-    int64_t     size;
-    char        name[512];
+    static const enum VocabKind kind[TOKENIZER_TYPES] = { VOCAB_SCORES, VOCAB_TRIE, VOCAB_MERGES, VOCAB_MERGES, VOCAB_TRIE };
+    Reader  r = { t, f, what, err };
+    int64_t size;
+    char    name[512];
     if (!json_is_object(j))
         return fail(err, INPUT, "%s: expected an object, found %s", what, json_kind(j));
     snprintf(name, sizeof name, "%.400s: type", what);
-    if (!json_read_string(json_get(j, "type"), name, &type, err))
+    if (!read_type(t, json_get(j, "type"), name, err))
         return false;
-    bool spm = strcmp(type, "spm") == 0;
-    if (!spm && strcmp(type, "bpe") != 0)
-        return fail(err, INPUT, "%s: expected 'spm' or 'bpe', found '%s'", name, type);
     snprintf(name, sizeof name, "%.400s: size", what);
     if (!json_read_int(json_get(j, "size"), name, 1, INT32_MAX - 1, &size, err))
         return false;
-    if (!vocab_open(&t->vocab, f, spm, (int)size, err))
+    if (!vocab_open(&t->vocab, f, kind[t->type], t->type != BPE, (int)size, err))
         return false;
-    t->add_dummy_prefix = t->remove_extra_whitespaces = t->escape_whitespaces = spm;
+    t->add_dummy_prefix = t->remove_extra_whitespaces = t->escape_whitespaces = is_sentencepiece(t);
     for (const Json *i = json_first(j); i; i = json_next(i))
         if (!read_key(&r, json_key(i), i))
             return false;
-    return spm || t->pretokenizer || fail(err, INPUT, "%s: pretokenize: expected an array, found nothing", what);
+    if (t->has_charsmap && !charsmap_open(&t->charsmap, f, err))
+        return false;
+    return is_sentencepiece(t) || t->pretokenizer || fail(err, INPUT, "%s: pretokenize: expected an array, found nothing", what);
 }
 
 /* ---- What follows from it ------------------------------------------------------------------------------------- */
 
-static bool is_nfc(const char *p, size_t n)
+/* A token that is looked for in normalized text is normalized itself. */
+static bool normalize_pattern(const Tokenizer *t, SpecialToken *s, const char **bytes, size_t *n, Error *err)
 {
-    char  *normal = NULL;
-    size_t n_normal;
-    bool   same = valid_prefix(p, n) == n && normalize_nfc(p, n, &normal, &n_normal) &&
-                (!normal || (n_normal == n && memcmp(p, normal, n) == 0));
-    free(normal);
-    return same;
+    Bytes     out = { 0 }, scratch = { 0 };
+    RegexRun *run = NULL;
+    bool ok = regex_begin(&run, err) && normalizer_run(t->normalizer, run, *bytes, *n, &out, &scratch, err);
+    regex_end(run);
+    free(scratch.p);
+    s->pattern = out.p;
+    *bytes = out.p;
+    *n     = out.n;
+    return ok;
 }
 
 static bool index_special(Tokenizer *t, const char *what, Error *err)
 {
     for (size_t i = 0; i < t->n_special; i++) {
-        const SpecialToken *s = &t->special[i];
+        SpecialToken *s = &t->special[i];
         size_t      n;
         const char *bytes = vocab_bytes(&t->vocab, s->id, &n);
         if (n == 0)
             return fail(err, INPUT, "%s: special: entry %zu: expected a piece with bytes, found an empty one (id %d)", what, i,
                         s->id);
-        if (t->nfc && s->normalized && !is_nfc(bytes, n))
-            return fail(err, INPUT, "%s: special: entry %zu: id %d is looked for in NFC and is not in NFC itself (not supported)",
-                        what, i, s->id);
+        if (s->normalized && t->normalizer && !normalize_pattern(t, s, &bytes, &n, err))
+            return false;
         PieceSet *set = t->special_set[s->normalized];
-        if (!piece_set_add(&set[true], bytes, n, (int32_t)i, err) ||
-            (!s->special && !piece_set_add(&set[false], bytes, n, (int32_t)i, err)))
+        if (n && (!piece_set_add(&set[true], bytes, n, (int32_t)i, err) ||
+                  (!s->special && !piece_set_add(&set[false], bytes, n, (int32_t)i, err))))
             return false;
     }
     for (int i = 0; i < 4; i++)
@@ -220,25 +246,28 @@ static bool has_inner_space(const char *p, size_t n)
     return false;
 }
 
-static bool index_spm(Tokenizer *t, const char *what, Error *err)
+static bool index_pieces(Tokenizer *t, const char *what, Error *err)
 {
     const Vocab *v = &t->vocab;
-    t->splits_at_space = true;
-    for (int i = 0; i < v->size; i++) {
-        size_t      n;
+    bool spm = is_sentencepiece(t);
+    t->splits_at_space = t->type == SPM || (t->type == BPE_CHAR && vocab_find(v, META_SPACE, META_SPACE_BYTES) >= 0);
+    for (int i = 0; t->type != BPE && i < v->size; i++) {
+        size_t n;
         const char *bytes = vocab_bytes(v, i, &n);
         if (v->types[i] != PIECE_NORMAL && v->types[i] != PIECE_USER_DEFINED && v->types[i] != PIECE_UNUSED)
             continue;
         t->has_unused |= v->types[i] == PIECE_UNUSED;
         if (t->splits_at_space && has_inner_space(bytes, n))
             t->splits_at_space = false;
-        if (v->types[i] == PIECE_USER_DEFINED && n && !piece_set_add(&t->user_defined, bytes, n, i, err))
+        if (spm && v->types[i] == PIECE_USER_DEFINED && n && !piece_set_add(&t->user_defined, bytes, n, i, err))
             return false;
     }
     piece_set_sort(&t->user_defined);
     for (int b = 0; t->byte_fallback && b < 256; b++)
         if (v->byte_id[b] < 0)
             return fail(err, INPUT, "%s: byte_fallback: expected a byte piece for each byte, found none for 0x%02x", what, b);
+    if (is_unigram(t))
+        unigram_prepare(t);
     return true;
 }
 
@@ -260,7 +289,7 @@ bool tokenizer_open(Tokenizer **out, const TensorFile *f, Error *err)
         return fail(err, SYSTEM, "%s: no memory", what);
     }
     Json *j = json_parse(text, strlen(text), what, err);
-    bool  ok = j && read_metadata(t, f, j, what, err) && index_special(t, what, err) && (!t->vocab.spm || index_spm(t, what, err));
+    bool  ok = j && read_metadata(t, f, j, what, err) && index_special(t, what, err) && index_pieces(t, what, err);
     json_free(j);
     if (!ok) {
         tokenizer_free(t);
@@ -277,6 +306,9 @@ void tokenizer_free(Tokenizer *t)
     for (int i = 0; i < 4; i++)
         piece_set_free(&t->special_set[i / 2][i % 2]);
     piece_set_free(&t->user_defined);
+    for (size_t i = 0; i < t->n_special; i++)
+        free(t->special[i].pattern);
+    normalizer_free(t->normalizer);
     pretokenizer_free(t->pretokenizer);
     free(t->prefix);
     free(t->suffix);

@@ -79,13 +79,22 @@ bool is_word(uint32_t cp)
     }
 }
 
-/* ---- NFC ------------------------------------------------------------------------------------------------------ */
+uint32_t to_lower(uint32_t cp) { return (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp); }
 
-/* No code point under U+0300 changes in NFC or combines with one before it; their UTF-8 has no byte over 0xCB. */
-static bool surely_nfc(const char *p, size_t n)
+bool grapheme_break(uint32_t left, uint32_t right, int32_t *state)
 {
+    return utf8proc_grapheme_break_stateful((utf8proc_int32_t)left, (utf8proc_int32_t)right, state);
+}
+
+/* ---- Normalization forms -------------------------------------------------------------------------------------- */
+
+/* No code point under U+0300 changes in NFC or combines with one before it, and their UTF-8 has no byte over 0xCB; in the
+ * other forms no ASCII changes. */
+static bool surely_normal(NormalForm form, const char *p, size_t n)
+{
+    unsigned char most = form == NFC ? 0xCB : 0x7F;
     for (size_t i = 0; i < n; i++)
-        if ((unsigned char)p[i] > 0xCB)
+        if ((unsigned char)p[i] > most)
             return false;
     return true;
 }
@@ -106,37 +115,52 @@ static void sort_marks(int32_t *run, size_t n, int32_t *scratch)
     memcpy(run, scratch, n * sizeof *run);
 }
 
-/* Canonical decomposition of valid UTF-8. cps has room for 2 code points for each byte: no character decomposes into more
- * than 4, and one that changes at all takes 2 bytes or more. */
-static size_t decompose(const char *p, size_t n, int32_t *cps)
+enum { LONGEST_DECOMPOSITION = 18 }; /* U+FDFA in NFKD; 4 in NFD */
+
+/* Decompose valid UTF-8. *cps is allocated. False: no memory. */
+static bool decompose(NormalForm form, const char *p, size_t n, int32_t **cps, size_t *n_cps)
 {
-    size_t n_cps = 0;
-    for (size_t i = 0; i < n;) {
+    const utf8proc_option_t options = form == NFC || form == NFD ? UTF8PROC_DECOMPOSE : UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT;
+    size_t cap = n + LONGEST_DECOMPOSITION, n_out = 0;
+    *cps = cap < SIZE_MAX / 16 ? malloc(cap * sizeof **cps) : NULL;
+    for (size_t i = 0; *cps && i < n;) {
         uint32_t cp = 0;
         i += character_at(p + i, n - i, &cp);
-        if (cp < 0xC0) {
-            cps[n_cps++] = (int32_t)cp;
+        if (cap - n_out < LONGEST_DECOMPOSITION) {
+            cap *= 2;
+            int32_t *grown = cap < SIZE_MAX / 16 ? realloc(*cps, cap * sizeof *grown) : NULL;
+            if (!grown)
+                free(*cps);
+            *cps = grown;
+            if (!grown)
+                break;
+        }
+        if (cp < 0xA0) {
+            (*cps)[n_out++] = (int32_t)cp;
             continue;
         }
         int last_class = 0;
-        n_cps += (size_t)utf8proc_decompose_char((int32_t)cp, cps + n_cps, 4, UTF8PROC_DECOMPOSE, &last_class);
+        n_out += (size_t)utf8proc_decompose_char((int32_t)cp, *cps + n_out, LONGEST_DECOMPOSITION, options, &last_class);
     }
-    return n_cps;
+    *n_cps = n_out;
+    return *cps != NULL;
 }
 
-bool normalize_nfc(const char *p, size_t n, char **out, size_t *n_out)
+bool normalize_form(NormalForm form, const char *p, size_t n, char **out, size_t *n_out)
 {
     *out   = NULL;
     *n_out = n;
-    if (surely_nfc(p, n))
+    if (surely_normal(form, p, n))
         return true;
-    bool     ok      = false;
-    int32_t *cps     = n < SIZE_MAX / 16 ? malloc(n * 2 * sizeof *cps) : NULL;
-    int32_t *scratch = cps ? malloc(n * 2 * sizeof *scratch) : NULL;
-    if (!scratch)
-        goto done;
-
-    size_t n_cps = decompose(p, n, cps);
+    size_t   n_cps;
+    int32_t *cps, *scratch = NULL;
+    if (!decompose(form, p, n, &cps, &n_cps))
+        return false;
+    scratch = malloc((n_cps + 1) * sizeof *scratch);
+    if (!scratch) {
+        free(cps);
+        return false;
+    }
     for (size_t i = 0; i < n_cps; i++) {
         size_t first = i;
         while (i < n_cps && combining_class(cps[i]))
@@ -144,17 +168,14 @@ bool normalize_nfc(const char *p, size_t n, char **out, size_t *n_out)
         if (i - first > 1)
             sort_marks(cps + first, i - first, scratch);
     }
-    n_cps = (size_t)utf8proc_normalize_utf32(cps, (utf8proc_ssize_t)n_cps, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    if (form == NFC || form == NFKC)
+        n_cps = (size_t)utf8proc_normalize_utf32(cps, (utf8proc_ssize_t)n_cps, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
 
     size_t at = 0;
-    for (size_t i = 0; i < n_cps; i++) /* in place: a code point takes at most the 4 bytes that it was read from */
+    for (size_t i = 0; i < n_cps; i++) /* scratch has 4 bytes for each */
         at += character_write((uint32_t)cps[i], (char *)scratch + at);
+    free(cps);
     *out   = (char *)scratch;
     *n_out = at;
-    scratch = NULL;
-    ok = true;
-done:
-    free(cps);
-    free(scratch);
-    return ok;
+    return true;
 }

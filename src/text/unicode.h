@@ -3,7 +3,15 @@
 #define TEXT_UNICODE_H
 
 #include <stdbool.h>
+#include <string.h>
 #include "base/utf8.h"
+
+#define META_SPACE "\xE2\x96\x81" /* U+2581, SentencePiece's visible space */
+enum { META_SPACE_BYTES = 3 };
+static inline bool is_meta_space(const char *p, size_t n)
+{
+    return n >= META_SPACE_BYTES && memcmp(p, META_SPACE, META_SPACE_BYTES) == 0;
+}
 
 /* Bytes of the valid character that p[0 .. n) begins with, 0: none. */
 static inline size_t character_at(const char *p, size_t n, uint32_t *cp)
@@ -27,8 +35,14 @@ size_t partial_tail(const char *p, size_t n);
 bool is_white_space(uint32_t cp); /* property White_Space                                                      */
 bool is_word(uint32_t cp);        /* \w of Unicode TS 18: letters, marks, decimal digits, connectors, joiners */
 
-/* NFC of valid UTF-8. *out is allocated (caller frees), or NULL where the text is surely NFC already (nothing from U+0300
- * on) and can be used as it is. Linear time. False: no memory. */
-bool normalize_nfc(const char *p, size_t n, char **out, size_t *n_out);
+/* The normalization form of valid UTF-8. *out is allocated (caller frees), or NULL where the text surely is in that form
+ * already and can be used as it is. Linear time. False: no memory. */
+typedef enum NormalForm { NFC, NFD, NFKC, NFKD } NormalForm;
+bool normalize_form(NormalForm form, const char *p, size_t n, char **out, size_t *n_out);
+
+uint32_t to_lower(uint32_t cp); /* the simple mapping */
+
+/* Is there a boundary of grapheme clusters between two characters? *state: 0 at first. */
+bool grapheme_break(uint32_t left, uint32_t right, int32_t *state);
 
 #endif

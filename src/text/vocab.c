@@ -46,7 +46,7 @@ static uint32_t rank_of_score(float score)
 
 bool vocab_merge(const Vocab *v, int32_t left, int32_t right, const char *both, size_t n, uint32_t *rank, int32_t *id)
 {
-    if (v->spm) {
+    if (v->kind == VOCAB_SCORES) {
         *id = vocab_find(v, both, n);
         if (*id < 0)
             return false;
@@ -63,8 +63,7 @@ bool vocab_merge(const Vocab *v, int32_t left, int32_t right, const char *both, 
 
 /* ---- Opening -------------------------------------------------------------------------------------------------- */
 
-/* Tensor `name` with this dtype and shape; rows or cols -1: any; cols 0: rank 1. */
-static const Tensor *table(const TensorFile *f, const char *name, DType dtype, int64_t rows, int64_t cols, Error *err)
+const Tensor *vocab_table(const TensorFile *f, const char *name, DType dtype, int64_t rows, int64_t cols, Error *err)
 {
     const Tensor *t = tensor_find(f, name);
     int           rank = cols ? 2 : 1;
@@ -104,7 +103,7 @@ static bool check_pieces(Vocab *v, const TensorFile *f, size_t n_bytes, Error *e
             v->longest = v->offsets[i + 1] - v->offsets[i];
         if (v->types[i] < PIECE_NORMAL || v->types[i] > PIECE_BYTE)
             return fail(err, INPUT, "%s: tensor tok.types: expected 1 to 6, found %u (piece %d)", f->map.path, v->types[i], i);
-        if (v->spm && isnan(v->scores[i]))
+        if ((v->scores && isnan(v->scores[i])) || (v->scores64 && isnan(v->scores64[i])))
             return fail(err, INPUT, "%s: tensor tok.scores: expected a number, found NaN (piece %d)", f->map.path, i);
     }
     if (v->offsets[v->size] != n_bytes)
@@ -136,8 +135,8 @@ static bool check_slots(const TensorFile *f, const Tensor *t, size_t n, Error *e
 
 static bool open_merges(Vocab *v, const TensorFile *f, Error *err)
 {
-    const Tensor *merges = table(f, "tok.merges", DT_U32, -1, 3, err);
-    const Tensor *index  = merges ? table(f, "tok.merge_index", DT_I32, -1, 0, err) : NULL;
+    const Tensor *merges = vocab_table(f, "tok.merges", DT_U32, -1, 3, err);
+    const Tensor *index  = merges ? vocab_table(f, "tok.merge_index", DT_I32, -1, 0, err) : NULL;
     if (!index)
         return false;
     v->merges      = merges->data;
@@ -155,13 +154,13 @@ static bool open_merges(Vocab *v, const TensorFile *f, Error *err)
     return check_slots(f, index, v->n_merges, err);
 }
 
-static void find_byte_pieces(Vocab *v)
+static void find_byte_pieces(Vocab *v, bool byte_pieces)
 {
     for (int b = 0; b < 256; b++) {
         char c = (char)b;
-        v->byte_id[b] = v->spm ? -1 : vocab_find(v, &c, 1);
+        v->byte_id[b] = byte_pieces ? -1 : vocab_find(v, &c, 1);
     }
-    for (int i = 0; v->spm && i < v->size; i++) {
+    for (int i = 0; byte_pieces && i < v->size; i++) {
         size_t n;
         const char *bytes = vocab_bytes(v, i, &n);
         if (v->types[i] == PIECE_BYTE && n == 1 && v->byte_id[(unsigned char)bytes[0]] < 0)
@@ -169,13 +168,25 @@ static void find_byte_pieces(Vocab *v)
     }
 }
 
-bool vocab_open(Vocab *v, const TensorFile *f, bool spm, int size, Error *err)
+static bool open_scores(Vocab *v, const TensorFile *f, Error *err)
 {
-    *v = (Vocab){ .spm = spm, .size = size };
-    const Tensor *bytes   = table(f, "tok.bytes", DT_U8, -1, 0, err);
-    const Tensor *offsets = bytes ? table(f, "tok.offsets", DT_U32, (int64_t)size + 1, 0, err) : NULL;
-    const Tensor *types   = offsets ? table(f, "tok.types", DT_U8, size, 0, err) : NULL;
-    const Tensor *index   = types ? table(f, "tok.index", DT_I32, -1, 0, err) : NULL;
+    const Tensor *scores = tensor_find(f, "tok.scores");
+    bool          f64 = v->kind == VOCAB_TRIE && scores && scores->dtype == DT_F64;
+    scores = vocab_table(f, "tok.scores", f64 ? DT_F64 : DT_F32, v->size, 0, err);
+    if (scores && f64)
+        v->scores64 = scores->data;
+    else if (scores)
+        v->scores = scores->data;
+    return scores != NULL;
+}
+
+bool vocab_open(Vocab *v, const TensorFile *f, enum VocabKind kind, bool byte_pieces, int size, Error *err)
+{
+    *v = (Vocab){ .kind = kind, .size = size };
+    const Tensor *bytes   = vocab_table(f, "tok.bytes", DT_U8, -1, 0, err);
+    const Tensor *offsets = bytes ? vocab_table(f, "tok.offsets", DT_U32, (int64_t)size + 1, 0, err) : NULL;
+    const Tensor *types   = offsets ? vocab_table(f, "tok.types", DT_U8, size, 0, err) : NULL;
+    const Tensor *index   = types ? vocab_table(f, "tok.index", DT_I32, -1, 0, err) : NULL;
     if (!index)
         return false;
     v->bytes      = bytes->data;
@@ -183,16 +194,14 @@ bool vocab_open(Vocab *v, const TensorFile *f, bool spm, int size, Error *err)
     v->types      = types->data;
     v->index      = index->data;
     v->index_mask = index->n_elements - 1;
-    if (spm) {
-        const Tensor *scores = table(f, "tok.scores", DT_F32, size, 0, err);
-        if (!scores)
-            return false;
-        v->scores = scores->data;
-    }
+    if (kind != VOCAB_MERGES && !open_scores(v, f, err))
+        return false;
     if (!check_pieces(v, f, bytes->n_bytes, err) || !check_slots(f, index, (size_t)size, err))
         return false;
-    if (!spm && !open_merges(v, f, err))
+    if (kind == VOCAB_MERGES && !open_merges(v, f, err))
         return false;
-    find_byte_pieces(v);
+    if (kind == VOCAB_TRIE && !trie_open(&v->trie, f, "tok.trie", (size_t)size, err))
+        return false;
+    find_byte_pieces(v, byte_pieces);
     return true;
 }

@@ -3,29 +3,41 @@
 #ifndef TEXT_VOCAB_H
 #define TEXT_VOCAB_H
 
-#include "format/tensors.h"
+#include "text/trie.h"
 
 enum PieceType { PIECE_NORMAL = 1, PIECE_UNKNOWN, PIECE_CONTROL, PIECE_USER_DEFINED, PIECE_UNUSED, PIECE_BYTE };
 
+enum VocabKind {
+    VOCAB_SCORES,                   /* merges by the score of the merged piece                 */
+    VOCAB_MERGES,                   /* merges by the rows of tok.merges                        */
+    VOCAB_TRIE,                     /* no merges: pieces are looked for in the text, by a trie */
+};
+
 typedef struct Vocab {
-    bool            spm;            /* merges by score of the merged piece; else by the rows of tok.merges */
+    enum VocabKind  kind;
     int             size;
     const char     *bytes;
     const uint32_t *offsets;        /* [size + 1]                                            */
     const uint8_t  *types;          /* [size]                                                */
-    const float    *scores;         /* [size], spm                                           */
+    const float    *scores;         /* [size]; NULL: none, or f64                            */
+    const double   *scores64;       /* [size]; NULL: none, or f32                            */
+    Trie            trie;           /* pieces to id                                          */
     const int32_t  *index;          /* [index_mask + 1] bytes to id                          */
     size_t          index_mask;
-    const uint32_t *merges;         /* [n_merges, 3], bpe                                    */
+    const uint32_t *merges;         /* [n_merges, 3]                                         */
     size_t          n_merges;
-    const int32_t  *merge_index;    /* [merge_mask + 1] (left, right) to row of merges, bpe  */
+    const int32_t  *merge_index;    /* [merge_mask + 1] (left, right) to row of merges       */
     size_t          merge_mask;
     size_t          longest;        /* bytes of the longest piece                            */
-    int32_t         byte_id[256];   /* spm: BYTE pieces; bpe: pieces of one byte; -1: none   */
+    int32_t         byte_id[256];   /* BYTE pieces, or pieces of one byte; -1: none          */
 } Vocab;
 
-/* Find and check the tables of f for a vocabulary of `size` ids. Errors: INPUT, naming the tensor. */
-bool vocab_open(Vocab *v, const TensorFile *f, bool spm, int size, Error *err);
+/* Find and check the tables of f for a vocabulary of `size` ids. byte_pieces: bytes are pieces of type BYTE; else pieces of
+ * one byte. Errors: INPUT, naming the tensor. */
+bool vocab_open(Vocab *v, const TensorFile *f, enum VocabKind kind, bool byte_pieces, int size, Error *err);
+
+/* The tensor `name`, of this dtype and shape [rows] (cols 0) or [rows, cols]; rows -1: any. NULL: an INPUT error. */
+const Tensor *vocab_table(const TensorFile *f, const char *name, DType dtype, int64_t rows, int64_t cols, Error *err);
 
 static inline const char *vocab_bytes(const Vocab *v, int32_t id, size_t *n)
 {
@@ -37,7 +49,7 @@ static inline const char *vocab_bytes(const Vocab *v, int32_t id, size_t *n)
 int32_t vocab_find(const Vocab *v, const char *bytes, size_t n);
 
 /* Rank of merging two neighbours (lower goes first) and the id that they become; false: they do not merge.
- * spm goes by the bytes of both together; bpe by the two ids. */
+ * Scores go by the bytes of both together; merges by the two ids. */
 bool vocab_merge(const Vocab *v, int32_t left, int32_t right, const char *both, size_t n, uint32_t *rank, int32_t *id);
 
 #endif

@@ -41,6 +41,44 @@ static void presets_have_the_published_totals(void)
     }
 }
 
+static void blocks_have_the_published_shares(void)
+{
+    static const struct { const char *name; uint64_t block, attention, ffn; } models[] = {
+        { "llama-2-7b", 202383360, 67108864, 135266304 },
+        { "llama-2-70b", 855654400, 150994944, 704643072 },
+        { "llama-3-8b", 218112000, 41943040, 176160768 },
+        { "mistral-7b", 218112000, 41943040, 176160768 },
+    };
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        Config c;
+        Count  n;
+        if (!preset(models[i].name, &c))
+            return;
+        count_config(&n, &c, WT_BF16);
+        CHECK(n.layer_params == models[i].block && n.attn_params == models[i].attention && n.ffn_params == models[i].ffn,
+              "%s: block %llu, attention %llu, FFN %llu", models[i].name, (unsigned long long)n.layer_params,
+              (unsigned long long)n.attn_params, (unsigned long long)n.ffn_params);
+        CHECK(n.attn_params + n.ffn_params + n.norm_params == n.layer_params && n.norm_params == 2 * (uint64_t)c.d_model,
+              "%s: norms %llu", models[i].name, (unsigned long long)n.norm_params);
+        CHECK(n.attn_bytes + n.ffn_bytes + n.norm_bytes == n.layer_bytes, "%s: bytes", models[i].name);
+    }
+}
+
+static void kv_cache_of_published_models(void)
+{
+    Config c;
+    if (!preset("llama-2-7b", &c))
+        return;
+    KvCount kv = count_kv_cache(&c, 2);
+    CHECK(kv.layer_bytes == 16384 && kv.token_bytes == 32 * 16384 && kv.mha_ratio == 1, "%llu", (unsigned long long)kv.layer_bytes);
+    CHECK(kv.positions == 4096 && kv.full_bytes == kv.token_bytes * 4096, "%d positions", kv.positions);
+    CHECK(count_score_bytes(&c, 2048, 3) == 3 * 4.0 * 32 * 2048 * 2048, "scores");
+    if (!preset("mistral-7b", &c))
+        return;
+    kv = count_kv_cache(&c, 4); /* a quarter of the heads, and a window */
+    CHECK(kv.layer_bytes == 8192 && kv.mha_ratio == 0.25 && kv.positions == 4096 && c.n_ctx == 32768, "%d", kv.positions);
+}
+
 static void small_model_by_hand(void)
 {
     Config c;
@@ -102,6 +140,8 @@ int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
     TEST(presets_have_the_published_totals);
+    TEST(blocks_have_the_published_shares);
+    TEST(kv_cache_of_published_models);
     TEST(small_model_by_hand);
     TEST(a_tied_head_counts_once);
     TEST(tensors_come_in_file_order);

@@ -416,7 +416,7 @@ static void text_between_special_tokens_is_brought_to_nfc(void)
     small_bpe();
     int kelvin = tiny_add(&y, "<K>", 3, 0);
     char keys[512];
-    snprintf(keys, sizeof keys, NO_SPLIT ", \"normalizer\": \"nfc\", \"special\": [{\"id\": %d, \"normalized\": true}]", kelvin);
+    snprintf(keys, sizeof keys, NO_SPLIT ", \"normalizer\": [{\"form\": \"nfc\"}], \"special\": [{\"id\": %d, \"normalized\": true}]", kelvin);
     open_or_fail(keys);
     check_special("e\u0301", "<c3>|<a9>");
     check_special("a<\u212a>b", "a|<K>|b"); /* KELVIN SIGN becomes K */
@@ -533,13 +533,25 @@ static void metadata_that_is_wrong_is_refused(void)
         { NO_SPLIT ", \"special\": [{\"id\": 1, \"big\": true}]", "big: unknown key" },
         { NO_SPLIT ", \"special\": [{\"id\": 261}]", "special" },
         { NO_SPLIT ", \"ignore_merges\": 1", "ignore_merges" },
-        { NO_SPLIT ", \"normalizer\": \"nfkc\"", "'nfkc'" },
+        { NO_SPLIT ", \"normalizer\": \"nfc\"", "normalizer" },
+        { NO_SPLIT ", \"normalizer\": [{\"form\": \"nfq\"}]", "'nfq'" },
+        { NO_SPLIT ", \"normalizer\": [{\"replace\": \"a\"}]", "step 0" },
+        { NO_SPLIT ", \"normalizer\": [{\"replace\": \"\", \"with\": \"b\"}]", "an empty one" },
+        { NO_SPLIT ", \"normalizer\": [{\"prepend\": \"a\", \"with\": \"b\"}]", "other keys" },
+        { NO_SPLIT ", \"normalizer\": [{\"form\": \"nfc\"}, {\"replace_regex\": \"(\", \"with\": \"b\"}]", "step 1: regex '('" },
+        { NO_SPLIT ", \"normalizer\": [{\"charsmap\": true}]", "tok.charsmap_bytes" },
+        { NO_SPLIT ", \"normalizer\": [{\"strip\": \"up\"}]", "'up'" },
+        { NO_SPLIT ", \"decode_strip\": \"space\"", "decode_strip: unknown key" },
+        { NO_SPLIT ", \"charsmap\": true", "charsmap: unknown key" },
         { "\"pretokenize\": {}", "pretokenize" },
         { "\"pretokenize\": [1]", "pretokenize step 0" },
         { "\"pretokenize\": [{\"regex\": \"a\"}, {\"regex\": \"(\"}]", "step 1: regex '('" },
         { "\"pretokenize\": [{\"behavior\": \"isolated\"}]", "regex" },
-        { "\"pretokenize\": [{\"regex\": \"a\", \"behavior\": \"removed\"}]", "'removed'" },
-        { "\"pretokenize\": [{\"regex\": \"a\", \"invert\": true}]", "invert" },
+        { "\"pretokenize\": [{\"regex\": \"a\", \"behavior\": \"removing\"}]", "'removing'" },
+        { "\"pretokenize\": [{\"regex\": \"a\", \"invert\": 1}]", "invert" },
+        { "\"pretokenize\": [{\"regex\": \"a\", \"metaspace\": \"first\"}]", "both" },
+        { "\"pretokenize\": [{\"invert\": true, \"metaspace\": \"first\"}]", "other" },
+        { "\"pretokenize\": [{\"metaspace\": \"last\"}]", "'last'" },
         { "\"pretokenize\": [{\"regex\": \"\\\\C\"}]", "regex" },
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {

@@ -49,7 +49,7 @@ static void check_nfc(const char *text, const char *expected)
 {
     char  *out = NULL;
     size_t n;
-    CHECK(normalize_nfc(text, strlen(text), &out, &n), "no memory");
+    CHECK(normalize_form(NFC, text, strlen(text), &out, &n), "no memory");
     const char *found = out ? out : text;
     CHECK(n == strlen(expected) && memcmp(found, expected, n) == 0, "%s became %.*s, expected %s", text, (int)n, found, expected);
     free(out);
@@ -76,7 +76,7 @@ static void nfc_takes_linear_time_for_a_long_run_of_marks(void)
     text[0] = 'q';
     for (int i = 0; i < PAIRS; i++)
         memcpy(text + 1 + 4 * i, "\u0301\u0323", 4);
-    CHECK(normalize_nfc(text, 1 + 4 * PAIRS, &out, &n) && n == 1 + 4 * PAIRS, "%zu bytes", n);
+    CHECK(normalize_form(NFC, text, 1 + 4 * PAIRS, &out, &n) && n == 1 + 4 * PAIRS, "%zu bytes", n);
     CHECK(out && memcmp(out, "q\u0323\u0323", 5) == 0 && memcmp(out + n - 2, "\u0301", 2) == 0, "marks are not in order");
     free(text);
     free(out);

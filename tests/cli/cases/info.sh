@@ -12,3 +12,29 @@ done
 tblock info tiny.bin | grep -c layers.0.wq
 tblock info tiny.bin --tensors | grep -c layers.0.wq
 tblock info tiny.bin | grep -q $'\e' || echo "no colour outside a terminal"
+
+# What a prompt costs, and the KV cache, as asked for.
+tblock info "$MODELS/llama-3.2-1b.json" --seq 4096 --batch 2 --kv-type f16 | grep -E 'FLOP of|together|one token'
+tblock info "$MODELS/llama-3.2-1b.json" --type f32 | grep -E '^  weights'
+tblock info tiny.bin --type f32
+echo "status $?"
+tblock info tiny.json --seq 16777217
+echo "status $?"
+
+# A check says yes, or names the tensor; the report comes all the same.
+tblock info tiny.bin --check | sed -n '/^check/,$p'
+cp tiny.bin bad.bin
+printf '\377\377\377\377' | dd of=bad.bin bs=1 seek=$(($(stat -c %s bad.bin) - 4)) conv=notrunc status=none
+tblock info bad.bin --check --json | grep -o '"finite": {"answer": "[a-z]*"'
+tblock info bad.bin --check > bad.txt
+echo "status $?"
+sed -n '/^check/,$p' bad.txt | sed 's/expected .*/.../'
+tblock info tiny.json --check
+echo "status $?"
+
+# A page beside the text.
+tblock info tiny.bin --html tiny.html | head -n 1
+head -c 15 tiny.html
+echo
+tblock info tiny.bin --html no/such/folder.html
+echo "status $?"

@@ -1,0 +1,188 @@
+/* model/data_check.c: hash, padding and finiteness of a model file's data (docs/format.md). */
+#include "model/data_check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/hash.h"
+#include "model/tensor_check.h"
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static void found(CheckPart *p, const char *fmt, ...)
+{
+    va_list list;
+    p->answer = CHECK_BAD;
+    if (p->n_bad++ > 0)
+        return;
+    va_start(list, fmt);
+    vsnprintf(p->found, sizeof p->found, fmt, list);
+    va_end(list);
+}
+
+/* ---- Hash ---- */
+
+static bool check_hash(CheckPart *p, const TensorFile *f, Error *err)
+{
+    const char *recorded = tensor_meta(f, "sha256");
+    char        hex[65];
+    if (!recorded)
+        return true;
+    Sha256 *hash = sha256_new();
+    if (!hash)
+        return fail(err, SYSTEM, "out of memory");
+    if (f->data_bytes > 0)
+        sha256_add(hash, f->map.data + f->data_offset, f->data_bytes);
+    sha256_end(hash, hex);
+    p->answer = CHECK_OK;
+    if (strcmp(hex, recorded) != 0)
+        found(p, "expected %.64s, found %s", recorded, hex);
+    return true;
+}
+
+/* ---- Padding ---- */
+
+/* The first byte that is not 0 of n; n: all are. */
+static size_t first_nonzero(const unsigned char *data, size_t n)
+{
+    size_t i = 0;
+    for (uint64_t word; i + sizeof word <= n; i += sizeof word) {
+        memcpy(&word, data + i, sizeof word);
+        if (word)
+            break;
+    }
+    while (i < n && data[i] == 0)
+        i++;
+    return i;
+}
+
+/* Where a matrix in panels is not zero past its rows and columns. Elements lie as [k][16], bf16 as [ceil(k/2)][16][2]. */
+static void check_panels(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
+{
+    size_t element = weight_type_bytes(t->type), panel = panel_bytes(t->type, s->k);
+    int    pair = t->type == WT_BF16 ? 2 : 1, groups = (s->k + pair - 1) / pair, last = panel_count(s->rows) - 1;
+    int    odd = s->k % pair; /* then the last group's second element is padding in every panel */
+    for (int i = odd ? 0 : last; i <= last; i++) {
+        const unsigned char *data = (const unsigned char *)t->t->data + (size_t)i * panel;
+        int used = i < last ? PANEL_ROWS : s->rows - last * PANEL_ROWS;
+        for (int g = odd && used == PANEL_ROWS ? groups - 1 : 0; g < groups; g++)
+            for (int r = 0; r < PANEL_ROWS; r++)
+                for (int j = 0; j < pair; j++) {
+                    size_t at = (((size_t)g * PANEL_ROWS + (size_t)r) * (size_t)pair + (size_t)j) * element;
+                    if ((r < used && g * pair + j < s->k) || first_nonzero(data + at, element) == element)
+                        continue;
+                    found(p, "tensor %s: padding at row %d, column %d is not zero", s->name, i * PANEL_ROWS + r, g * pair + j);
+                    return;
+                }
+    }
+}
+
+static void check_pads(CheckPart *p, const TensorFile *f)
+{
+    for (int i = 0; i < f->n_tensors; i++) {
+        const Tensor *t = &f->tensors[i];
+        if (strncmp(t->name, "pad.", 4) != 0)
+            continue;
+        size_t at = first_nonzero(t->data, t->n_bytes);
+        if (at < t->n_bytes)
+            found(p, "tensor %.64s: byte %zu is not zero", t->name, at);
+    }
+}
+
+/* ---- Finite ---- */
+
+/* The first of n 16-bit words whose exponent bits are all set; n: none. A plain loop over a block is one that compilers turn
+ * into vector code, and only a block with a hit is looked at again. Data may start at any byte. */
+static size_t first_full_exponent16(const unsigned char *data, size_t n, uint16_t exponent)
+{
+    enum { BLOCK = 4096 };
+    uint16_t block[BLOCK];
+    for (size_t at = 0; at < n; at += BLOCK) {
+        size_t m = n - at < BLOCK ? n - at : BLOCK;
+        int    hits = 0;
+        memcpy(block, data + at * sizeof *block, m * sizeof *block);
+        for (size_t i = 0; i < m; i++)
+            hits |= (block[i] & exponent) == exponent;
+        for (size_t i = 0; hits && i < m; i++)
+            if ((block[i] & exponent) == exponent)
+                return at + i;
+    }
+    return n;
+}
+
+static size_t first_full_exponent32(const unsigned char *data, size_t n)
+{
+    enum { BLOCK = 2048 };
+    uint32_t block[BLOCK];
+    for (size_t at = 0; at < n; at += BLOCK) {
+        size_t m = n - at < BLOCK ? n - at : BLOCK;
+        int    hits = 0;
+        memcpy(block, data + at * sizeof *block, m * sizeof *block);
+        for (size_t i = 0; i < m; i++)
+            hits |= (block[i] & 0x7f800000u) == 0x7f800000u;
+        for (size_t i = 0; hits && i < m; i++)
+            if ((block[i] & 0x7f800000u) == 0x7f800000u)
+                return at + i;
+    }
+    return n;
+}
+
+static float element_at(const CheckedTensor *t, size_t i)
+{
+    const unsigned char *data = (const unsigned char *)t->t->data + i * weight_type_bytes(t->type);
+    uint32_t bits = 0;
+    memcpy(&bits, data, weight_type_bytes(t->type));
+    return t->type == WT_F32 ? f32_from(bits) : t->type == WT_F16 ? f16_to_f32((uint16_t)bits) : bf16_to_f32((uint16_t)bits);
+}
+
+/* Row and column of stored element number i. */
+static void place_of(const TensorSpec *s, const CheckedTensor *t, size_t i, size_t *row, size_t *col)
+{
+    size_t pair = t->panels && t->type == WT_BF16 ? 2 : 1, k = (size_t)(s->k ? s->k : 1);
+    if (!t->panels) {
+        *row = i / k;
+        *col = i % k;
+        return;
+    }
+    size_t panel = (k + pair - 1) / pair * pair * PANEL_ROWS, in = i % panel;
+    *row = i / panel * PANEL_ROWS + in / pair % PANEL_ROWS;
+    *col = in / (pair * PANEL_ROWS) * pair + in % pair;
+}
+
+static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
+{
+    size_t n = t->t->n_elements, row, col;
+    size_t i = t->type == WT_F32 ? first_full_exponent32(t->t->data, n)
+                                 : first_full_exponent16(t->t->data, n, t->type == WT_F16 ? 0x7c00 : 0x7f80);
+    if (i == n)
+        return;
+    place_of(s, t, i, &row, &col);
+    float       x    = element_at(t, i);
+    const char *what = x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite";
+    if (s->k)
+        found(p, "tensor %s: element [%zu, %zu] is %s", s->name, row, col, what);
+    else
+        found(p, "tensor %s: element [%zu] is %s", s->name, row, what);
+}
+
+bool data_check(DataCheck *out, const Config *c, const TensorFile *f, Error *err)
+{
+    *out = (DataCheck){ .hash.answer = CHECK_NONE, .padding.answer = CHECK_OK, .finite.answer = c ? CHECK_OK : CHECK_NONE };
+    if (!check_hash(&out->hash, f, err))
+        return false;
+    TensorSpec s = tensor_list_start();
+    while (c && tensor_list_next(c, &s)) {
+        CheckedTensor t;
+        if (!tensor_check(&s, f, &t, err))
+            return false;
+        check_finite(&out->finite, &s, &t);
+        if (t.panels)
+            check_panels(&out->padding, &s, &t);
+    }
+    check_pads(&out->padding, f);
+    out->ok = out->hash.answer != CHECK_BAD && out->padding.answer != CHECK_BAD && out->finite.answer != CHECK_BAD;
+    return true;
+}

@@ -1,0 +1,26 @@
+/* model/data_check.h: is a model file's data what it says it is? Reads every byte, unlike opening. */
+#ifndef MODEL_DATA_CHECK_H
+#define MODEL_DATA_CHECK_H
+
+#include "format/tensors.h"
+#include "model/config.h"
+
+typedef enum CheckAnswer { CHECK_OK, CHECK_BAD, CHECK_NONE } CheckAnswer; /* NONE: there was nothing to check */
+
+typedef struct CheckPart {
+    CheckAnswer answer;
+    char        found[256]; /* BAD: what was found first, tensor and place named; else "" */
+    int         n_bad;      /* tensors with something wrong                              */
+} CheckPart;
+
+typedef struct DataCheck {
+    CheckPart hash;         /* sha256 of the data section is the one in the metadata; NONE: none recorded        */
+    CheckPart padding;      /* rows that fill panels, odd bf16 halves and pad.N tensors are zero                 */
+    CheckPart finite;       /* no weight is infinite or NaN; NONE: a file without weights                        */
+    bool      ok;           /* nothing is BAD */
+} DataCheck;
+
+/* c: NULL for a file without weights. The file's tensors were checked against c (count_file). Fails only without memory. */
+bool data_check(DataCheck *out, const Config *c, const TensorFile *f, Error *err);
+
+#endif

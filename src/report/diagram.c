@@ -1,0 +1,152 @@
+/* report/diagram.c: one block as a data-flow drawing with the shapes of weights and activations. Read beside the function
+ * block() of runtime/forward.c. */
+#include "report/page.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { MIDDLE = 250, LANE = 492, WIDTH = 520, HEIGHT = 1030 };
+
+static void text(JsonOut *o, int x, int y, const char *cls, const char *words)
+{
+    json_out(o, "<text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>", x, y, cls, words);
+}
+
+/* A box around (x, top), with a title and, in a box of 40 and more, a line under it. */
+static void box(JsonOut *o, const char *colour, int x, int top, int w, int h, const char *title, const char *sub)
+{
+    json_out(o, "<rect class=\"box %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"7\"/>", colour, x - w / 2, top, w, h);
+    text(o, x, top + (sub ? h / 2 - 4 : h / 2 + 5), "t m", title);
+    if (sub)
+        text(o, x, top + h / 2 + 14, "s m", sub);
+}
+
+static void wire(JsonOut *o, const char *path) { json_out(o, "<path class=\"wire\" d=\"%s\" marker-end=\"url(#tip)\"/>", path); }
+
+static void down(JsonOut *o, int x, int from, int to)
+{
+    char path[64];
+    snprintf(path, sizeof path, "M%d %dV%d", x, from, to - 1);
+    wire(o, path);
+}
+
+static void joint(JsonOut *o, int x, int y, const char *sign)
+{
+    json_out(o, "<circle class=\"box other\" cx=\"%d\" cy=\"%d\" r=\"13\"/>", x, y);
+    text(o, x, y + 5, "t m", sign);
+}
+
+/* The residual stream beside a half of the block: from a point above it to the sum below it. */
+static void residual(JsonOut *o, int from, int to)
+{
+    json_out(o, "<path class=\"skip\" d=\"M%d %dH%dV%dH%d\" marker-end=\"url(#tip)\"/>", MIDDLE, from, LANE, to, MIDDLE + 15);
+}
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static const char *words(char buf[96], const char *fmt, ...)
+{
+    va_list list;
+    va_start(list, fmt);
+    vsnprintf(buf, 96, fmt, list);
+    va_end(list);
+    return buf;
+}
+
+static void draw_projections(JsonOut *o, const Config *c)
+{
+    char a[96];
+    box(o, "other", MIDDLE, 64, 150, 34, "RMSNorm", NULL);
+    wire(o, "M250 98V110H105V121");
+    wire(o, "M250 98V121");
+    wire(o, "M250 98V110H395V121");
+    box(o, "proj", 105, 122, 128, 48, "W<tspan dy=\"4\" font-size=\"10\">Q</tspan>",
+        words(a, "[%d, %d]", c->heads * c->head_dim, c->d_model));
+    box(o, "proj", 250, 122, 128, 48, "W<tspan dy=\"4\" font-size=\"10\">K</tspan>",
+        words(a, "[%d, %d]", c->kv_heads * c->head_dim, c->d_model));
+    box(o, "proj", 395, 122, 128, 48, "W<tspan dy=\"4\" font-size=\"10\">V</tspan>",
+        words(a, "[%d, %d]", c->kv_heads * c->head_dim, c->d_model));
+    text(o, 113, 191, "s", words(a, "n &#215; %d", c->heads * c->head_dim));
+    text(o, 258, 191, "s", words(a, "n &#215; %d", c->kv_heads * c->head_dim));
+    text(o, 403, 191, "s", words(a, "n &#215; %d", c->kv_heads * c->head_dim));
+    down(o, 105, 170, 204);
+    down(o, 250, 170, 204);
+    box(o, "other", 105, 204, 96, 30, "RoPE", NULL);
+    box(o, "other", 250, 204, 96, 30, "RoPE", NULL);
+    down(o, 250, 234, 262);
+    down(o, 395, 170, 262);
+}
+
+static void draw_attention(JsonOut *o, const Info *info)
+{
+    const Config *c = info->cfg;
+    char a[96], b[96], number[32];
+    json_out(o, "<rect class=\"box embed\" x=\"186\" y=\"262\" width=\"273\" height=\"48\" rx=\"7\"/>");
+    text(o, 322, 282, "t m", words(a, "KV cache, %s", info->kv_type));
+    text(o, 322, 300, "s m", words(a, "t &#215; 2 &#215; %d &#215; %d: %s bytes a token", c->kv_heads, c->head_dim,
+                                   form_count(info->kv.layer_bytes, number, sizeof number)));
+    down(o, 105, 234, 338);
+    down(o, 250, 310, 338);
+    box(o, "scores", 177, 338, 272, 48, words(a, "Q K<tspan dy=\"-5\" font-size=\"10\">T</tspan><tspan dy=\"5\"> / &#8730;%d</tspan>", c->head_dim),
+        words(b, "%d heads &#215; n &#215; t", c->heads));
+    down(o, 177, 386, 410);
+    if (c->window)
+        words(a, "causal, window %d", c->window);
+    else
+        words(a, "causal");
+    box(o, "other", 177, 410, 190, 44, "softmax", a);
+    down(o, 177, 454, 478);
+    down(o, 395, 310, 478);
+    box(o, "scores", 250, 478, 418, 46, "A V", words(a, "n &#215; %d heads &#215; %d", c->heads, c->head_dim));
+    down(o, 250, 524, 548);
+    box(o, "proj", 250, 548, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">O</tspan>",
+        words(a, "[%d, %d]", c->d_model, c->heads * c->head_dim));
+    down(o, 250, 596, 611);
+    joint(o, MIDDLE, 625, "+");
+}
+
+static void draw_ffn(JsonOut *o, const Config *c)
+{
+    char a[96];
+    down(o, MIDDLE, 638, 664);
+    box(o, "other", MIDDLE, 664, 150, 34, "RMSNorm", NULL);
+    wire(o, "M250 698V710H150V721");
+    wire(o, "M250 698V710H350V721");
+    box(o, "ffn", 150, 722, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">gate</tspan>", words(a, "[%d, %d]", c->d_ff, c->d_model));
+    box(o, "ffn", 350, 722, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">up</tspan>", words(a, "[%d, %d]", c->d_ff, c->d_model));
+    down(o, 150, 770, 796);
+    box(o, "ffn", 150, 796, 96, 30, "SiLU", NULL);
+    wire(o, "M150 826V848H235");
+    wire(o, "M350 770V848H265");
+    joint(o, MIDDLE, 848, "&#215;");
+    text(o, 158, 787, "s", words(a, "n &#215; %d", c->d_ff));
+    text(o, 358, 787, "s", words(a, "n &#215; %d", c->d_ff));
+    down(o, MIDDLE, 861, 884);
+    box(o, "ffn", MIDDLE, 884, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">down</tspan>", words(a, "[%d, %d]", c->d_model, c->d_ff));
+    down(o, MIDDLE, 932, 951);
+    joint(o, MIDDLE, 965, "+");
+    down(o, MIDDLE, 978, 998);
+}
+
+void draw_block_diagram(JsonOut *o, const Info *info)
+{
+    const Config *c = info->cfg;
+    char a[96];
+    json_out(o, "<svg class=\"flow-svg\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Data flow of one block\">", WIDTH, HEIGHT);
+    json_out(o, "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">"
+                "<path class=\"tip\" d=\"M0 0.5L8 4L0 7.5Z\"/></marker></defs>");
+    json_out(o, "<rect class=\"zone\" x=\"16\" y=\"52\" width=\"458\" height=\"554\" rx=\"12\"/>"
+                "<rect class=\"zone\" x=\"16\" y=\"652\" width=\"458\" height=\"290\" rx=\"12\"/>");
+    text(o, 30, 74, "s", "attention");
+    text(o, 30, 674, "s", "FFN");
+    box(o, "embed", MIDDLE, 6, 170, 28, words(a, "x: n &#215; %d", c->d_model), NULL);
+    down(o, MIDDLE, 34, 64);
+    residual(o, 44, 625);
+    draw_projections(o, c);
+    draw_attention(o, info);
+    residual(o, 645, 965);
+    draw_ffn(o, c);
+    box(o, "embed", MIDDLE, 998, 170, 28, words(a, "x: n &#215; %d", c->d_model), NULL);
+    json_out(o, "</svg>\n");
+}

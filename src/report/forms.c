@@ -1,0 +1,105 @@
+/* report/forms.c: how the reports spell numbers. */
+#include "report/info.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *form_count(uint64_t v, char *buf, size_t n)
+{
+    char   digits[24];
+    int    len = snprintf(digits, sizeof digits, "%" PRIu64, v);
+    size_t at = 0;
+    for (int i = 0; i < len && at + 2 < n; i++) {
+        if (i > 0 && (len - i) % 3 == 0)
+            buf[at++] = ',';
+        buf[at++] = digits[i];
+    }
+    buf[at] = '\0';
+    return buf;
+}
+
+/* Digits after the point that leave `digits` in all, for 0 <= x < 1000. */
+static int decimals(double x, int digits)
+{
+    int before = x < 10 ? 1 : x < 100 ? 2 : 3;
+    double unit = pow(10, digits - before);
+    if (round(x * unit) / unit >= (before == 1 ? 10 : before == 2 ? 100 : 1e9)) /* 9.996 becomes 10.0 */
+        before++;
+    return digits > before ? digits - before : 0;
+}
+
+const char *form_bytes(double v, char *buf, size_t n)
+{
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
+    int u = 0;
+    for (; v >= 999.5 && u < 6; u++)
+        v /= 1000;
+    snprintf(buf, n, "%.*f %s", u == 0 ? 0 : decimals(v, 3), v, units[u]);
+    return buf;
+}
+
+const char *form_si(double v, char *buf, size_t n)
+{
+    static const char *const units[] = { "", " k", " M", " G", " T", " P", " E", " Z", " Y" };
+    int u = 0;
+    for (; v >= 999.95 && u < 8; u++)
+        v /= 1000;
+    snprintf(buf, n, "%.*f%s", u == 0 ? 0 : decimals(v, 4), v, units[u]);
+    return buf;
+}
+
+const char *form_percent(double part, double whole, char *buf, size_t n)
+{
+    snprintf(buf, n, "%.1f%%", whole > 0 ? 100 * part / whole : 0.0);
+    return buf;
+}
+
+const char *form_ratio(double v, char *buf, size_t n)
+{
+    if (v <= 0)
+        snprintf(buf, n, "-");
+    else
+        snprintf(buf, n, "%.*f", v < 1 ? 2 : decimals(v < 999 ? v : 999, 3), v);
+    return buf;
+}
+
+const char *form_types(unsigned dtypes, char *buf, size_t n)
+{
+    buf[0] = '\0';
+    for (int d = 0; d < DT_COUNT; d++)
+        if (dtypes >> d & 1) {
+            size_t at = strlen(buf);
+            snprintf(buf + at, n - at, "%s%s", at ? "," : "", dtype_name((DType)d));
+        }
+    return buf;
+}
+
+const char *form_shape(const CountPart *p, char *buf, size_t n)
+{
+    if (p->k)
+        snprintf(buf, n, "[%d, %d]", p->rows, p->k);
+    else
+        snprintf(buf, n, "[%d]", p->rows);
+    return buf;
+}
+
+const char *info_layout(const Count *n)
+{
+    int panels = 0;
+    for (int i = 0; i < n->n_parts; i++)
+        panels += n->part[i].n_panels;
+    return n->n_row_major == 0 ? "rows16" : panels == 0 ? "rows" : "mixed";
+}
+
+const char *info_seen(const Info *info)
+{
+    return info->cfg->window && info->cfg->window < info->load.seq ? "window" : "causal";
+}
+
+const char *info_answer(const CheckPart *p)
+{
+    static const char *const words[] = { [CHECK_OK] = "ok", [CHECK_BAD] = "wrong", [CHECK_NONE] = "none" };
+    return words[p->answer];
+}

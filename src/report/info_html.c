@@ -1,0 +1,540 @@
+/* report/info_html.c: the report of `tblock info --html`: one page that needs nothing else. */
+#include "report/page.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+/* ---- Text and bars ---- */
+
+static const char *escaped(uint32_t code)
+{
+    switch (code) {
+    case '&':  return "&amp;";
+    case '<':  return "&lt;";
+    case '>':  return "&gt;";
+    case '"':  return "&quot;";
+    case '\'': return "&#39;";
+    default:   return code < 0x20 || (code >= 0x7f && code < 0xa0) ? "&#xfffd;" : NULL;
+    }
+}
+
+void page_text(JsonOut *o, const char *s)
+{
+    size_t n = strlen(s);
+    while (n > 0) {
+        uint32_t    code = 0;
+        int         length = utf8_decode(s, n, &code);
+        const char *as = length < 0 ? "&#xfffd;" : escaped(code);
+        length = length < 0 ? -length : length;
+        as ? json_out_bytes(o, as, strlen(as)) : json_out_bytes(o, s, (size_t)length);
+        s += length;
+        n -= (size_t)length;
+    }
+}
+
+/* The name of an operation, its ^T raised. */
+static void page_name(JsonOut *o, const char *name)
+{
+    const char *raised = strstr(name, "^T");
+    if (raised)
+        json_out(o, "%.*s<sup>T</sup>%s", (int)(raised - name), name, raised + 2);
+    else
+        json_out(o, "%s", name);
+}
+
+void page_bar(JsonOut *o, const PagePiece *piece, int n)
+{
+    char   share[16];
+    double whole = 0;
+    for (int i = 0; i < n; i++)
+        whole += piece[i].value;
+    json_out(o, "<div class=\"bar\">");
+    for (int i = 0; i < n; i++)
+        if (piece[i].value > 0)
+            json_out(o, "<div class=\"%s\" style=\"flex:%.6f 0 0\" title=\"%s: %s\"></div>", piece[i].colour, piece[i].value / whole,
+                     piece[i].name, piece[i].text);
+    json_out(o, "</div>\n<ul class=\"legend\">");
+    for (int i = 0; i < n; i++) {
+        if (piece[i].value <= 0)
+            continue;
+        json_out(o, "<li><i class=\"key %s\"></i>", piece[i].colour);
+        page_name(o, piece[i].name);
+        json_out(o, " <b>%s</b> <span>%s</span></li>", form_percent(piece[i].value, whole, share, sizeof share), piece[i].text);
+    }
+    json_out(o, "</ul>\n");
+}
+
+/* A cell with a share as bar and as number. */
+static void share_cell(JsonOut *o, const char *colour, double part, double whole)
+{
+    char share[16];
+    json_out(o, "<td class=\"share\"><div><b><i class=\"%s\" style=\"width:%.2f%%\"></i></b><span>%s</span></div></td>", colour,
+             whole > 0 ? 100 * part / whole : 0.0, form_percent(part, whole, share, sizeof share));
+}
+
+static const char *scaled(double v, const char *const units[5], char *buf, size_t n)
+{
+    char number[24];
+    form_bytes(v, number, sizeof number); /* three digits and a unit that is replaced */
+    char *space = strchr(number, ' ');
+    int   power = !space ? 0 : space[1] == 'k' ? 1 : space[1] == 'M' ? 2 : space[1] == 'G' ? 3 : space[1] == 'T' ? 4 : 0;
+    if (space)
+        *space = '\0';
+    snprintf(buf, n, "%s%s", number, units[power]);
+    return buf;
+}
+
+static const char *params_text(double v, char *buf, size_t n)
+{
+    static const char *const units[5] = { "", " K", " M", " B", " T" };
+    return scaled(v, units, buf, n);
+}
+
+/* ---- Head ---- */
+
+static void tile(JsonOut *o, const char *number, const char *what)
+{
+    json_out(o, "<div class=\"tile\"><b>%s</b><span>%s</span></div>\n", number, what);
+}
+
+static void draw_tiles(JsonOut *o, const Info *info)
+{
+    const Config *c = info->cfg;
+    char          a[48], b[96], types[64];
+    unsigned      used = 0;
+    for (int i = 0; i < info->count->n_parts; i++)
+        used |= info->count->part[i].k ? info->count->part[i].dtypes : 0;
+    json_out(o, "<div class=\"tiles\">\n");
+    tile(o, params_text((double)info->count->params, a, sizeof a), "parameters");
+    snprintf(b, sizeof b, "weights, %s", form_types(used, types, sizeof types));
+    tile(o, form_bytes((double)info->count->bytes, a, sizeof a), b);
+    snprintf(b, sizeof b, "in each of %d block%s", c->n_layers, c->n_layers > 1 ? "s" : "");
+    tile(o, params_text((double)info->count->layer_params, a, sizeof a), b);
+    snprintf(b, sizeof b, "FLOP for a token that sees %d", info->load.seq);
+    tile(o, form_si(info->decode.total.computed / info->load.batch, a, sizeof a), b);
+    snprintf(b, sizeof b, "KV cache for a token, %s", info->kv_type);
+    tile(o, form_bytes((double)info->kv.token_bytes, a, sizeof a), b);
+    snprintf(b, sizeof b, "to run at full context, %d tokens", c->n_ctx);
+    tile(o, form_bytes((double)info->memory.total, a, sizeof a), b);
+    json_out(o, "</div>\n");
+}
+
+/* The last part of a path is the name of the model. */
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static void draw_head(JsonOut *o, const Info *info)
+{
+    json_out(o, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline'\">\n<title>");
+    page_text(o, base_name(info->path));
+    json_out(o, "</title>\n<style>\n");
+    for (int i = 0; page_style[i]; i++)
+        json_out_bytes(o, page_style[i], strlen(page_style[i]));
+    json_out(o, "</style>\n</head>\n<body>\n<main>\n<div class=\"kicker\">%s</div>\n<h1>",
+             !info->file ? "Model config" : info->cfg ? "Model file" : "Tokenizer file");
+    page_text(o, base_name(info->path));
+    json_out(o, "</h1>\n<p class=\"sub\">");
+    page_text(o, info->path);
+    json_out(o, "</p>\n");
+}
+
+/* ---- Parameters ---- */
+
+static const char *part_colour(const CountPart *p)
+{
+    switch (p->role) {
+    case ROLE_EMBED:                                         return "embed";
+    case ROLE_LM_HEAD:                                       return "head";
+    case ROLE_WQ: case ROLE_WK: case ROLE_WV: case ROLE_WO:  return "proj";
+    case ROLE_W_GATE: case ROLE_W_UP: case ROLE_W_DOWN:      return "ffn";
+    default:                                                 return "other";
+    }
+}
+
+static void param_row(JsonOut *o, const char *cls, const char *colour, const char *name, const char *shape, uint64_t params,
+                      uint64_t whole, uint64_t bytes, const char *types)
+{
+    char a[32], b[16];
+    json_out(o, "<tr class=\"%s\"><td><i class=\"key %s\"></i>%s</td><td class=\"l dim\">%s</td><td>%s</td>", cls, colour, name, shape,
+             form_count(params, a, sizeof a));
+    share_cell(o, colour, (double)params, (double)whole);
+    json_out(o, "<td>%s</td><td class=\"l dim\">%s</td></tr>\n", form_bytes((double)bytes, b, sizeof b), types);
+}
+
+static void open_param_table(JsonOut *o)
+{
+    json_out(o, "<div class=\"wide\"><table><thead><tr><th></th><th class=\"l\">shape</th><th>parameters</th><th>share</th>"
+                "<th>bytes</th><th class=\"l\">type</th></tr></thead><tbody>\n");
+}
+
+static void part_row(JsonOut *o, const CountPart *p, uint64_t whole)
+{
+    char shape[40], types[64];
+    param_row(o, "", part_colour(p), p->name, form_shape(p, shape, sizeof shape), p->one_params, whole, p->one_bytes,
+              form_types(p->dtypes, types, sizeof types));
+}
+
+static void draw_block_table(JsonOut *o, const Info *info)
+{
+    const Count *n = info->count;
+    json_out(o, "<h3>Parameters of one block</h3>\n");
+    open_param_table(o);
+    for (int i = 0; i < n->n_parts; i++)
+        if (n->part[i].in_layer)
+            part_row(o, &n->part[i], n->layer_params);
+    param_row(o, "sum first", "proj", "attention", "", n->attn_params, n->layer_params, n->attn_bytes, "");
+    param_row(o, "sum", "ffn", "FFN", "", n->ffn_params, n->layer_params, n->ffn_bytes, "");
+    param_row(o, "sum", "other", "norms", "", n->norm_params, n->layer_params, n->norm_bytes, "");
+    json_out(o, "<tr class=\"total\"><td>one block</td><td></td>");
+    char a[32], b[16];
+    json_out(o, "<td>%s</td><td></td><td>%s</td><td></td></tr>\n</tbody></table></div>\n",
+             form_count(n->layer_params, a, sizeof a), form_bytes((double)n->layer_bytes, b, sizeof b));
+}
+
+static void draw_model_bar(JsonOut *o, const Info *info)
+{
+    const Count *n = info->count;
+    double       blocks = info->cfg->n_layers;
+    char         text[5][24];
+    PagePiece    piece[] = {
+        { "embedding", "embed", (double)n->embed_params, text[0] },
+        { "attention", "proj", (double)n->attn_params * blocks, text[1] },
+        { "FFN", "ffn", (double)n->ffn_params * blocks, text[2] },
+        { "norms", "other", (double)n->norm_params * blocks + (double)n->final_norm_params, text[3] },
+        { "head", "head", (double)n->head_params, text[4] },
+    };
+    for (int i = 0; i < 5; i++)
+        params_text(piece[i].value, text[i], sizeof text[i]);
+    page_bar(o, piece, 5);
+}
+
+static void draw_parameters(JsonOut *o, const Info *info)
+{
+    const Count *n = info->count;
+    char         blocks[32], a[32], b[16];
+    json_out(o, "<section>\n<h2>Parameters</h2>\n<p class=\"say\">%s in all%s.</p>\n", form_count(n->params, a, sizeof a),
+             info->cfg->tied_embeddings ? "; the embedding is the head as well (tied) and counts once" : "");
+    draw_model_bar(o, info);
+    open_param_table(o);
+    snprintf(blocks, sizeof blocks, "%d block%s", info->cfg->n_layers, info->cfg->n_layers > 1 ? "s" : "");
+    for (int i = 0; i < n->n_parts; i++) {
+        if (!n->part[i].in_layer)
+            part_row(o, &n->part[i], n->params);
+        if (n->part[i].role == ROLE_EMBED)
+            param_row(o, "", "ffn", blocks, "", n->blocks_params, n->params, n->blocks_bytes, "");
+    }
+    json_out(o, "<tr class=\"total first\"><td>total</td><td></td><td>%s</td><td></td><td>%s</td><td></td></tr>\n</tbody></table></div>\n",
+             form_count(n->params, a, sizeof a), form_bytes((double)n->bytes, b, sizeof b));
+    json_out(o, "</section>\n");
+}
+
+/* ---- Config and block ---- */
+
+static void draw_config(JsonOut *o, const Config *c)
+{
+    static const char *const ropes[] = { "", ", linear", ", llama3", ", yarn" };
+    json_out(o, "<dl>\n<dt>family</dt><dd>");
+    page_text(o, c->family);
+    json_out(o, "</dd>\n<dt>blocks</dt><dd>%d, pre-norm (RMS, eps %.10g)</dd>\n<dt>width</dt><dd>%d, FFN %d (SwiGLU)</dd>\n", c->n_layers,
+             c->norm_eps, c->d_model, c->d_ff);
+    json_out(o, "<dt>attention</dt><dd>%d heads of %d, %d KV head%s", c->heads, c->head_dim, c->kv_heads, c->kv_heads > 1 ? "s" : "");
+    if (c->window)
+        json_out(o, ", window %d", c->window);
+    json_out(o, "</dd>\n<dt>positions</dt><dd>RoPE, theta %.10g%s", c->theta, ropes[c->rope.type]);
+    if (c->rope.type != ROPE_DEFAULT)
+        json_out(o, " factor %.10g", c->rope.factor);
+    json_out(o, "</dd>\n<dt>biases</dt><dd>%s%s%s%s</dd>\n", c->qkv_bias ? "Q K V " : "", c->out_bias ? "output " : "",
+             c->ffn_bias ? "FFN" : "", c->qkv_bias || c->out_bias || c->ffn_bias ? "" : "none");
+    json_out(o, "<dt>vocabulary</dt><dd>%d, %s</dd>\n<dt>context</dt><dd>%d tokens</dd>\n</dl>\n", c->vocab_size,
+             c->tied_embeddings ? "head tied to the embedding" : "a head of its own", c->n_ctx);
+}
+
+static void draw_block(JsonOut *o, const Info *info)
+{
+    json_out(o, "<section>\n<h2>One block</h2>\n<p class=\"say\">What happens to n tokens; t is how many positions the cache holds. "
+                "There are %d of these, one after the other. Dashed: the residual stream.</p>\n<div class=\"flow\"><div>\n",
+             info->cfg->n_layers);
+    draw_block_diagram(o, info);
+    json_out(o, "</div><div>\n");
+    draw_config(o, info->cfg);
+    draw_block_table(o, info);
+    json_out(o, "</div></div>\n</section>\n");
+}
+
+/* ---- FLOP ---- */
+
+static void flop_cells(JsonOut *o, const FlopRow *prefill, const FlopRow *decode, const Info *info, bool shares, const char *colour)
+{
+    char a[24], b[24], c[24], d[24], e[24];
+    json_out(o, "<td>%s</td><td>%s</td>", form_si(prefill->full, a, sizeof a), form_si(prefill->computed, b, sizeof b));
+    if (shares)
+        share_cell(o, colour, prefill->computed, info->prefill.block.computed);
+    else
+        json_out(o, "<td></td>");
+    json_out(o, "<td>%s</td><td>%s</td>", form_ratio(flop_intensity(prefill), c, sizeof c), form_si(decode->computed, d, sizeof d));
+    if (shares)
+        share_cell(o, colour, decode->computed, info->decode.block.computed);
+    else
+        json_out(o, "<td></td>");
+    json_out(o, "<td>%s</td></tr>\n", form_ratio(flop_intensity(decode), e, sizeof e));
+}
+
+static void flop_row(JsonOut *o, const char *cls, const char *colour, const char *name, const FlopRow *prefill, const FlopRow *decode,
+                     const Info *info)
+{
+    json_out(o, "<tr class=\"%s\"><td><i class=\"key %s\"></i>", cls, colour);
+    page_name(o, name);
+    json_out(o, "</td>");
+    flop_cells(o, prefill, decode, info, true, colour);
+}
+
+static void flop_total(JsonOut *o, const char *cls, const char *name, const FlopRow *prefill, const FlopRow *decode, const Info *info)
+{
+    json_out(o, "<tr class=\"%s\"><td>%s</td>", cls, name);
+    flop_cells(o, prefill, decode, info, false, "");
+}
+
+static void draw_flop_bar(JsonOut *o, const char *title, const Flops *f, bool full)
+{
+    PagePiece piece[GROUP_COUNT];
+    char      text[GROUP_COUNT][24], total[24];
+    for (int g = 0; g < GROUP_COUNT; g++) {
+        double v = full ? f->group[g].full : f->group[g].computed;
+        piece[g] = (PagePiece){ flop_group_name((FlopGroup)g), group_colours[g], v, form_si(v, text[g], sizeof text[g]) };
+    }
+    json_out(o, "<h3>%s: %s</h3>\n", title, form_si(full ? f->block.full : f->block.computed, total, sizeof total));
+    page_bar(o, piece, GROUP_COUNT);
+}
+
+static void draw_flop_table(JsonOut *o, const Info *info)
+{
+    const Flops *f = &info->prefill, *g = &info->decode;
+    char         blocks[32];
+    json_out(o, "<div class=\"wide\"><table><thead><tr><th></th><th class=\"c\" colspan=\"4\">prompt</th><th class=\"c\" colspan=\"3\">decode "
+                "step</th></tr><tr><th></th><th>square</th><th>%s</th><th>share</th><th>FLOP/byte</th><th>FLOP</th><th>share</th>"
+                "<th>FLOP/byte</th></tr></thead><tbody>\n", info_seen(info));
+    for (int i = 0; i < OP_COUNT; i++)
+        flop_row(o, "", group_colours[flop_op_group((FlopOp)i)], flop_op_name((FlopOp)i), &f->op[i], &g->op[i], info);
+    for (int i = 0; i < GROUP_COUNT; i++)
+        flop_row(o, i ? "sum" : "sum first", group_colours[i], flop_group_name((FlopGroup)i), &f->group[i], &g->group[i], info);
+    flop_total(o, "total", "one block", &f->block, &g->block, info);
+    snprintf(blocks, sizeof blocks, "%d block%s", info->cfg->n_layers, info->cfg->n_layers > 1 ? "s" : "");
+    flop_total(o, "first", blocks, &f->blocks, &g->blocks, info);
+    flop_total(o, "", "norm and head", &f->head, &g->head, info);
+    flop_total(o, "total", "model", &f->total, &g->total, info);
+    json_out(o, "</tbody></table></div>\n");
+}
+
+static void draw_flops(JsonOut *o, const Info *info)
+{
+    char number[32], title[96];
+    json_out(o, "<section>\n<h2>What one block computes</h2>\n<p class=\"say\">FLOP for a prompt of %s tokens and for the decode step that "
+                "sees as many positions%s. A multiply-add is 2. Square: every query with every position; %s: the positions it "
+                "sees, which is what is computed.</p>\n",
+             form_count((uint64_t)info->load.seq, number, sizeof number), info->load.batch > 1 ? ", all sequences together" : "",
+             info_seen(info));
+    draw_flop_bar(o, "Prompt, full square", &info->prefill, true);
+    snprintf(title, sizeof title, "Prompt, %s", info_seen(info));
+    draw_flop_bar(o, title, &info->prefill, false);
+    draw_flop_bar(o, "Decode step", &info->decode, false);
+    draw_flop_table(o, info);
+    json_out(o, "</section>\n");
+}
+
+/* ---- Length and memory ---- */
+
+static void say_length(JsonOut *o, int length, const char *after)
+{
+    char number[32];
+    json_out(o, "%s%s%s", length ? "from " : "at no length", length ? form_count((uint64_t)length, number, sizeof number) : "", after);
+}
+
+static void draw_plots(JsonOut *o, const Info *info)
+{
+    json_out(o, "<section>\n<h2>As the text grows</h2>\n<p class=\"say\">Attention costs a block as much as its FFN, in tokens: ");
+    say_length(o, info->crossover.full, " over the full square, ");
+    say_length(o, info->crossover.prefill, " in a masked prompt, ");
+    say_length(o, info->crossover.decode, " in a decode step.");
+    json_out(o, " Both axes of the plots are logarithmic.</p>\n<div class=\"two\"><div>\n<h3>FLOP of one block for each token of a prompt</h3>\n");
+    draw_flops_plot(o, info);
+    json_out(o, "</div><div>\n<h3>Bytes of the KV cache of one sequence</h3>\n");
+    draw_kv_plot(o, info);
+    json_out(o, "</div></div>\n</section>\n");
+}
+
+static void memory_row(JsonOut *o, const char *name, uint64_t bytes, const char *what)
+{
+    char a[16], b[32];
+    json_out(o, "<tr><td>%s</td><td>%s</td><td class=\"dim exact\">%s</td><td class=\"l dim wrap\">%s</td></tr>\n", name,
+             form_bytes((double)bytes, a, sizeof a), form_count(bytes, b, sizeof b), what);
+}
+
+static void draw_memory_bar(JsonOut *o, const MemoryPlan *m)
+{
+    char      text[4][16];
+    PagePiece piece[] = {
+        { "weights", "proj", (double)(m->weights + m->packed), text[0] },
+        { "KV cache", "embed", (double)m->kv, text[1] },
+        { "activations", "ffn", (double)m->activations, text[2] },
+        { "logits", "head", (double)m->logits, text[3] },
+    };
+    for (int i = 0; i < 4; i++)
+        form_bytes(piece[i].value, text[i], sizeof text[i]);
+    page_bar(o, piece, 4);
+}
+
+static void draw_memory_table(JsonOut *o, const Info *info)
+{
+    const MemoryPlan *m = &info->memory;
+    char              what[128], a[16];
+    json_out(o, "<div class=\"wide\"><table><tbody>\n");
+    memory_row(o, "weights", m->weights, info->file ? "mapped from the file" : weight_type_name(info->type));
+    if (m->packed)
+        memory_row(o, "packed", m->packed, "panels made when loading");
+    snprintf(what, sizeof what, "%d sequence%s of %d tokens in %s, whole tiles of 64", m->n_seqs, m->n_seqs > 1 ? "s" : "", m->n_ctx,
+             info->kv_type);
+    memory_row(o, "KV cache", m->kv, what);
+    snprintf(what, sizeof what, "%d tokens at once; each further thread adds %s", m->n_batch,
+             form_bytes((double)m->each_thread, a, sizeof a));
+    memory_row(o, "activations", m->activations, what);
+    memory_row(o, "logits", m->logits, "of one token");
+    json_out(o, "<tr class=\"total first\"><td>total</td><td>%s</td>", form_bytes((double)m->total, a, sizeof a));
+    json_out(o, "<td class=\"exact\">%s</td><td class=\"l dim\">on one thread</td></tr>\n</tbody></table></div>\n", form_count(m->total, what, sizeof what));
+}
+
+static void draw_memory(JsonOut *o, const Info *info)
+{
+    const KvCount *kv = &info->kv;
+    char           a[32], b[32];
+    json_out(o, "<section>\n<h2>Memory to run</h2>\n<p class=\"say\">At full context, as the runtime allocates it.</p>\n");
+    draw_memory_bar(o, &info->memory);
+    draw_memory_table(o, info);
+    json_out(o, "<h3>KV cache and attention scores</h3>\n<dl>\n<dt>one token</dt><dd>%s bytes a layer, %s in all layers (%s)</dd>\n",
+             form_count(kv->layer_bytes, a, sizeof a), form_count(kv->token_bytes, b, sizeof b), info->kv_type);
+    json_out(o, "<dt>full context</dt><dd>%s for %d positions%s</dd>\n", form_bytes((double)kv->full_bytes, a, sizeof a), kv->positions,
+             kv->positions < info->cfg->n_ctx ? " (the window)" : "");
+    if (info->cfg->kv_heads == info->cfg->heads)
+        json_out(o, "<dt>against MHA</dt><dd>the same: each of %d heads has its own K and V</dd>\n", info->cfg->heads);
+    else
+        json_out(o, "<dt>against MHA</dt><dd>%.4g of it: %d heads share %d</dd>\n", kv->mha_ratio, info->cfg->heads, info->cfg->kv_heads);
+    json_out(o, "<dt>scores</dt><dd>%s a layer if kept whole for %d tokens; in tiles %s a thread, whatever the length</dd>\n</dl>\n</section>\n",
+             form_bytes(info->score_bytes, a, sizeof a), info->load.seq, form_bytes((double)info->memory.attention, b, sizeof b));
+}
+
+/* ---- File ---- */
+
+static void draw_sources(JsonOut *o, const Json *source)
+{
+    for (const Json *i = json_first(source); i; i = json_next(i)) {
+        Error       ignored;
+        const char *name, *hash;
+        bool        synth = json_read_string(json_get(i, "synth"), "", &name, &ignored);
+        if (!synth && !json_read_string(json_get(i, "file"), "", &name, &ignored))
+            continue;
+        json_out(o, "<dt>source</dt><dd>%s", synth ? "synth, " : "");
+        page_text(o, name);
+        if (!synth && json_read_string(json_get(i, "sha256"), "", &hash, &ignored)) {
+            json_out(o, " <code>");
+            page_text(o, hash);
+            json_out(o, "</code>");
+        }
+        json_out(o, "</dd>\n");
+    }
+}
+
+static void draw_check_part(JsonOut *o, const char *name, const CheckPart *p, const char *good, const char *none)
+{
+    json_out(o, "<dt>%s</dt><dd>", name);
+    if (p->answer == CHECK_BAD) {
+        json_out(o, "<span class=\"wrong\">wrong</span> ");
+        page_text(o, p->found);
+        if (p->n_bad > 1)
+            json_out(o, " (%d tensors in all)", p->n_bad);
+    } else {
+        json_out(o, "<span class=\"ok\">%s</span>", p->answer == CHECK_OK ? good : none);
+    }
+    json_out(o, "</dd>\n");
+}
+
+static void draw_check(JsonOut *o, const DataCheck *d)
+{
+    json_out(o, "<h3>Check of the data</h3>\n<dl>\n");
+    draw_check_part(o, "sha256", &d->hash, "as recorded", "none recorded");
+    draw_check_part(o, "padding", &d->padding, "all zero", "");
+    draw_check_part(o, "weights", &d->finite, "all finite", "none in this file");
+    json_out(o, "</dl>\n");
+}
+
+static void draw_tensors(JsonOut *o, const TensorFile *f)
+{
+    char shape[160], a[32], b[32];
+    json_out(o, "<h3>Tensors</h3>\n<details><summary>%d tensors</summary>\n<div class=\"wide\"><table><thead><tr><th class=\"l\">name</th>"
+                "<th class=\"l\">dtype</th><th class=\"l\">shape</th><th>bytes</th><th>offset</th></tr></thead><tbody>\n", f->n_tensors);
+    for (int i = 0; i < f->n_tensors; i++) {
+        const Tensor *t = &f->tensors[i];
+        json_out(o, "<tr><td>");
+        page_text(o, t->name);
+        json_out(o, "</td><td class=\"l dim\">%s</td><td class=\"l dim\">%s</td><td>%s</td><td>%s</td></tr>\n", dtype_name(t->dtype),
+                 tensor_shape_text(t, shape, sizeof shape), form_count(t->n_bytes, a, sizeof a), form_count(t->offset, b, sizeof b));
+    }
+    json_out(o, "</tbody></table></div></details>\n");
+}
+
+static void draw_file(JsonOut *o, const Info *info, bool tensors)
+{
+    Error       ignored;
+    const char *type;
+    int64_t     size;
+    char        a[32];
+    json_out(o, "<section>\n<h2>File</h2>\n<dl>\n<dt>size</dt><dd>%s bytes, %d tensors</dd>\n",
+             form_count(info->file->map.size, a, sizeof a), info->file->n_tensors);
+    if (info->cfg)
+        json_out(o, "<dt>layout</dt><dd>%s</dd>\n", info_layout(info->count));
+    json_out(o, "<dt>tokenizer</dt><dd>");
+    if (json_read_string(json_get(info->tokenizer, "type"), "", &type, &ignored)
+        && json_read_int(json_get(info->tokenizer, "size"), "", 0, INT32_MAX, &size, &ignored)) {
+        page_text(o, type);
+        json_out(o, ", %d tokens</dd>\n", (int)size);
+    } else {
+        json_out(o, "none</dd>\n");
+    }
+    draw_sources(o, info->source);
+    if (info->sha256) {
+        json_out(o, "<dt>sha256</dt><dd><code>");
+        page_text(o, info->sha256);
+        json_out(o, "</code></dd>\n");
+    }
+    json_out(o, "</dl>\n");
+    if (info->check)
+        draw_check(o, info->check);
+    if (tensors)
+        draw_tensors(o, info->file);
+    json_out(o, "</section>\n");
+}
+
+bool info_html(const Info *info, const tblock_report_options *opt, char **text, Error *err)
+{
+    JsonOut o = { 0 };
+    draw_head(&o, info);
+    if (info->cfg) {
+        draw_tiles(&o, info);
+        draw_parameters(&o, info);
+        draw_block(&o, info);
+        draw_flops(&o, info);
+        draw_plots(&o, info);
+        draw_memory(&o, info);
+    }
+    if (info->file)
+        draw_file(&o, info, opt->tensors);
+    json_out(&o, "<footer>tblock %s; docs/info.md says how each number is counted.</footer>\n</main>\n</body>\n</html>\n", TBLOCK_VERSION);
+    *text = json_out_take(&o, err);
+    return *text != NULL;
+}

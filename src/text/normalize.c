@@ -1,0 +1,317 @@
+/* The meaning of each step is that of tokenizers 0.23 (normalizers/). */
+#include "text/normalize.h"
+
+#include <stdio.h>
+#include "text/unicode.h"
+
+enum { MAX_STEPS = 16 };
+
+typedef enum Kind { FORM, PREPEND, REPLACE, REPLACE_REGEX, STRIP, CHARSMAP, LOWERCASE } Kind;
+
+typedef struct Step {
+    Kind       kind;
+    NormalForm form;
+    char      *text, *with; /* what to prepend or to replace, and by what */
+    Regex     *regex;
+    bool       left, right; /* strip */
+} Step;
+
+struct Normalizer {
+    int      n_steps;
+    Step     step[MAX_STEPS];
+    Charsmap charsmap;
+};
+
+/* ---- Opening -------------------------------------------------------------------------------------------------- */
+
+static bool read_text(const Json *j, const char *name, char **out, Error *err)
+{
+    const char *text;
+    if (!json_read_string(j, name, &text, err))
+        return false;
+    free(*out);
+    *out = strdup(text);
+    return *out || fail(err, SYSTEM, "%s: no memory", name);
+}
+
+static bool read_form(const Json *j, const char *name, NormalForm *form, Error *err)
+{
+    static const char *const known[] = { [NFC] = "nfc", [NFD] = "nfd", [NFKC] = "nfkc", [NFKD] = "nfkd" };
+    const char *text;
+    if (!json_read_string(j, name, &text, err))
+        return false;
+    for (int i = 0; i < 4; i++)
+        if (strcmp(text, known[i]) == 0) {
+            *form = (NormalForm)i;
+            return true;
+        }
+    return fail(err, INPUT, "%s: expected nfc, nfd, nfkc or nfkd, found '%s'", name, text);
+}
+
+static bool read_sides(const Json *j, const char *name, Step *s, Error *err)
+{
+    const char *text;
+    if (!json_read_string(j, name, &text, err))
+        return false;
+    s->left  = strcmp(text, "left") == 0 || strcmp(text, "both") == 0;
+    s->right = strcmp(text, "right") == 0 || strcmp(text, "both") == 0;
+    return s->left || s->right || fail(err, INPUT, "%s: expected left, right or both, found '%s'", name, text);
+}
+
+static bool read_true(const Json *j, const char *name, Error *err)
+{
+    bool value;
+    return json_read_bool(j, name, &value, err) && (value || fail(err, INPUT, "%s: expected true, found false", name));
+}
+
+/* {"form": "nfc"}, {"prepend": TEXT}, {"replace": TEXT, "with": TEXT}, {"replace_regex": REGEX, "with": TEXT},
+ * {"strip": "left"}, {"charsmap": true}, {"lowercase": true} */
+static bool read_step(const Json *j, Step *s, const char *what, Error *err)
+{
+    int kinds = 0;
+    if (!json_is_object(j))
+        return fail(err, INPUT, "%s: expected an object, found %s", what, json_kind(j));
+    for (const Json *i = json_first(j); i; i = json_next(i)) {
+        static const char *const known[] = { "form", "prepend", "replace", "replace_regex", "strip", "charsmap", "lowercase" };
+        const char *key = json_key(i);
+        char        name[512];
+        int         kind = 0;
+        bool        ok = true;
+        snprintf(name, sizeof name, "%.420s: %.64s", what, key);
+        while (kind <= LOWERCASE && strcmp(key, known[kind]) != 0)
+            kind++;
+        if (kind <= LOWERCASE) {
+            s->kind = (Kind)kind;
+            kinds++;
+        }
+        switch (kind) {
+        case FORM:          ok = read_form(i, name, &s->form, err); break;
+        case PREPEND:
+        case REPLACE:
+        case REPLACE_REGEX: ok = read_text(i, name, &s->text, err); break;
+        case STRIP:         ok = read_sides(i, name, s, err); break;
+        case CHARSMAP:
+        case LOWERCASE:     ok = read_true(i, name, err); break;
+        default:
+            ok = strcmp(key, "with") == 0 ? read_text(i, name, &s->with, err) : fail(err, INPUT, "%s: unknown key", name);
+        }
+        if (!ok)
+            return false;
+    }
+    bool replaces = s->kind == REPLACE || s->kind == REPLACE_REGEX;
+    if (kinds != 1 || replaces != (s->with != NULL))
+        return fail(err, INPUT, "%s: expected one kind of step, and 'with' where it replaces, found other keys", what);
+    if (s->kind == REPLACE && !*s->text)
+        return fail(err, INPUT, "%s: replace: expected a text, found an empty one", what);
+    return s->kind != REPLACE_REGEX || regex_compile(&s->regex, s->text, what, err);
+}
+
+bool normalizer_open(Normalizer **out, const Json *steps, const TensorFile *f, const char *what, Error *err)
+{
+    *out = NULL;
+    if (!json_is_array(steps) || json_count(steps) > MAX_STEPS)
+        return fail(err, INPUT, "%s: expected an array of at most %d steps, found %s of %zu", what, MAX_STEPS, json_kind(steps),
+                    json_count(steps));
+    Normalizer *z = calloc(1, sizeof *z);
+    if (!z)
+        return fail(err, SYSTEM, "%s: no memory", what);
+    for (const Json *i = json_first(steps); i; i = json_next(i)) {
+        Step *s = &z->step[z->n_steps++];
+        char  name[512];
+        snprintf(name, sizeof name, "%.400s step %d", what, z->n_steps - 1);
+        if (!read_step(i, s, name, err) ||
+            (s->kind == CHARSMAP && !z->charsmap.bytes && !charsmap_open(&z->charsmap, f, err))) {
+            normalizer_free(z);
+            return false;
+        }
+    }
+    *out = z;
+    return true;
+}
+
+void normalizer_free(Normalizer *z)
+{
+    if (!z)
+        return;
+    for (int i = 0; i < MAX_STEPS; i++) {
+        free(z->step[i].text);
+        free(z->step[i].with);
+        regex_free(z->step[i].regex);
+    }
+    free(z);
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------------------------- */
+
+/* Length of the next character or of one byte that is none (then *cp is 0). */
+static size_t next_unit(const char *p, size_t n, uint32_t *cp)
+{
+    *cp = 0;
+    size_t len = character_at(p, n, cp);
+    return len ? len : 1;
+}
+
+static bool form(NormalForm which, const char *p, size_t n, Bytes *out, Error *err)
+{
+    for (size_t i = 0; i < n;) {
+        size_t valid = valid_prefix(p + i, n - i), n_part;
+        char  *part;
+        if (!normalize_form(which, p + i, valid, &part, &n_part))
+            return fail(err, SYSTEM, "tokenizer: no memory to normalize %zu bytes", n);
+        bool ok = bytes_add(out, part ? part : p + i, n_part, err);
+        free(part);
+        i += valid;
+        for (uint32_t cp; ok && i < n && character_at(p + i, n - i, &cp) == 0; i++)
+            ok = bytes_add(out, p + i, 1, err);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+static bool replace_text(const Step *s, const char *p, size_t n, Bytes *out, Error *err)
+{
+    size_t n_text = strlen(s->text), n_with = strlen(s->with);
+    while (n) {
+        const char *hit = memmem(p, n, s->text, n_text);
+        size_t      before = hit ? (size_t)(hit - p) : n;
+        if (!bytes_add(out, p, before, err) || (hit && !bytes_add(out, s->with, n_with, err)))
+            return false;
+        p += before + (hit ? n_text : 0);
+        n -= before + (hit ? n_text : 0);
+    }
+    return true;
+}
+
+/* In valid UTF-8. */
+static bool replace_matches(const Step *s, RegexRun *r, const char *p, size_t n, Bytes *out, Error *err)
+{
+    size_t n_with = strlen(s->with), done = 0, from = 0, start, end;
+    while (from <= n) {
+        int found = regex_next(r, s->regex, p, n, from, &start, &end, err);
+        if (found < 0)
+            return false;
+        if (found == 0)
+            break;
+        if (!bytes_add(out, p + done, start - done, err) || !bytes_add(out, s->with, n_with, err))
+            return false;
+        done = from = end;
+        if (start == end) {
+            uint32_t cp;
+            from += next_unit(p + end, n - end, &cp);
+        }
+    }
+    return bytes_add(out, p + done, n - done, err);
+}
+
+static bool replace_regex(const Step *s, RegexRun *r, const char *p, size_t n, Bytes *out, Error *err)
+{
+    for (size_t i = 0; i < n;) {
+        size_t valid = valid_prefix(p + i, n - i);
+        if (valid && !replace_matches(s, r, p + i, valid, out, err))
+            return false;
+        i += valid;
+        if (i < n && !bytes_add(out, p + i++, 1, err))
+            return false;
+    }
+    return true;
+}
+
+static bool strip(const Step *s, const char *p, size_t n, Bytes *out, Error *err)
+{
+    uint32_t cp = 0;
+    size_t   len;
+    while (s->left && (len = character_at(p, n, &cp)) > 0 && is_white_space(cp))
+        p += len, n -= len;
+    while (s->right && (len = character_before(p, n, &cp)) > 0 && is_white_space(cp))
+        n -= len;
+    return bytes_add(out, p, n, err);
+}
+
+static bool lowercase(const char *p, size_t n, Bytes *out, Error *err)
+{
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        size_t   len = next_unit(p + i, n - i, &cp);
+        char     lower[4];
+        bool     ok = cp == 0x130 ? bytes_add(out, "i\xCC\x87", 3, err) /* the one character whose lower case is two */
+                      : cp        ? bytes_add(out, lower, character_write(to_lower(cp), lower), err)
+                                  : bytes_add(out, p + i, len, err);
+        if (!ok)
+            return false;
+        i += len;
+    }
+    return true;
+}
+
+/* Bytes of the grapheme cluster that p begins with. */
+static size_t cluster(const char *p, size_t n)
+{
+    uint32_t left, right;
+    int32_t  state = 0;
+    size_t   at = next_unit(p, n, &left);
+    while (at < n) {
+        size_t len = next_unit(p + at, n - at, &right);
+        if (grapheme_break(left, right, &state))
+            break;
+        left = right;
+        at += len;
+    }
+    return at;
+}
+
+/* tokenizers' way with the map (normalizers/precompiled.rs): a cluster under 6 bytes is replaced as a whole by what its
+ * shortest prefix that is in the map becomes; else each character is looked up. */
+enum { SHORT_CLUSTER = 6 };
+
+static bool charsmap(const Charsmap *m, const char *p, size_t n, Bytes *out, Error *err)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        const char *by;
+        size_t      n_by;
+        end = i + cluster(p + i, n - i);
+        if (end - i < SHORT_CLUSTER && charsmap_match(m, p + i, end - i, true, &by, &n_by)) {
+            if (!bytes_add(out, by, n_by, err))
+                return false;
+            continue;
+        }
+        for (size_t at = i, len; at < end; at += len) {
+            uint32_t cp;
+            len = next_unit(p + at, end - at, &cp);
+            bool mapped = charsmap_match(m, p + at, len, true, &by, &n_by) > 0;
+            if (!(mapped ? bytes_add(out, by, n_by, err) : bytes_add(out, p + at, len, err)))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool run_step(const Normalizer *z, const Step *s, RegexRun *r, const char *p, size_t n, Bytes *out, Error *err)
+{
+    switch (s->kind) {
+    case FORM:          return form(s->form, p, n, out, err);
+    case PREPEND:       return n == 0 || (bytes_add(out, s->text, strlen(s->text), err) && bytes_add(out, p, n, err));
+    case REPLACE:       return replace_text(s, p, n, out, err);
+    case REPLACE_REGEX: return replace_regex(s, r, p, n, out, err);
+    case STRIP:         return strip(s, p, n, out, err);
+    case CHARSMAP:      return charsmap(&z->charsmap, p, n, out, err);
+    case LOWERCASE:     return lowercase(p, n, out, err);
+    }
+    return false;
+}
+
+bool normalizer_run(const Normalizer *z, RegexRun *r, const char *text, size_t n, Bytes *out, Bytes *scratch, Error *err)
+{
+    out->n = 0;
+    if (z->n_steps == 0)
+        return bytes_add(out, text, n, err);
+    for (int i = 0; i < z->n_steps; i++) {
+        Bytes swap = *out; /* what the step before wrote becomes the input */
+        *out     = *scratch;
+        *scratch = swap;
+        out->n   = 0;
+        if (!run_step(z, &z->step[i], r, i ? scratch->p : text, i ? scratch->n : n, out, err))
+            return false;
+    }
+    return true;
+}

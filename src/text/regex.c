@@ -1,0 +1,276 @@
+/* A tokenizer's pattern usually looks at one word and the character after it. So it is run on a window of the text, with
+ * PCRE2's partial matching: a match that touched the window's end does not count. Where that happens (a word longer than
+ * the window, or a pattern that looks far ahead), the place is tried again on the whole text by a second program of the
+ * same pattern, which tells after every item how far it has come; the sum of those ways is bounded for each text. So work
+ * stays linear, or ends in an error that does not depend on the machine. A clock is the last resort inside windows. */
+#include "text/regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "text/unicode.h"
+
+enum {
+    MAX_PATTERN      = 1 << 16,
+    JIT_STACK_START  = 32 << 10,
+    JIT_STACK_MOST   = 1 << 20,
+    HEAP_MOST_KB     = 256 << 10, /* of the careful program                                                      */
+    WINDOW           = 512,       /* bytes; 256 to 2048 are equally fast on text                                 */
+    WINDOW_LIMIT     = 20000,     /* backtracks of one attempt in a window                                       */
+    CALLS_PER_LOOK   = 64,        /* between two looks at the clock, which costs a system call                   */
+};
+static const uint64_t WAY_BASE = 64 << 20, WAY_PER_BYTE = 64; /* steps: an ordinary pattern takes under 20 for each byte */
+static const double   SECONDS_BASE = 10, SECONDS_PER_BYTE = 20e-6;
+
+struct Regex {
+    char       *name; /* begins messages */
+    pcre2_code *fast, *careful;
+};
+
+struct RegexRun {
+    pcre2_match_context *fast, *careful;
+    pcre2_jit_stack     *stack;
+    pcre2_match_data    *match;
+    size_t               n_text;    /* of the budget                                */
+    uint64_t             way, most; /* of the careful program, and what it may take */
+    size_t               last_at;   /* where it was at the last callout             */
+    unsigned             calls;
+    double               started;   /* seconds of this thread                       */
+};
+
+/* ---- Patterns ------------------------------------------------------------------------------------------------- */
+
+/* Oniguruma's and Rust's \s is the property White_Space; PCRE2's has U+180E besides: spell out 9 to 13, U+0085 and the
+ * separators. Their \w has marks and connectors, no numbers but the decimal ones, and circled letters. */
+static const char SPACES[] = "\\t-\\r\\x{85}\\p{Z}";
+static const char WORD[]   = "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}"
+                             "\\x{1F170}-\\x{1F189}";
+enum { SPELLED_MOST = sizeof WORD + 4 };
+
+/* What the escape \c stands for, NULL: what PCRE2 makes of it. */
+static const char *meaning(char c, bool in_class)
+{
+    return c == 's' || (c == 'S' && !in_class) ? SPACES : c == 'w' || (c == 'W' && !in_class) ? WORD : NULL;
+}
+
+/* out holds SPELLED_MOST bytes for each byte of pattern, and one. */
+static void spell_out(const char *pattern, char *out)
+{
+    bool in_class = false;
+    for (const char *p = pattern; *p;) {
+        size_t      n = 1;
+        const char *spelled = p[0] == '\\' ? meaning(p[1], in_class) : NULL;
+        if (spelled) {
+            out += sprintf(out, in_class ? "%s" : p[1] == 's' || p[1] == 'w' ? "[%s]" : "[^%s]", spelled);
+            p += 2;
+            continue;
+        }
+        if (p[0] == '\\' && p[1])
+            n = 2;
+        else if (!in_class && p[0] == '[') { /* a ']' right after the opening is an ordinary character */
+            in_class = true;
+            n += p[n] == '^';
+            n += p[n] == ']';
+        } else if (in_class && p[0] == '[' && p[1] == ':' && strstr(p, ":]"))
+            n = (size_t)(strstr(p, ":]") - p) + 2;
+        else if (p[0] == ']')
+            in_class = false;
+        memcpy(out, p, n);
+        out += n;
+        p += n;
+    }
+    *out = '\0';
+}
+
+static pcre2_code *compile(const char *spelled, uint32_t options, const char *pattern, const char *what, Error *err)
+{
+    int         code = 0;
+    PCRE2_SIZE  at   = 0;
+    pcre2_code *re   = pcre2_compile((PCRE2_SPTR)spelled, strlen(spelled),
+                                     PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | options, &code, &at, NULL);
+    if (!re) {
+        PCRE2_UCHAR why[256];
+        pcre2_get_error_message(code, why, sizeof why);
+        fail(err, INPUT, "%s: regex '%s': %s", what, pattern, (const char *)why);
+    }
+    return re;
+}
+
+bool regex_compile(Regex **out, const char *pattern, const char *what, Error *err)
+{
+    *out = NULL;
+    size_t n = strlen(pattern);
+    if (n > MAX_PATTERN)
+        return fail(err, INPUT, "%s: regex: expected at most %d bytes, found %zu", what, MAX_PATTERN, n);
+    Regex *re = calloc(1, sizeof *re);
+    char  *spelled = malloc(SPELLED_MOST * n + 1);
+    if (!re || !spelled || !(re->name = strdup(what))) {
+        regex_free(re);
+        free(spelled);
+        return fail(err, SYSTEM, "%s: regex: no memory", what);
+    }
+    spell_out(pattern, spelled);
+    re->fast    = compile(spelled, 0, pattern, what, err);
+    re->careful = re->fast ? compile(spelled, PCRE2_ANCHORED | PCRE2_AUTO_CALLOUT, pattern, what, err) : NULL;
+    free(spelled);
+    if (!re->careful) {
+        regex_free(re);
+        return false;
+    }
+    pcre2_jit_compile(re->fast, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD); /* may fail: then it is interpreted */
+    *out = re;
+    return true;
+}
+
+void regex_free(Regex *re)
+{
+    if (!re)
+        return;
+    pcre2_code_free(re->fast);
+    pcre2_code_free(re->careful);
+    free(re->name);
+    free(re);
+}
+
+/* ---- Running -------------------------------------------------------------------------------------------------- */
+
+static double thread_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Called by the careful program before each item. */
+static int add_way(pcre2_callout_block *block, void *arg)
+{
+    RegexRun *r = arg;
+    size_t    at = block->current_position;
+    r->way += 1 + (at > r->last_at ? at - r->last_at : r->last_at - at);
+    r->last_at = at;
+    return r->way > r->most ? PCRE2_ERROR_CALLOUT : 0;
+}
+
+bool regex_begin(RegexRun **out, Error *err)
+{
+    *out = NULL;
+    RegexRun *r = calloc(1, sizeof *r);
+    bool ok = r != NULL;
+    if (ok) {
+        r->fast    = pcre2_match_context_create(NULL);
+        r->careful = pcre2_match_context_create(NULL);
+        r->stack   = pcre2_jit_stack_create(JIT_STACK_START, JIT_STACK_MOST, NULL);
+        r->match   = pcre2_match_data_create(1, NULL);
+        ok = r->fast && r->careful && r->match; /* without a stack of its own, JIT has 32 KB */
+    }
+    if (!ok) {
+        regex_end(r);
+        return fail(err, SYSTEM, "tokenizer: no memory for regular expressions");
+    }
+    pcre2_set_match_limit(r->fast, WINDOW_LIMIT);
+    if (r->stack)
+        pcre2_jit_stack_assign(r->fast, NULL, r->stack);
+    pcre2_set_heap_limit(r->careful, HEAP_MOST_KB);
+    pcre2_set_match_limit(r->careful, UINT32_MAX); /* every step of it has a callout */
+    pcre2_set_callout(r->careful, add_way, r);
+    regex_budget(r, 0);
+    *out = r;
+    return true;
+}
+
+void regex_end(RegexRun *r)
+{
+    if (!r)
+        return;
+    pcre2_match_data_free(r->match);
+    pcre2_jit_stack_free(r->stack);
+    pcre2_match_context_free(r->fast);
+    pcre2_match_context_free(r->careful);
+    free(r);
+}
+
+void regex_budget(RegexRun *r, size_t n_bytes)
+{
+    r->n_text  = n_bytes;
+    r->way     = 0;
+    r->most    = WAY_BASE + WAY_PER_BYTE * n_bytes;
+    r->started = thread_seconds();
+}
+
+static int failed(const Regex *re, int rc, size_t at, size_t n, Error *err)
+{
+    PCRE2_UCHAR why[256];
+    if (rc == PCRE2_ERROR_CALLOUT)
+        snprintf((char *)why, sizeof why, "it looks at too much text too often (limit of steps exceeded)");
+    else
+        pcre2_get_error_message(rc, why, sizeof why);
+    fail(err, rc == PCRE2_ERROR_NOMEMORY ? SYSTEM : INPUT, "%s: at byte %zu of a text of %zu: %s", re->name, at, n, (const char *)why);
+    return -1;
+}
+
+static int found(const RegexRun *r, const Regex *re, size_t from, size_t *start, size_t *end, Error *err)
+{
+    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(r->match);
+    *start = range[0];
+    *end   = range[1];
+    if (*start >= from && *end >= *start)
+        return 1;
+    fail(err, INPUT, "%s: at byte %zu: a match that runs backwards", re->name, from); /* \K can do this */
+    return -1;
+}
+
+/* Try at `at` alone, on the whole text. */
+static int try_carefully(RegexRun *r, const Regex *re, const char *text, size_t n, size_t at)
+{
+    r->last_at = at;
+    return pcre2_match(re->careful, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK, r->match, r->careful);
+}
+
+static size_t window_end(const char *text, size_t n, size_t from)
+{
+    if (n - from <= WINDOW)
+        return n;
+    size_t end = from + WINDOW;
+    while (((unsigned char)text[end] & 0xC0) == 0x80)
+        end--;
+    return end;
+}
+
+int regex_next(RegexRun *r, const Regex *re, const char *text, size_t n, size_t from, size_t *start, size_t *end, Error *err)
+{
+    while (from <= n) {
+        double most = SECONDS_BASE + SECONDS_PER_BYTE * (double)r->n_text;
+        if (++r->calls % CALLS_PER_LOOK == 0 && thread_seconds() - r->started > most) {
+            fail(err, INPUT, "%s: at byte %zu of a text of %zu: more than %.0f seconds (time limit exceeded)", re->name, from, n, most);
+            return -1;
+        }
+        size_t   stop = window_end(text, n, from);
+        uint32_t options = PCRE2_NO_UTF_CHECK | (stop < n ? PCRE2_PARTIAL_HARD : 0);
+        int      rc = pcre2_match(re->fast, (PCRE2_SPTR)text, stop, from, options, r->match, r->fast);
+        size_t   at = from;
+        if (rc >= 0)
+            return found(r, re, from, start, end, err);
+        if (rc == PCRE2_ERROR_NOMATCH && stop == n)
+            return 0;
+        if (rc == PCRE2_ERROR_NOMATCH) {
+            from = stop;
+            continue;
+        }
+        if (rc == PCRE2_ERROR_PARTIAL) /* no match begins before it: those attempts ended inside the window */
+            at = pcre2_get_ovector_pointer(r->match)[0];
+        else if (rc != PCRE2_ERROR_MATCHLIMIT && rc != PCRE2_ERROR_JIT_STACKLIMIT)
+            return failed(re, rc, from, n, err);
+        rc = try_carefully(r, re, text, n, at);
+        if (rc >= 0)
+            return found(r, re, from, start, end, err);
+        if (rc != PCRE2_ERROR_NOMATCH)
+            return failed(re, rc, at, n, err);
+        uint32_t cp = 0;
+        size_t   len = character_at(text + at, n - at, &cp);
+        from = at + (len ? len : 1);
+    }
+    return 0;
+}

@@ -1,0 +1,112 @@
+/* Unigram: of all ways to cut a text into pieces the one with the highest sum of scores (Viterbi). As SentencePiece 0.2
+ * (src/unigram_model.cc, EncodeOptimized) and tokenizers 0.23 (models/unigram/model.rs, encode_optimized) do it; the sums
+ * round as theirs: SentencePiece adds floats, tokenizers doubles. */
+#include <float.h>
+#include <math.h>
+#include "text/tokenizer_parts.h"
+#include "text/unicode.h"
+
+typedef struct UnigramNode {
+    double   score; /* of the best way to here            */
+    int32_t  id;    /* its last piece; NO_WAY: none known */
+    uint32_t start; /* where that begins                  */
+} UnigramNode;
+
+enum { UNKNOWN_PENALTY = 10, NO_WAY = INT32_MIN };
+
+void unigram_prepare(Tokenizer *t)
+{
+    const Vocab *v = &t->vocab;
+    bool   spm = t->type == SPM_UNIGRAM;
+    double least = spm ? FLT_MAX : (double)INFINITY;
+    t->max_score = FLT_MIN; /* so it stays where every score is a logarithm under 0: SentencePiece meant -FLT_MAX */
+    for (int i = 0; i < v->size; i++) {
+        double score = v->scores ? (double)v->scores[i] : v->scores64[i];
+        if (spm ? v->types[i] != PIECE_NORMAL : v->types[i] == PIECE_UNUSED)
+            continue;
+        least = score < least ? score : least;
+        if (spm && v->scores[i] > t->max_score)
+            t->max_score = v->scores[i];
+    }
+    t->unk_score = spm ? (double)((float)least - (float)UNKNOWN_PENALTY) : least - UNKNOWN_PENALTY;
+}
+
+static double piece_score(const Tokenizer *t, int32_t id, size_t n)
+{
+    const Vocab *v = &t->vocab;
+    if (t->type == SPM_UNIGRAM && v->types[id] == PIECE_USER_DEFINED)
+        return (double)((float)n * t->max_score) - 0.1;
+    return v->scores ? (double)v->scores[id] : v->scores64[id];
+}
+
+/* A way to node `to` whose last piece is id. */
+static void offer(const Tokenizer *t, UnigramNode *node, size_t from, size_t to, int32_t id, double score)
+{
+    UnigramNode *n = &node[to];
+    if (n->id != NO_WAY && !(score > n->score))
+        return;
+    *n = (UnigramNode){ t->type == SPM_UNIGRAM ? (double)(float)score : score, id, (uint32_t)from };
+}
+
+static bool reserve_nodes(Encoder *e, size_t n, Error *err)
+{
+    if (e->n_node >= n)
+        return true;
+    free(e->node);
+    e->n_node = 0;
+    e->node   = n < SIZE_MAX / sizeof *e->node ? malloc(n * sizeof *e->node) : NULL;
+    if (!e->node)
+        return fail(err, SYSTEM, "tokenizer: no memory for a text of %zu bytes", n);
+    e->n_node = n;
+    return true;
+}
+
+/* Every piece that text has at i, and the unknown character if none of them is that character. */
+static void leave(const Tokenizer *t, UnigramNode *node, const char *text, size_t n, size_t i, size_t len)
+{
+    double   here = node[i].score;
+    bool     has_character = false;
+    uint32_t at = 0;
+    for (size_t end = i; end < n && trie_step(&t->vocab.trie, &at, text[end]);) {
+        end++;
+        int32_t id = trie_value(&t->vocab.trie, at);
+        if (id < 0 || t->vocab.types[id] == PIECE_UNUSED)
+            continue;
+        offer(t, node, i, end, id, piece_score(t, id, end - i) + here);
+        has_character |= end - i == len;
+    }
+    if (!has_character) {
+        double score = t->type == SPM_UNIGRAM ? (double)((float)t->unk_score + (float)here) : t->unk_score + here;
+        offer(t, node, i, i + len, t->unk, score);
+    }
+}
+
+bool unigram_word(Encoder *e, const char *word, size_t n, Error *err)
+{
+    const Tokenizer *t = e->t;
+    if (!reserve_nodes(e, n + 1, err))
+        return false;
+    UnigramNode *node = e->node;
+    node[0] = (UnigramNode){ 0, 0, 0 };
+    for (size_t i = 1; i <= n; i++)
+        node[i].id = NO_WAY;
+    for (size_t i = 0, len; i < n; i += len) {
+        uint32_t cp = 0;
+        len = character_at(word + i, n - i, &cp);
+        len = len ? len : 1;
+        leave(t, node, word, n, i, len);
+    }
+    /* Back along the best way, leaving at each piece's start where it ends (in score, which has been used). */
+    for (size_t end = n; end > 0; end = node[end].start)
+        node[node[end].start].score = (double)end;
+    size_t first = e->out->n;
+    for (size_t start = 0, end; start < n; start = end) {
+        end = (size_t)node[start].score;
+        int32_t id = node[end].id;
+        bool    ok = id != t->unk ? ids_push(e->out, id, err)
+                                  : push_unknown(e, word + start, end - start, true, t->type == UNIGRAM ? first : e->segment_first, err);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
