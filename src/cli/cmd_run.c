@@ -437,7 +437,7 @@ const Command cmd_run = {
     "The continuation goes to standard output as it comes, exact to the byte (on a terminal a newline is added at"
     " the end); all else goes to standard error. It ends with the model's end token, after --predict tokens, "
     "before a --stop text, or when prompt and continuation fill the context. An empty prompt starts from the "
-    "BOS where the tokenizer puts one first, and is an error where not. A model without tokenizer takes --ids and prints ids. Ctrl-C ends the text early, with exit "
-    "status 130; a second Ctrl-C ends the program.",
+    "BOS where the tokenizer puts one first, and is an error where not. A model without tokenizer takes --ids and "
+    "prints ids. Ctrl-C ends the text early, with exit status 130; a second Ctrl-C ends the program.",
     examples, sizeof(RunArgs), run,
 };

@@ -200,7 +200,7 @@ static const OptionGroup groups[] = {
 static const Example examples[] = {
     { "tblock tokenize model.bin --text 'Hello world'", "the ids, separated by spaces, on one line" },
     { "tblock tokenize model.bin --text 'Hello world' --pieces", "a line for each token: its id and its text" },
-    { "tblock tokenize model.bin --ids 1,15043,3186", "back to text, the exact bytes" },
+    { "tblock tokenize model.bin --ids 1,300,301", "back to text, the exact bytes" },
     { "tblock tokenize model.bin --jsonl requests.jsonl", "many texts in one go" },
     { 0 },
 };

@@ -132,8 +132,8 @@ void help_overview(void)
     for (const Command *const *c = commands; *c; c++)
         output_format("  %-*s %s\n", COMMAND_WIDTH, (*c)->syntax.command, (*c)->summary);
     output_format("\n");
-    print_wrapped("tblock help COMMAND, or tblock COMMAND --help, tells the rest; tblock --version prints the version.", 0,
-                  0);
+    print_wrapped("tblock help COMMAND, or tblock COMMAND --help, tells the rest; tblock --version prints the version.",
+                  0, 0);
     output_format("\nTo begin:\n");
     for (const Example *e = first_steps; e->line; e++)
         output_format("  %s\n      %s\n", e->line, e->what);
