@@ -195,11 +195,11 @@ def test_byte_level_traps():
     assert converted(token_file(bpe_json(normalizer={"type": "NFC"}))).tokenizer["normalizer"] == [{"form": "nfc"}]
     case(("normalizer", "'StripAccents'"), normalizer={"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "StripAccents"}]})
     for change, expected in ({"behavior": "Torn"}, "'Torn'"), ({"pattern": {"x": "y"}}, "'x'"), ({"pattern": {"Regex": "a$"}}, "'$'"), \
-            ({"pattern": {"Regex": "\\\\h"}}, "\\\\h"), ({"pattern": {"Regex": "[a&&b]"}}, "&&"), ({"pattern": {"Regex": "[a[b]]"}}, "[ in ["):
+            ({"pattern": {"Regex": "\\h"}}, "'\\h'"), ({"pattern": {"Regex": "[a&&b]"}}, "&&"), ({"pattern": {"Regex": "[a[b]]"}}, "[ in ["):
         case((expected,), pre_tokenizer={"type": "Sequence", "pretokenizers": [dict(split, **change), level]})
     case(("model.type", "'WordPiece'"), model__type="WordPiece")
     case(("pre_tokenizer", "'UnicodeScripts'"), pre_tokenizer={"type": "UnicodeScripts"})
-    case(("decoder", "null"), pre_tokenizer=None)
+    case(("decoder", "'ByteLevel'"), pre_tokenizer=None)
     case(("decoder", "'WordPiece'"), decoder={"type": "WordPiece"})
     case(("pre_tokenizer", "ByteLevel as the last"), pre_tokenizer={"type": "Sequence", "pretokenizers": [level, digits]})
     for kind in "BertProcessing", "RobertaProcessing":
@@ -227,7 +227,8 @@ def test_sentencepiece_traps():
     for at in range(0, len(good), 97):
         with open(temp("cut.model"), "wb") as f:
             f.write(good[:at])
-        refused(temp("cut.model"))
+        status, _, err = convert(temp("cut.model"))
+        assert status == 3 and err.count("\n") == 1 or status == 0, err   # cut between two pieces it is a unigram model
     surface = b"\x12\x09\x18\x02\xe2\x02\x04 ?? "   # a later trainer_spec: BPE, unk_surface " ?? "
     assert converted(token_file(good + surface, "surface.model")).tokenizer["unk_surface"] == " ?? "
     path = token_file(b"!!! 0\n", "ranks.model")
