@@ -7,6 +7,8 @@ static bool byte_symbols(Encoder *e, const char *word, size_t n, Error *err)
     const Tokenizer *t = e->t;
     for (size_t i = 0; i < n; i++) {
         int32_t id = t->vocab.byte_id[(unsigned char)word[i]];
+        if (id < 0 && t->unk < 0 && t->drop_unknown)
+            continue;
         if (id < 0 && t->unk < 0)
             return fail(err, INPUT, "tokenizer: byte 0x%02x is not in the vocabulary, which has no unknown token",
                         (unsigned char)word[i]);
@@ -25,6 +27,8 @@ static bool unknown_symbols(Encoder *e, const char *word, size_t at, size_t n, E
         if (!merger_add(m, (uint32_t)i, 1, t->vocab.byte_id[(unsigned char)word[i]], false, err))
             return false;
     if (t->byte_fallback)
+        return true;
+    if (t->unk < 0 && t->drop_unknown)
         return true;
     if (t->unk < 0)
         return fail(err, INPUT, "tokenizer: '%.*s' is not in the vocabulary, which has no unknown token", (int)n, word + at);

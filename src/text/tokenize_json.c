@@ -321,13 +321,40 @@ static bool replace_invalid(bool each_byte, const char *text, size_t n, char **o
     return true;
 }
 
+/* The same for characters of a tokenizer.json: a run of byte pieces that is no UTF-8 as a whole (decoders/byte_fallback.rs)
+ * is shown as one U+FFFD for each byte. ids decode to n bytes. */
+static bool replace_byte_runs(const Tokenizer *t, const Ids *ids, size_t n, char **out, size_t *n_out)
+{
+    char *at = *out = n < SIZE_MAX / 4 ? malloc(3 * n + decode_longest(t) + 1) : NULL;
+    bool  start = true;
+    if (!at)
+        return false;
+    for (size_t i = 0; i < ids->n;) {
+        char *run = at;
+        bool  bytes = t->vocab.types[ids->id[i]] == PIECE_BYTE;
+        do
+            at += decode_id(t, ids->id[i++], &start, at);
+        while (bytes && i < ids->n && t->vocab.types[ids->id[i]] == PIECE_BYTE);
+        size_t n_run = (size_t)(at - run);
+        if (!bytes || valid_prefix(run, n_run) == n_run)
+            continue;
+        for (at = run; n_run; n_run--, at += 3)
+            memcpy(at, "\xEF\xBF\xBD", 3);
+    }
+    *n_out = (size_t)(at - *out);
+    return true;
+}
+
 static bool answer_text(const Tokenizer *t, const Request *q, JsonOut *o, Error *err)
 {
     char  *text = NULL, *shown = NULL;
     size_t n = 0, n_shown = 0;
     bool   ok = tokenizer_decode(t, q->ids.id, q->ids.n, &text, &n, err);
     if (ok) {
-        ok = replace_invalid(t->type != BPE, text, n, &shown, &n_shown) || fail(err, SYSTEM, "request: no memory");
+        bool characters = t->type == BPE_CHAR || t->type == UNIGRAM;
+        ok = characters ? replace_byte_runs(t, &q->ids, n, &shown, &n_shown)
+                        : replace_invalid(is_sentencepiece(t), text, n, &shown, &n_shown);
+        ok = ok || fail(err, SYSTEM, "request: no memory");
         if (ok) {
             json_out_bytes(o, "{\"text\": ", 9);
             json_out_string(o, shown, n_shown);

@@ -115,6 +115,7 @@ static bool *flag_of(Tokenizer *t, const char *key)
         { "charsmap", SP, &t->has_charsmap },
         { "byte_fallback", SP | 1 << BPE_CHAR | 1 << UNIGRAM, &t->byte_fallback },
         { "fuse_unk", 1 << BPE_CHAR, &t->fuse_unk },
+        { "drop_unknown", JSON_BPE, &t->drop_unknown },
         { "add_prefix_space", 1 << BPE, &t->add_prefix_space },
         { "ignore_merges", JSON_BPE, &t->ignore_merges },
     };

@@ -54,7 +54,7 @@ struct Tokenizer {
     float    max_score;              /* SPM_UNIGRAM: what user-defined pieces are rated by */
 
     /* BPE, BPE_CHAR, UNIGRAM */
-    bool     add_prefix_space, ignore_merges, fuse_unk;
+    bool     add_prefix_space, ignore_merges, fuse_unk, drop_unknown;
     Normalizer   *normalizer;        /* NULL: none */
     Pretokenizer *pretokenizer;
     enum DecodeStrip decode_strip;   /* what goes at the start of a decoded text */

@@ -192,16 +192,18 @@ def test_byte_level_traps():
 
     def case(expected, **changes):
         refused(token_file(bpe_json(**changes)), "tokenizer.json", *expected)
-    assert converted(token_file(bpe_json(normalizer={"type": "NFC"}))).tokenizer["normalizer"] == "nfc"
-    case(("normalizer", "'NFKC'"), normalizer={"type": "NFKC"})
-    for change, expected in ({"behavior": "Removed"}, "'Removed'"), ({"invert": True}, "invert"), ({"pattern": {"x": "y"}}, "'x'"):
+    assert converted(token_file(bpe_json(normalizer={"type": "NFC"}))).tokenizer["normalizer"] == [{"form": "nfc"}]
+    case(("normalizer", "'StripAccents'"), normalizer={"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "StripAccents"}]})
+    for change, expected in ({"behavior": "Torn"}, "'Torn'"), ({"pattern": {"x": "y"}}, "'x'"), ({"pattern": {"Regex": "a$"}}, "'$'"), \
+            ({"pattern": {"Regex": "\\h"}}, "'\\h'"), ({"pattern": {"Regex": "[a&&b]"}}, "&&"), ({"pattern": {"Regex": "[a[b]]"}}, "[ in ["):
         case((expected,), pre_tokenizer={"type": "Sequence", "pretokenizers": [dict(split, **change), level]})
-    case(("model.type", "'Unigram'"), model__type="Unigram")
     case(("model.type", "'WordPiece'"), model__type="WordPiece")
-    case(("pre_tokenizer", "'Whitespace'"), pre_tokenizer={"type": "Whitespace"})
-    case(("pre_tokenizer", "null"), pre_tokenizer=None)
-    case(("pre_tokenizer", "'Punctuation'"), pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "Punctuation"}, level]})
-    case(("post_processor", "'BertProcessing'"), post_processor={"type": "BertProcessing"})
+    case(("pre_tokenizer", "'UnicodeScripts'"), pre_tokenizer={"type": "UnicodeScripts"})
+    case(("decoder", "'ByteLevel'"), pre_tokenizer=None)
+    case(("decoder", "'WordPiece'"), decoder={"type": "WordPiece"})
+    case(("pre_tokenizer", "ByteLevel as the last"), pre_tokenizer={"type": "Sequence", "pretokenizers": [level, digits]})
+    for kind in "BertProcessing", "RobertaProcessing":
+        case(("post_processor", "'%s'" % kind), post_processor={"type": kind})
     case(("model.dropout", "0.1"), model__dropout=0.1)
     case(("continuing_subword_prefix", "'##'"), model__continuing_subword_prefix="##")
     case(("merges[0]", "'q?'"), model__merges=["q ?"])
@@ -212,13 +214,21 @@ def test_byte_level_traps():
 
 
 def test_sentencepiece_traps():
-    for name in ("m.model", "sentencepiece_unigram.model"):
-        refused(need(DATA, "tokenizers", "small", name), "model type", "BPE", "unigram")
+    unigram = need(DATA, "tokenizers", "small", "m.model")
+    m = converted(unigram)
+    assert m.tokenizer["type"] == "spm_unigram" and m.tokenizer["charsmap"]
+    data = open(unigram, "rb").read()
+    suffix, word = b"\x12\x03\xc0\x01\x01", b"\x12\x02\x18\x03"   # later trainer specs
+    refused(token_file(data + suffix, "suffix.model"), "treat_whitespace_as_suffix")
+    refused(token_file(data + word, "word.model"), "model type", "word")
+    refused(token_file(data + b"\x2a\x0b\x12\x09\x04\0\0\0abcde", "denormalizer.model"), "denormalizer")
+    refused(token_file(data + b"\x1a\x0b\x12\x09\x08\0\0\0abcde", "charsmap.model"), "precompiled_charsmap")
     good = open(need(TOKENIZERS, "sp-bpe", "tokenizer.model"), "rb").read()
     for at in range(0, len(good), 97):
         with open(temp("cut.model"), "wb") as f:
             f.write(good[:at])
-        refused(temp("cut.model"))
+        status, _, err = convert(temp("cut.model"))
+        assert status == 3 and err.count("\n") == 1 or status == 0, err   # cut between two pieces it is a unigram model
     surface = b"\x12\x09\x18\x02\xe2\x02\x04 ?? "   # a later trainer_spec: BPE, unk_surface " ?? "
     assert converted(token_file(good + surface, "surface.model")).tokenizer["unk_surface"] == " ?? "
     path = token_file(b"!!! 0\n", "ranks.model")
@@ -249,8 +259,9 @@ def test_added_tokens_of_a_folder_are_merged():
 def test_a_folder_without_a_tokenizer_converts():
     status, out, err = convert(made())
     assert status == 0 and not err and "tokenizer   none" in out and ModelFile(temp("out.bin")).tokenizer is None
-    status, out, err = convert(made(files={"vocab.json": {}, "merges.txt": b""}))
-    assert status == 0 and "vocab.json, merges.txt: not read" in err
+    status, out, err = convert(made(files={"tekken.json": {}}))
+    assert status == 0 and "tekken.json: not read" in err
+    refused(made(files={"vocab.json": {}, "merges.txt": b""}), "tokenizer_class", "--pattern")
 
 
 if __name__ == "__main__":

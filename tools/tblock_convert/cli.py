@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from . import hf, llama2c, plan, sentencepiece, tiktoken, tokenizers, writer
+from . import bytelevel, hf, llama2c, plan, sentencepiece, tiktoken, tokenizers, writer
 from .errors import INTERRUPTED, SYSTEM, USAGE, ConvertError, Interrupted, bad
 from .source import Sources
 
@@ -19,8 +19,8 @@ SRC is one of
   a Hugging Face folder (Llama or Mistral): config.json, model.safetensors or shards with
       model.safetensors.index.json; tokenizer.json or tokenizer.model where there is one
   a llama2.c checkpoint .bin (legacy or version 1); its tokenizer comes with --tokenizer
-  a tokenizer alone: tokenizer.json, tokenizer.model (SentencePiece BPE or tiktoken ranks),
-      tokenizer.bin of llama2.c
+  a tokenizer alone: tokenizer.json (BPE or Unigram), tokenizer.model (SentencePiece or tiktoken
+      ranks), vocab.json with merges.txt beside it, tokenizer.bin of llama2.c, or a folder of these
 
 exit status: 0 done, 2 wrong usage, 3 bad or unsupported input, 4 the system failed, 130 interrupted"""
 
@@ -39,6 +39,8 @@ def parser():
     p.add_argument("--layout", choices=("rows16", "rows"), default="rows16",
                    help="panels of 16 rows, which are used as they lie, or row-major (default: %(default)s)")
     p.add_argument("--tokenizer", metavar="FILE", help="tokenizer file to use instead of the one of SRC")
+    p.add_argument("--pattern", choices=sorted(bytelevel.PATTERNS), metavar="NAME",
+                   help="how the tokenizer splits a text, where its files do not say it (unknown tiktoken ranks, vocab.json): %(choices)s")
     p.add_argument("--ignore-key", metavar="NAME", action="append", default=[],
                    help="take an unknown key of config.json as unneeded; repeatable")
     p.add_argument("--quiet", action="store_true", help="no summary and no progress; warnings are still written")
@@ -110,13 +112,17 @@ def load(args, sources):
     """(Checkpoint or None, Vocab or None) of the source."""
     vocab = None
     if args.tokenizer:
-        vocab = tokenizers.from_file(args.tokenizer, sources)
+        vocab = tokenizers.from_file(args.tokenizer, sources, args.pattern)
         if vocab is None:
-            raise bad(args.tokenizer, "", "tokenizer.json, tokenizer.model or tokenizer.bin", "none of these")
+            raise bad(args.tokenizer, "", "tokenizer.json, tokenizer.model, vocab.json or tokenizer.bin", "none of these")
+    if os.path.isdir(args.src) and not os.path.exists(os.path.join(args.src, "config.json")) and not args.tokenizer:
+        vocab = tokenizers.from_file(args.src, sources, args.pattern)
+        if vocab:
+            return None, vocab
     if os.path.isdir(args.src):
         checkpoint = hf.load(args.src, sources, args.ignore_key)
         if not args.tokenizer:
-            vocab = tokenizers.from_folder(args.src, sources, (checkpoint.config["bos"], checkpoint.config["eos"]))
+            vocab = tokenizers.from_folder(args.src, sources, (checkpoint.config["bos"], checkpoint.config["eos"]), args.pattern)
             if not vocab:
                 checkpoint.warnings += tokenizers.not_read(args.src)
         return checkpoint, vocab
@@ -127,7 +133,7 @@ def load(args, sources):
     if llama2c.looks_like(head) and not sentencepiece.looks_like(head) and not tiktoken.looks_like(head):
         return llama2c.load(file), vocab
     if not vocab:
-        vocab = tokenizers.from_file(args.src, sources)
+        vocab = tokenizers.from_file(args.src, sources, args.pattern)
         if vocab:
             return None, vocab
     raise unknown(args.src, head)
@@ -221,7 +227,9 @@ def summary(path, checkpoint, vocab, entries, seen, n_bytes, digest, seconds):
         rows += [("converted", "%d matrices from %s to %s" % (n, a.lower(), b.lower())) for (a, b), n in seen.converted.items()]
         rows += [("note", line) for line in checkpoint.notes]
     if vocab:
-        kind = "SentencePiece BPE" if vocab.type == "spm" else "byte-level BPE, %d merges" % len(vocab.merges)
+        kind = {"spm": "SentencePiece BPE", "spm_unigram": "SentencePiece unigram", "bpe": "byte-level BPE",
+                "bpe_char": "BPE of characters", "unigram": "unigram"}[vocab.type]
+        kind += ", %d merges" % len(vocab.merges) if vocab.merges else ""
         rows.append(("tokenizer", "%s, %d ids, %d special" % (kind, vocab.size(), len(vocab.special))))
     else:
         rows.append(("tokenizer", "none: commands that need text will say so"))

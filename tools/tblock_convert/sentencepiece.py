@@ -1,16 +1,17 @@
-"""tokenizer.model: a SentencePiece BPE model. Field numbers are those of sentencepiece_model.proto (sentencepiece 0.2)."""
+"""tokenizer.model: a SentencePiece model, BPE or unigram. Field numbers are those of sentencepiece_model.proto (sentencepiece 0.2)."""
 import math
 
 from .errors import bad, quoted
-from . import protobuf, vocab
+from . import charsmap, protobuf, vocab
 
 # ModelProto
-PIECES, TRAINER, NORMALIZER = 1, 2, 3
+PIECES, TRAINER, NORMALIZER, DENORMALIZER = 1, 2, 3, 5
 PIECE, SCORE, TYPE = 1, 2, 3
 # TrainerSpec
 MODEL_TYPE, WHITESPACE_SUFFIX, BYTE_FALLBACK, UNK_SURFACE, BOS_PIECE, EOS_PIECE = 3, 24, 35, 44, 46, 47
 UNK_SURFACE_DEFAULT = " \u2047 ".encode()
 MODEL_TYPES = {1: "unigram", 2: "BPE", 3: "word", 4: "char"}
+TYPES = {1: "spm_unigram", 2: "spm"}   # in the model file
 # NormalizerSpec
 CHARSMAP = 2
 NORMALIZER_FLAGS = {3: "add_dummy_prefix", 4: "remove_extra_whitespaces", 5: "escape_whitespaces"}   # all true when absent
@@ -25,28 +26,33 @@ def load(file):
     """The Vocab of a file (source.SourceFile)."""
     data, path = file.read_small(), file.path
     v = vocab.Vocab(path, "spm")
-    trainer, normalizer = {}, {}
+    trainer, normalizer, denormalizer = {}, {}, {}
+    specs = {TRAINER: trainer, NORMALIZER: normalizer, DENORMALIZER: denormalizer}
     for number, value in protobuf.fields(data, path):
         if number == PIECES and isinstance(value, bytes):
             _piece(v, value)
-        elif number == TRAINER and isinstance(value, bytes):
-            trainer = protobuf.message(value, path)
-        elif number == NORMALIZER and isinstance(value, bytes):
-            normalizer = protobuf.message(value, path)
+        elif number in specs and isinstance(value, bytes):
+            specs[number].update(protobuf.message(value, path))
     if not v.pieces:
         raise bad(path, "", "a SentencePiece model", "no pieces")
     model_type = trainer.get(MODEL_TYPE, 1)
-    if model_type != 2:
-        raise bad(path, "model type", "BPE", MODEL_TYPES.get(model_type, model_type))
-    if normalizer.get(CHARSMAP):
-        raise bad(path, "normalizer", "identity", "a character map of %d bytes" % len(normalizer[CHARSMAP]))
+    if model_type not in TYPES:
+        raise bad(path, "model type", "BPE or unigram", MODEL_TYPES.get(model_type, model_type))
+    v.type = TYPES[model_type]
     if trainer.get(WHITESPACE_SUFFIX):
         raise bad(path, "treat_whitespace_as_suffix", "false", "true")
+    if denormalizer.get(CHARSMAP):
+        raise bad(path, "denormalizer", "none", "a character map of %d bytes" % len(denormalizer[CHARSMAP]))
     v.settings = {name: bool(normalizer.get(number, 1)) for number, name in NORMALIZER_FLAGS.items()}
     v.settings["byte_fallback"] = bool(trainer.get(BYTE_FALLBACK, 0))
     surface = trainer.get(UNK_SURFACE, UNK_SURFACE_DEFAULT)
     if isinstance(surface, bytes) and surface != UNK_SURFACE_DEFAULT:
         v.settings["unk_surface"] = surface.decode("utf-8", "replace")
+    if normalizer.get(CHARSMAP):
+        if not isinstance(normalizer[CHARSMAP], bytes):
+            raise bad(path, "precompiled_charsmap", "bytes", "a number")
+        v.charsmap = charsmap.rules(normalizer[CHARSMAP], path, "precompiled_charsmap")
+        v.settings["charsmap"] = True
     _ids(v, trainer)
     return v
 

@@ -1,17 +1,27 @@
-"""A tiktoken rank file (lines of base64 and rank), with special_tokens.json beside it. The split pattern is not in the
-file: it is Llama 3's (meta-llama/llama-models, models/llama3/tokenizer.py), the one model that is published this way."""
+"""A tiktoken rank file (lines of base64 and rank), with special_tokens.json beside it. The split pattern is not in the file:
+it is known for the published rank files by their number of ranks, or named by --pattern."""
 import base64
 import binascii
 import os
 
 from .errors import bad, quoted
-from . import bytelevel, jsonfile, vocab
+from . import bytelevel, hf_tokenizer, jsonfile, vocab
 
-LLAMA3_PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
-                  r"\s*[\r\n]+|\s+(?!\S)|\s+")
 LLAMA3_RANKS = 128000
+# ranks: (pattern, special tokens); tiktoken_ext/openai_public.py, and meta-llama/llama-models models/llama3/tokenizer.py
+# (only the tokens that Llama 3 and 3.1 have alike)
+END = "<|endoftext|>"
+KNOWN = {
+    50256: ("gpt2", {END: 50256}),
+    50280: ("gpt2", {END: 50256}),
+    100256: ("cl100k", {END: 100257, "<|fim_prefix|>": 100258, "<|fim_middle|>": 100259, "<|fim_suffix|>": 100260,
+                        "<|endofprompt|>": 100276}),
+    199998: ("o200k", {END: 199999, "<|endofprompt|>": 200018}),
+    LLAMA3_RANKS: ("llama3", {"<|begin_of_text|>": 128000, "<|end_of_text|>": 128001, "<|start_header_id|>": 128006,
+                              "<|end_header_id|>": 128007, "<|eot_id|>": 128009}),
+}
 SPECIAL = "special_tokens.json"
-BOS, EOS = "<|begin_of_text|>", "<|end_of_text|>"
+BOS, EOS = "<|begin_of_text|>", ("<|end_of_text|>", END)
 
 
 def looks_like(head):
@@ -20,29 +30,34 @@ def looks_like(head):
     return bool(word) and len(word) % 4 == 0 and rank.isdigit()
 
 
-def load(file, sources):
+def load(file, sources, pattern=None):
     """The Vocab of a rank file; special tokens from special_tokens.json in the same folder ({token: id})."""
     ranks = read_ranks(file)
     v = vocab.Vocab(file.path, "bpe")
     for piece, rank in ranks.items():
         v.add(rank, piece, vocab.NORMAL)
     v.indexed = sorted(ranks.values())
-    if v.size() != len(ranks):
-        raise bad(file.path, "", "ranks 0 to %d" % (len(ranks) - 1), "%d" % (v.size() - 1))
     v.merges = merges_of(ranks)
+    known, special = KNOWN.get(len(ranks), (None, {}))
     beside = os.path.join(os.path.dirname(file.path), SPECIAL)
-    special = jsonfile.parse_object(sources.open(beside).read_small(), beside) if os.path.exists(beside) else {}
-    if len(ranks) != LLAMA3_RANKS and BOS not in special:
-        raise bad(file.path, "split pattern", "Llama 3's file (%d ranks, or %s with %s)" % (LLAMA3_RANKS, SPECIAL, BOS),
-                  "%d ranks" % len(ranks), "a rank file does not say how to split a text; tokenizer.json does")
-    v.settings = {"pretokenize": [bytelevel.split(LLAMA3_PATTERN)], "add_prefix_space": False, "ignore_merges": True}
-    if not special:
+    if os.path.exists(beside):
+        special = jsonfile.parse_object(sources.open(beside).read_small(), beside)
+    elif known == "llama3":
+        v.warnings.append("%s: no %s beside it: of the special tokens only those that Llama 3 and 3.1 have alike" % (file.path, SPECIAL))
+    elif not special:
         v.warnings.append("%s: no %s beside it: no special tokens" % (file.path, SPECIAL))
+    pattern = pattern or known or ("llama3" if BOS in special else None)
+    if pattern is None:
+        raise bad(file.path, "split pattern", "a published rank file (%s ranks)" % ", ".join(str(n) for n in sorted(KNOWN)),
+                  "%d ranks" % len(ranks), "a rank file does not say how to split a text: --pattern NAME does")
+    v.settings = dict(bytelevel.settings(pattern), ignore_merges=True)
+    taken = set(v.indexed)
     for content, i in sorted(special.items(), key=lambda item: str(item[1])):
-        if isinstance(i, bool) or not isinstance(i, int) or i < len(ranks):
-            raise bad(beside, "'%s'" % quoted(content), "an id from %d" % len(ranks), jsonfile.kind(i))
-        bytelevel.add_token(v, i, {"content": content, "special": True}, {})
-    v.bos, v.eos = special.get(BOS, -1), special.get(EOS, -1)
+        if isinstance(i, bool) or not isinstance(i, int) or i in taken:
+            raise bad(beside, "'%s'" % quoted(content), "an id that no rank has", jsonfile.kind(i))
+        hf_tokenizer.add_token(v, i, {"content": content, "special": True}, {})
+    v.bos = special.get(BOS, -1)
+    v.eos = next((special[e] for e in EOS if e in special), -1)
     v.prefix = [v.bos] if v.bos >= 0 else []
     return v
 
@@ -60,6 +75,8 @@ def read_ranks(file):
         if not piece or len(words) != 2 or piece in ranks or not 0 <= rank < vocab.LARGEST_SIZE:
             raise bad(file.path, "line %d" % n, "a new piece and its rank", quoted(line[:60].decode("latin-1")))
         ranks[piece] = rank
+    if len(set(ranks.values())) != len(ranks):
+        raise bad(file.path, "", "every rank once", "a rank twice")
     return ranks
 
 

@@ -2,39 +2,47 @@
 the template that goes around a text."""
 import os
 
-from .errors import bad, quoted
-from . import bytelevel, jsonfile, llama2c_vocab, sentencepiece, tiktoken, vocab
+from .errors import USAGE, ConvertError, bad, quoted
+from . import gpt2_files, hf_tokenizer, jsonfile, llama2c_vocab, sentencepiece, tiktoken, vocab
 
 JSON, MODEL, CONFIG, ADDED, SPECIAL = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "added_tokens.json",
                                        "special_tokens_map.json")
-OTHERS = ("vocab.json", "merges.txt", "tekken.json", "tokenizer.model.v3", "tokenizer.model.v7", "spiece.model")
+OTHERS = ("tekken.json", "tokenizer.model.v3", "tokenizer.model.v7", "spiece.model")
 # Classes whose template is made from add_bos_token and add_eos_token; others take post_processor as it is.
 LLAMA_CLASSES = ("LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast")
 
 
-def from_file(path, sources):
-    """The Vocab of a tokenizer file; None if the file is no tokenizer."""
+def from_file(path, sources, pattern=None):
+    """The Vocab of a tokenizer file; None if the file is no tokenizer. pattern: a name in bytelevel.PATTERNS, for files that
+    do not say how to split a text; an error with others."""
+    if os.path.isdir(path):
+        return from_folder(path, sources, (-1, []), pattern)
     file = sources.open(path)
     head = file.read(0, min(file.size, 256))
     if head.lstrip()[:1] == b"{":
-        return from_json(path, jsonfile.parse_object(file.read_small(), path))
-    if llama2c_vocab.looks_like(head):
-        return llama2c_vocab.load(file)
-    if tiktoken.looks_like(head):
-        return tiktoken.load(file, sources)
-    if sentencepiece.looks_like(head):
-        return sentencepiece.load(file)
-    return None
+        root = jsonfile.parse_object(file.read_small(), path)
+        if gpt2_files.is_vocab(root):
+            return from_folder(os.path.dirname(path), sources, (-1, []), pattern, gpt2=True)
+        return from_json(path, root, pattern)
+    if tiktoken.looks_like(head) and not llama2c_vocab.looks_like(head):
+        return tiktoken.load(file, sources, pattern)
+    load = llama2c_vocab.load if llama2c_vocab.looks_like(head) else sentencepiece.load if sentencepiece.looks_like(head) else None
+    if load:
+        no_pattern(path, pattern)
+    return load and load(file)
 
 
-def from_json(path, root):
+def no_pattern(path, pattern):
+    if pattern:
+        raise ConvertError(USAGE, "--pattern: expected a file that does not hold its split pattern, found %s" % path)
+
+
+def from_json(path, root, pattern=None):
     """The Vocab of a parsed tokenizer.json."""
     if "model" not in root:
         raise bad(path, "", "a tokenizer.json", "a JSON object without the key 'model'")
-    if is_sentencepiece(root):
-        raise bad(path, "", "byte-level BPE", "a SentencePiece vocabulary as tokenizer.json",
-                  "the tokenizer.model it was made from converts: --tokenizer tokenizer.model")
-    return bytelevel.from_json(path, root)
+    no_pattern(path, pattern)
+    return hf_tokenizer.from_json(path, root)
 
 
 def is_sentencepiece(root):
@@ -50,24 +58,28 @@ def is_sentencepiece(root):
         (mentions(root.get("normalizer")) or mentions(root.get("pre_tokenizer")))
 
 
-def from_folder(folder, sources, config_ids):
-    """The Vocab of a Hugging Face folder; None if it has none. config_ids: (bos, [eos]) of the model's config."""
+def from_folder(folder, sources, config_ids, pattern=None, gpt2=False):
+    """The Vocab of a Hugging Face folder; None if it has none. config_ids: (bos, [eos]) of the model's config. gpt2: its
+    vocab.json, whatever else there is."""
     json_path, model_path = os.path.join(folder, JSON), os.path.join(folder, MODEL)
+    has_gpt2 = all(os.path.exists(os.path.join(folder, n)) for n in (gpt2_files.VOCAB, gpt2_files.MERGES))
     v = root = None
-    if os.path.exists(json_path):
+    if not gpt2 and os.path.exists(json_path):
         file = sources.open(json_path)
         root = jsonfile.parse_object(file.read_small(), json_path)
         if not (os.path.exists(model_path) and is_sentencepiece(root)):
-            v = from_json(json_path, root)
-    if v is None and os.path.exists(model_path):
-        v = from_file(model_path, sources)
+            v = from_json(json_path, root, pattern)
+    if not gpt2 and v is None and os.path.exists(model_path):
+        v = from_file(model_path, sources, pattern)
         if v is None:
             raise bad(model_path, "", "a SentencePiece model or a tiktoken rank file", "something else")
+    if v is None and (has_gpt2 or gpt2):
+        v = gpt2_files.load(folder, sources, pattern)
     if v is None:
         return None
-    ids = spellings(v, root)
-    if v.type == "spm" and root:
-        bytelevel.added_tokens(v, jsonfile.member(root, "added_tokens", list, json_path), ids, add_known)
+    ids = spellings(v)
+    if v.sentencepiece() and root:
+        hf_tokenizer.added_tokens(v, jsonfile.member(root, "added_tokens", list, json_path), ids, add_known)
     settings = _read(folder, CONFIG, sources)
     _merge_added(v, folder, settings, ids, sources)
     v.changed()
@@ -82,10 +94,10 @@ def not_read(folder):
     return ["%s: %s: not read; %s or %s is" % (folder, ", ".join(found), JSON, MODEL)] if found else []
 
 
-def spellings(v, root):
+def spellings(v):
     """{text: id} of the base vocabulary, as the files beside it spell its entries."""
-    if v.type == "bpe":
-        return root["model"]["vocab"] if root else {}
+    if not v.sentencepiece():
+        return v.spelled
     ids = {}
     for i, p in enumerate(v.pieces):
         if v.types[i] != vocab.BYTE:
@@ -114,11 +126,11 @@ def _merge_added(v, folder, settings, ids, sources):
 
 def add_known(v, i, entry, ids):
     """An added token over a piece keeps the piece's type: SentencePiece's types say how plain text is read."""
-    if v.type == "spm" and 0 <= i < v.size() and v.pieces[i] == entry["content"].encode("utf-8", "replace"):
+    if v.sentencepiece() and 0 <= i < v.size() and v.pieces[i] == entry["content"].encode("utf-8", "replace"):
         v.add_special(i, bool(entry.get("special")),
                       **{f: bool(entry.get(f)) for f in ("lstrip", "rstrip", "single_word", "normalized")})
     else:
-        bytelevel.add_token(v, i, entry, ids)
+        hf_tokenizer.add_token(v, i, entry, ids)
 
 
 def _name_ids(v, folder, settings, config_ids, sources):
@@ -141,7 +153,7 @@ def _name_ids(v, folder, settings, config_ids, sources):
 def _template(v, settings, folder):
     """add_bos_token and add_eos_token rule the Llama classes; elsewhere they are only compared with the template."""
     bos, eos = settings.get("add_bos_token"), settings.get("add_eos_token")
-    rules = v.type == "spm" or settings.get("tokenizer_class") in LLAMA_CLASSES
+    rules = v.sentencepiece() or settings.get("tokenizer_class") in LLAMA_CLASSES
     if rules and isinstance(bos, bool):
         v.prefix = [v.bos] if bos and v.bos >= 0 else []
     if rules and isinstance(eos, bool):

@@ -5,20 +5,23 @@ import json
 import numpy as np
 
 from .errors import bad
+from . import trie
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 LARGEST_SIZE = 1 << 22
 
 
 class Vocab:
-    """type: "spm" or "bpe". pieces: raw bytes by id; types, scores (spm); merges [(left, right, merged)] (bpe).
-    indexed: the ids whose bytes can be looked up. special: {id: flags}. settings: the other keys of the metadata object."""
+    """type: spm, spm_unigram, bpe, bpe_char or unigram (docs/format.md). pieces: raw bytes by id; types, scores; merges
+    [(left, right, merged)] of the bpe types. indexed: the ids whose bytes can be looked up. special: {id: flags}. charsmap:
+    {bytes: replacement}. spelled: {text: id} of the base vocabulary as its file spells it, where that is not SentencePiece's.
+    settings: the other keys of the metadata object."""
 
     def __init__(self, file, kind):
         self.file, self.type = file, kind
         self.pieces, self.types, self.scores, self.merges = [], [], [], []
         self.indexed = []
-        self.special = {}
+        self.special, self.charsmap, self.spelled = {}, {}, {}
         self.bos = self.eos = self.unk = -1
         self.prefix, self.suffix = [], []
         self.settings = {}
@@ -78,16 +81,49 @@ class Vocab:
         result = [("tok.bytes", "U8", np.frombuffer(b"".join(self.pieces), np.uint8)),
                   ("tok.offsets", "U32", offsets.astype("<u4")),
                   ("tok.types", "U8", np.array(self.types, np.uint8))]
-        if self.type == "spm":
-            result.append(("tok.scores", "F32", np.array(self.scores, "<f4")))
+        if not self.merging():
+            result.append(self._scores())
         ids = list({self.pieces[i]: i for i in reversed(self.indexed) if self.pieces[i]}.values())[::-1]
         ids.sort()
         result.append(("tok.index", "I32", hash_table(fnv1a64([self.pieces[i] for i in ids]), ids)))
-        if self.type == "bpe":
+        if self.merging():
             merges = np.array(self.merges, "<u4").reshape(-1, 3)
             result.append(("tok.merges", "U32", merges))
             result.append(("tok.merge_index", "I32", hash_table(hash_pairs(merges), range(len(merges)))))
+        if self.type in ("spm_unigram", "unigram"):
+            result += _trie("tok.trie", {self.pieces[i]: i for i in ids})
+        if self.charsmap:
+            result += self._charsmap()
         return result
+
+    def sentencepiece(self):
+        """Does it go by SentencePiece's rules, not by those of the library tokenizers?"""
+        return self.type in ("spm", "spm_unigram")
+
+    def merging(self):
+        """Does it merge by rank, or go by scores?"""
+        return self.type in ("bpe", "bpe_char")
+
+    def _scores(self):
+        """F32, unless a unigram tokenizer.json has scores that need all of a double."""
+        scores = np.array(self.scores, "<f8")
+        with np.errstate(over="ignore"):
+            short = scores.astype("<f4")
+        if self.type == "unigram" and (short.astype("<f8") != scores).any():
+            return "tok.scores", "F64", scores
+        return "tok.scores", "F32", short
+
+    def _charsmap(self):
+        texts = sorted(set(self.charsmap.values()))
+        number = {text: n for n, text in enumerate(texts)}
+        offsets = np.cumsum([0] + [len(t) for t in texts]).astype("<u4")
+        return _trie("tok.charsmap", {key: number[text] for key, text in self.charsmap.items()}) + [
+            ("tok.charsmap_bytes", "U8", np.frombuffer(b"".join(texts), np.uint8)), ("tok.charsmap_offsets", "U32", offsets)]
+
+
+def _trie(name, items):
+    nodes, labels = trie.build(items)
+    return [(name, "U32", nodes), (name + "_labels", "U8", labels)]
 
 
 def fnv1a64(pieces):
