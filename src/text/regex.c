@@ -43,11 +43,11 @@ struct RegexRun {
 
 /* ---- Patterns ------------------------------------------------------------------------------------------------- */
 
-/* Oniguruma's and Rust's \s is the property White_Space; PCRE2's has U+180E besides: spell out 9 to 13, U+0085 and the
- * separators. Their \w has marks and connectors, no numbers but the decimal ones, and circled letters. */
+/* Oniguruma's \s is the property White_Space; PCRE2's has U+180E besides: spell out 9 to 13, U+0085 and the separators. Its
+ * \w has marks, all connectors and the circled letters, but of the numbers that are no digits only those of Latin-1. */
 static const char SPACES[] = "\\t-\\r\\x{85}\\p{Z}";
-static const char WORD[]   = "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}"
-                             "\\x{1F170}-\\x{1F189}";
+static const char WORD[]   = "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}\\x{24B6}-\\x{24E9}"
+                             "\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}";
 enum { SPELLED_MOST = sizeof WORD + 4 };
 
 /* What the escape \c stands for, NULL: what PCRE2 makes of it. */

@@ -1,6 +1,6 @@
 /* Unigram: of all ways to cut a text into pieces the one with the highest sum of scores (Viterbi). As SentencePiece 0.2
  * (src/unigram_model.cc, EncodeOptimized) and tokenizers 0.23 (models/unigram/model.rs, encode_optimized) do it; the sums
- * round as theirs: SentencePiece adds floats, tokenizers doubles. */
+ * round as theirs: SentencePiece 0.2.3 rounds each sum to float before it compares, tokenizers has doubles. */
 #include <float.h>
 #include <math.h>
 #include "text/tokenizer_parts.h"
@@ -43,9 +43,11 @@ static double piece_score(const Tokenizer *t, int32_t id, size_t n)
 static void offer(const Tokenizer *t, UnigramNode *node, size_t from, size_t to, int32_t id, double score)
 {
     UnigramNode *n = &node[to];
+    if (t->type == SPM_UNIGRAM)
+        score = (double)(float)score;
     if (n->id != NO_WAY && !(score > n->score))
         return;
-    *n = (UnigramNode){ t->type == SPM_UNIGRAM ? (double)(float)score : score, id, (uint32_t)from };
+    *n = (UnigramNode){ score, id, (uint32_t)from };
 }
 
 static bool reserve_nodes(Encoder *e, size_t n, Error *err)
