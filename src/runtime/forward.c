@@ -187,7 +187,7 @@ static int useful_threads(const Forward *f, int n_tok)
 {
     if (f->all_threads)
         return f->threads;
-    enum { BYTES_PER_THREAD = 4 << 20 }; /* weights times tokens; 4 MB take some 100 us */
+    enum { BYTES_PER_THREAD = 16 << 20 }; /* weights times tokens; 16 MB take some 300 us */
     size_t work = f->run.model->bytes_per_token / BYTES_PER_THREAD * (size_t)n_tok
                   + f->run.model->bytes_per_token % BYTES_PER_THREAD * (size_t)n_tok / BYTES_PER_THREAD;
     return work < 1 ? 1 : work < (size_t)f->threads ? (int)work : f->threads;
