@@ -192,6 +192,9 @@ def test_byte_level_traps():
 
     def case(expected, **changes):
         refused(token_file(bpe_json(**changes)), "tokenizer.json", *expected)
+    unknown = json.loads(bpe_json())
+    unknown["surprise"] = 1
+    refused(token_file(json.dumps(unknown).encode()), "tokenizer.json", "unknown key surprise")
     assert converted(token_file(bpe_json(normalizer={"type": "NFC"}))).tokenizer["normalizer"] == [{"form": "nfc"}]
     case(("normalizer", "'StripAccents'"), normalizer={"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "StripAccents"}]})
     for change, expected in ({"behavior": "Torn"}, "'Torn'"), ({"pattern": {"x": "y"}}, "'x'"), ({"pattern": {"Regex": "a$"}}, "'$'"), \

@@ -6,8 +6,15 @@ from .errors import bad, quoted
 from . import bytelevel, hf_steps, jsonfile, sentencepiece, vocab
 
 
+# truncation and padding act on batches, version is the format's.
+KNOWN_KEYS = {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder",
+              "model"}
+
+
 def from_json(path, root):
     """The Vocab of a parsed tokenizer.json."""
+    for key in sorted(set(root) - KNOWN_KEYS):
+        raise bad(path, "", "the keys of a tokenizer.json", "unknown key %s" % quoted(key))
     model = root.get("model")
     if not isinstance(model, dict):
         raise bad(path, "model", "an object", jsonfile.kind(model))
