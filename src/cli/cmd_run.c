@@ -404,7 +404,7 @@ static const Option generate_options[] = {
 static const Option sampling_options[] = {
     { "temp",           0, "F", OPT_FLOAT, AT(temp),  0, 100, "0.8", "sampling temperature; 0 is greedy" },
     { "top-k",          0, "N", OPT_INT,   AT(top_k), 0, 1 << 24, "40", "draw from the N most likely tokens; 0: all" },
-    { "top-p",          0, "F", OPT_FLOAT, AT(top_p), 0, 1, "0.95",
+    { "top-p",          0, "F", OPT_FLOAT, AT(top_p), 1e-6, 1, "0.95",
       "of these, the fewest whose probability reaches F; 1: all" },
     { "min-p",          0, "F", OPT_FLOAT, AT(min_p), 0, 1, "0",
       "of these, those at least F times as likely as the first; 0: all" },
