@@ -3,10 +3,10 @@
 
   .venv/bin/python bench/bench_tokenize.py [--runs N]        after `make all` and `tools/setup.sh test`
 
-The program's time is that of a whole process: opening the model file, reading the text, encoding, printing the ids. A
-library's is that of its encode call alone, with the vocabulary loaded and its cache of words warm from the run before.
-Needs the tokenizers and texts of $TBLOCK_SHARED (../shared)."""
+Each row is the encode call alone, in this process, with the vocabulary loaded (tokenizers' cache of words is warm from the
+run before). Start-up is a whole `tblock tokenize` of one letter. Needs the tokenizers and texts of $TBLOCK_SHARED (../shared)."""
 import argparse
+import ctypes
 import os
 import pathlib
 import random
@@ -42,8 +42,23 @@ def median(runs, call):
     return statistics.median(times)
 
 
-def program(model, text_file):
-    subprocess.run([str(libraries.TBLOCK), "tokenize", str(model), "--file", str(text_file)], check=True, stdout=subprocess.DEVNULL)
+def program(model, *arguments):
+    subprocess.run([str(libraries.TBLOCK), "tokenize", str(model), *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+class Tblock:
+    """tblock_tokenize of libtblock.so, beside the program."""
+
+    def __init__(self, model):
+        self.c = ctypes.CDLL(str(pathlib.Path(libraries.TBLOCK).parent / "libtblock.so"))
+        self.c.tblock_open.restype = ctypes.c_void_p
+        self.model = ctypes.c_void_p(self.c.tblock_open(str(model).encode(), None, None))
+        self.ids, self.n = ctypes.POINTER(ctypes.c_int32)(), ctypes.c_size_t()
+
+    def encode(self, data):
+        if not self.c.tblock_tokenize(self.model, data, ctypes.c_size_t(len(data)), 0, ctypes.byref(self.ids), ctypes.byref(self.n), None):
+            raise SystemExit("tblock_tokenize failed")
+        self.c.tblock_free(self.ids)
 
 
 def main():
@@ -54,27 +69,26 @@ def main():
              ("Japanese", DATA / "text/wagahaiwa_nekodearu.txt")]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        empty = folder / "one.txt"
-        empty.write_text("a")
         print("%-24s %-12s %8s %10s   %s" % ("vocabulary", "text", "MB", "tblock ms", "libraries, ms"))
         for vocabulary, file, others in ROWS:
             model = folder / (vocabulary.split(",")[0] + ".bin")
             subprocess.run([sys.executable, str(ROOT / "tools/convert.py"), str(DATA / file), "-o", str(model), "--quiet"],
                            check=True, stderr=subprocess.DEVNULL)
             loaded = [(kind, libraries.LIBRARIES[kind](DATA / path, ())) for kind, path in others]
+            ours = Tblock(model)
             for text_name, path in texts:
                 text = path.read_text()
                 shown = []
                 for kind, library in loaded:
                     encode = library.t.encode_ordinary if kind == "tiktoken" else library.t.encode
                     shown.append("%s %.0f" % (kind, 1e3 * median(runs, lambda: encode(text))))
-                own = 1e3 * median(runs, lambda: program(model, path))
+                data = path.read_bytes()
+                own = 1e3 * median(runs, lambda: ours.encode(data))
                 print("%-24s %-12s %8.2f %10.1f   %s" % (vocabulary, text_name, path.stat().st_size / 1e6, own, ", ".join(shown)))
-            own = [1e3 * median(runs, lambda: program(model, empty))]
+            own = [1e3 * median(runs, lambda: program(model, "--text", "a"))]
             for n in (1, 2, 4):
-                word = folder / "word.txt"
-                word.write_text("".join(random.Random(n).choices("abcdefghijklmnopqrstuvwxyz", k=n * 1000000)))
-                own.append(1e3 * median(3, lambda: program(model, word)))
+                word = "".join(random.Random(n).choices("abcdefghijklmnopqrstuvwxyz", k=n * 1000000)).encode()
+                own.append(1e3 * median(3, lambda: ours.encode(word)))
             print("%-24s start-up %.1f ms; one word of 1, 2 and 4 MB: %.0f, %.0f, %.0f ms" % (vocabulary, *own))
             sys.stdout.flush()
 
