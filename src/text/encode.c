@@ -4,7 +4,7 @@
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
-enum { LONGEST_TEXT = 1 << 30, CACHE_FROM = 1024 }; /* bytes */
+enum { LONGEST_TEXT = 1 << 30, CACHE_FROM = 1024, FILTER_FROM = 1 << 18 }; /* bytes */
 
 bool ids_push(Ids *ids, int32_t id, Error *err)
 {
@@ -202,6 +202,8 @@ bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, bool
     Encoder e = { .t = t, .parse_special = parse_special, .out = out };
     if (n_bytes >= CACHE_FROM)
         e.cache = calloc(WORD_CACHE_SLOTS, sizeof *e.cache); /* without memory: slower, nothing else */
+    if (n_bytes >= FILTER_FROM)
+        merger_filter(&e.merger, &t->vocab);
     bool ok = is_sentencepiece(t) || (regex_begin(&e.regex, err) && pretokenize_begin(&e.run, t->pretokenizer, e.regex, err));
     if (ok && e.regex)
         regex_budget(e.regex, n_bytes);

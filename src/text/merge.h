@@ -16,6 +16,7 @@ typedef struct Symbol {
 #define NO_SYMBOL UINT32_MAX
 
 typedef struct Merger {
+    uint64_t *filter; /* NULL, or from merger_filter */
     Symbol *symbol;        /* the word: first symbol 0, then along next */
     size_t  n, cap;
     struct MergeEntry *heap;
@@ -24,6 +25,11 @@ typedef struct Merger {
 
 /* Symbols of the next word: n = 0, then add. SYSTEM: no memory. A word is shorter than 4 GB. */
 bool merger_add(Merger *m, uint32_t start, uint32_t len, int32_t id, bool frozen, Error *err);
+
+/* For long texts and vocabularies that merge by ids: a bit for each merge, so that most pairs that do not merge, which are
+ * most pairs, are known without a look at tables that no cache of a CPU holds. Without memory there is none. */
+void merger_filter(Merger *m, const Vocab *v);
+
 bool merger_run(Merger *m, const Vocab *v, const char *word, Error *err);
 void merger_free(Merger *m); /* a zeroed Merger is accepted */
 

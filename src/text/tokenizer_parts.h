@@ -51,7 +51,6 @@ struct Tokenizer {
 
     /* SPM_UNIGRAM, UNIGRAM */
     double   unk_score;
-    float    max_score;              /* SPM_UNIGRAM: what user-defined pieces are rated by */
 
     /* BPE, BPE_CHAR, UNIGRAM */
     bool     add_prefix_space, ignore_merges, fuse_unk, drop_unknown;

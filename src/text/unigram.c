@@ -1,6 +1,6 @@
-/* Unigram: of all ways to cut a text into pieces the one with the highest sum of scores (Viterbi). As SentencePiece 0.2
+/* Unigram: of all ways to cut a text into pieces the one with the highest sum of scores (Viterbi). As SentencePiece 0.2.3
  * (src/unigram_model.cc, EncodeOptimized) and tokenizers 0.23 (models/unigram/model.rs, encode_optimized) do it; the sums
- * round as theirs: SentencePiece 0.2.3 rounds each sum to float before it compares, tokenizers has doubles. */
+ * round as theirs: SentencePiece's are floats, the other's doubles. */
 #include <float.h>
 #include <math.h>
 #include "text/tokenizer_parts.h"
@@ -13,29 +13,27 @@ typedef struct UnigramNode {
 } UnigramNode;
 
 enum { UNKNOWN_PENALTY = 10, NO_WAY = INT32_MIN };
+static const float SCORE_RESET = 100000;
 
 void unigram_prepare(Tokenizer *t)
 {
     const Vocab *v = &t->vocab;
     bool   spm = t->type == SPM_UNIGRAM;
     double least = spm ? FLT_MAX : (double)INFINITY;
-    t->max_score = FLT_MIN; /* so it stays where every score is a logarithm under 0: SentencePiece meant -FLT_MAX */
     for (int i = 0; i < v->size; i++) {
         double score = v->scores ? (double)v->scores[i] : v->scores64[i];
-        if (spm ? v->types[i] != PIECE_NORMAL : v->types[i] == PIECE_UNUSED)
-            continue;
-        least = score < least ? score : least;
-        if (spm && v->scores[i] > t->max_score)
-            t->max_score = v->scores[i];
+        bool   counts = spm ? v->types[i] == PIECE_NORMAL : v->types[i] != PIECE_UNUSED;
+        least = counts && score < least ? score : least;
     }
     t->unk_score = spm ? (double)((float)least - (float)UNKNOWN_PENALTY) : least - UNKNOWN_PENALTY;
 }
 
+/* A user-defined symbol beats what it is made of by being long. */
 static double piece_score(const Tokenizer *t, int32_t id, size_t n)
 {
     const Vocab *v = &t->vocab;
     if (t->type == SPM_UNIGRAM && v->types[id] == PIECE_USER_DEFINED)
-        return (double)((float)n * t->max_score) - 0.1;
+        return (double)(float)(0.1 * (double)(n - 1));
     return v->scores ? (double)v->scores[id] : v->scores64[id];
 }
 
@@ -63,24 +61,39 @@ static bool reserve_nodes(Encoder *e, size_t n, Error *err)
     return true;
 }
 
-/* Every piece that text has at i, and the unknown character if none of them is that character. */
-static void leave(const Tokenizer *t, UnigramNode *node, const char *text, size_t n, size_t i, size_t len)
+/* In a long text floats would run out of digits: SentencePiece subtracts the score here from all that have one so far. */
+static void reset_scores(UnigramNode *node, size_t from, size_t reached)
+{
+    float offset = (float)node[from].score;
+    if (offset >= -SCORE_RESET && offset <= SCORE_RESET)
+        return;
+    for (size_t i = from; i <= reached; i++)
+        if (node[i].id != NO_WAY)
+            node[i].score = (double)((float)node[i].score - offset);
+}
+
+/* Every piece that text has at i, and the unknown character if none of them is that character. Returns where the longest
+ * ends. */
+static size_t leave(const Tokenizer *t, UnigramNode *node, const char *text, size_t n, size_t i, size_t len)
 {
     double   here = node[i].score;
     bool     has_character = false;
     uint32_t at = 0;
+    size_t   reached = i;
     for (size_t end = i; end < n && trie_step(&t->vocab.trie, &at, text[end]);) {
         end++;
         int32_t id = trie_value(&t->vocab.trie, at);
         if (id < 0 || t->vocab.types[id] == PIECE_UNUSED)
             continue;
         offer(t, node, i, end, id, piece_score(t, id, end - i) + here);
+        reached = end;
         has_character |= end - i == len;
     }
     if (!has_character) {
-        double score = t->type == SPM_UNIGRAM ? (double)((float)t->unk_score + (float)here) : t->unk_score + here;
-        offer(t, node, i, i + len, t->unk, score);
+        offer(t, node, i, i + len, t->unk, t->unk_score + here);
+        reached = reached > i + len ? reached : i + len;
     }
+    return reached;
 }
 
 bool unigram_word(Encoder *e, const char *word, size_t n, Error *err)
@@ -92,11 +105,14 @@ bool unigram_word(Encoder *e, const char *word, size_t n, Error *err)
     node[0] = (UnigramNode){ 0, 0, 0 };
     for (size_t i = 1; i <= n; i++)
         node[i].id = NO_WAY;
-    for (size_t i = 0, len; i < n; i += len) {
+    for (size_t i = 0, len, reached = 0; i < n; i += len) {
         uint32_t cp = 0;
         len = character_at(word + i, n - i, &cp);
         len = len ? len : 1;
-        leave(t, node, word, n, i, len);
+        if (t->type == SPM_UNIGRAM)
+            reset_scores(node, i, reached);
+        size_t far = leave(t, node, word, n, i, len);
+        reached = far > reached ? far : reached;
     }
     /* Back along the best way, leaving at each piece's start where it ends (in score, which has been used). */
     for (size_t end = n; end > 0; end = node[end].start)
