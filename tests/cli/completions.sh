@@ -33,6 +33,8 @@ expected='<synth><--type><bf16><model file.bin>
 <run><--temp><oth>'
 answer="tblock() { printf '<%s>' \"\$@\"; echo; }"
 
+terminal() { script -qec true /dev/null > /dev/null 2>&1; }
+
 # type_into SHELL-COMMAND FIRST-LINE: the lines that the function printed
 type_into() {
     printf "PS1=; %s\n$typed\nexit\n" "$2; $answer" | timeout 30 script -qec "$1" /dev/null | tr -d '\r' |
@@ -41,13 +43,13 @@ type_into() {
 
 "$TBLOCK" completions bash > bash.sh && "$TBLOCK" completions zsh > zsh.sh && "$TBLOCK" completions fish > fish.sh || exit 4
 mv ./*.sh ..
-if ! command -v script > /dev/null; then
-    echo "skip bash_completes: no script(1)"
+if ! terminal; then
+    echo "skip bash_completes: no script(1), or no pseudo-terminals here"
 else
     check bash_completes "$expected" "$(type_into 'bash --noprofile --norc -i' 'source ../bash.sh')"
 fi
-if ! command -v script > /dev/null || ! command -v zsh > /dev/null; then
-    echo "skip zsh_completes: no zsh, or no script(1)"
+if ! terminal || ! command -v zsh > /dev/null; then
+    echo "skip zsh_completes: no zsh, no script(1), or no pseudo-terminals here"
 else # zsh joins --type and its value by =
     check zsh_completes "${expected/<--type><bf16>/<--type=bf16>}" \
         "$(type_into 'zsh -f -i' 'autoload -Uz compinit; compinit -u -D; source ../zsh.sh')"

@@ -1,6 +1,7 @@
 # A progress bar appears only on a terminal that can show it, and is wiped; not with --quiet. script(1) makes the terminal.
 # A slow build does not come to its end in the five seconds, which does not matter.
 # needs: /usr/bin/script
+# needs: /dev/pts/ptmx
 echo '{"d_model": 64, "n_layers": 40, "heads": 2, "d_ff": 128, "vocab_size": 40, "n_ctx": 100000}' > config.json
 tblock synth config.json -o model.bin
 yes 1 | head -n 6000 | tr '\n' ' ' > ids
