@@ -350,6 +350,124 @@ static void invalid_bytes_are_words_of_their_own(void)
     check_words("[{\"regex\": \"ab+\"}]", "ab\xFF" "abb", "ab|<ff>|abb");
 }
 
+static void matches_may_go_or_join_their_neighbours(void)
+{
+    check_words("[{\"regex\": \"-\", \"behavior\": \"removed\"}]", "ab-cd--ef", "ab|cd|ef");
+    check_words("[{\"regex\": \"-\", \"behavior\": \"merged_with_previous\"}]", "-ab-cd--ef", "-|ab-|cd-|-|ef");
+    check_words("[{\"regex\": \"-\", \"behavior\": \"merged_with_next\"}]", "ab-cd--ef-", "ab|-cd|-|-ef|-");
+    check_words("[{\"regex\": \"-\", \"behavior\": \"contiguous\"}]", "ab--cd-ef", "ab|--|cd|-|ef");
+    check_words("[{\"regex\": \"[a-z]+\", \"behavior\": \"removed\", \"invert\": true}]", "ab1cd22ef", "ab|cd|ef");
+    check_words("[{\"regex\": \"\\\\w+\"}]", "a\u0301\u00bd_\u203f\u24d0\u2167!\u2083", "a\u0301\u00bd_\u203f\u24d0\u2167|!\u2083");
+}
+
+static void metaspace_shows_spaces_and_puts_one_first(void)
+{
+    check_words("[{\"metaspace\": \"always\"}]", "ab cd", "\u2581ab\u2581cd");
+    check_words("[{\"metaspace\": \"always\", \"split\": true}]", "ab  cd", "\u2581ab|\u2581|\u2581cd");
+    check_words("[{\"metaspace\": \"never\", \"split\": true}]", "ab cd", "ab|\u2581cd");
+    check_words("[{\"metaspace\": \"first\", \"split\": true}]", " ab", "\u2581ab");
+    check_words("[{\"regex\": \" \", \"behavior\": \"removed\"}, {\"metaspace\": \"first\"}]", "ab cd", "\u2581ab|cd");
+    check_words("[{\"regex\": \" \", \"behavior\": \"removed\"}, {\"metaspace\": \"always\"}]", "ab cd", "\u2581ab|\u2581cd");
+}
+
+static void a_pattern_that_looks_far_again_and_again_is_an_error(void)
+{
+    static char text[200000];
+    memset(text, 'a', sizeof text);
+    small_bpe();
+    open_or_fail("\"pretokenize\": [{\"regex\": \"a(?=a*b)|a\"}]");
+    const char *found = tiny_pieces(&y, text, sizeof text, false, false);
+    CHECK(strstr(found, "pretokenize step 0") && strstr(found, "limit") && y.err.status == INPUT, "%s", found);
+    tiny_close(&y);
+    small_bpe();
+    open_or_fail("\"pretokenize\": [{\"regex\": \"a+(?!a)| +\"}]"); /* far, but once */
+    Ids ids = { 0 };
+    CHECK(tokenizer_encode(y.t, text, sizeof text, false, false, &ids, &y.err) && ids.n > 0, "%s", y.err.msg);
+    free(ids.id);
+    tiny_close(&y);
+}
+
+static void matches_do_not_depend_on_the_window(void)
+{
+    /* words of every length around the window of regex.c, also with what a match looks at behind it */
+    static char text[3000];
+    for (size_t n = 480; n < 560; n++) {
+        small_bpe();
+        open_or_fail("\"pretokenize\": [{\"regex\": \"x+(?=y)\", \"behavior\": \"removed\"}]");
+        memset(text, 'x', n);
+        memcpy(text + n, "yab", 3);
+        const char *found = tiny_pieces(&y, text, n + 3, false, false);
+        CHECK(strcmp(found, "y|ab") == 0, "%zu: %s", n, found);
+        tiny_close(&y);
+    }
+}
+
+/* ---- Characters, unigram -------------------------------------------------------------------------------------- */
+
+static void characters_merge_by_rank_and_fall_back_to_bytes(void)
+{
+    tiny_init(&y, false);
+    y.type = "bpe_char";
+    tiny_add(&y, "<unk>", 3, 0);
+    tiny_add(&y, "a", 1, 0);
+    tiny_add(&y, "b", 1, 0);
+    tiny_add(&y, "\u2581", 1, 0);
+    tiny_merge(&y, "\u2581", "a");
+    tiny_merge(&y, "\u2581a", "b");
+    tiny_merge(&y, "a", "b");
+    for (int b = 0; b < 256; b++)
+        tiny_add_bytes(&y, &(char){ (char)b }, 1, 6, 0);
+    open_or_fail("\"unk\": 0, \"byte_fallback\": true, \"normalizer\": [{\"prepend\": \"\u2581\"}, {\"replace\": \" \", \"with\": \"\u2581\"}], "
+                 "\"pretokenize\": [], \"decode_strip\": \"space\"");
+    check_pieces("ab ab", "\u2581ab|\u2581ab");
+    check_pieces("a", "\u2581a");
+    check_pieces("\u00e9\xff", "\u2581|<c3>|<a9>|<ff>");
+    tiny_close(&y);
+    for (int fuse = 0; fuse < 2; fuse++) {
+        tiny_init(&y, false);
+        y.type = "bpe_char";
+        tiny_add(&y, "<unk>", 3, 0);
+        tiny_add(&y, "a", 1, 0);
+        open_or_fail(fuse ? "\"unk\": 0, \"fuse_unk\": true, \"pretokenize\": []" : "\"unk\": 0, \"pretokenize\": []");
+        check_pieces("xyax", fuse ? "<unk>|a|<unk>" : "<unk>|<unk>|a|<unk>");
+        tiny_close(&y);
+    }
+}
+
+static void small_unigram(const char *type)
+{
+    tiny_init(&y, true);
+    y.type = type;
+    tiny_add(&y, "<unk>", 2, 0);
+    tiny_add(&y, "\u2581", 1, -3);
+    tiny_add(&y, "a", 1, -4);
+    tiny_add(&y, "b", 1, -4);
+    tiny_add(&y, "ab", 1, -5);
+    tiny_add(&y, "\u2581a", 1, -3.5f);
+    tiny_add(&y, "bb", 5, -0.5f);
+    tiny_add(&y, "x", 1, -4);
+    tiny_add(&y, "xx", 4, 0);
+    tiny_trie(&y);
+}
+
+static void unigram_takes_the_best_way(void)
+{
+    small_unigram("spm_unigram");
+    open_or_fail("\"unk\": 0, \"charsmap\": true");
+    check_pieces("ab", "\u2581a|b");        /* -3.5 - 4 against -3 - 5 */
+    check_pieces("bb", "\u2581|b|b");       /* an unused piece is none */
+    check_pieces("xxx", "\u2581|x|xx");     /* a user-defined symbol */
+    check_pieces("a\u00e9\u00e8b", "\u2581a|<unk>|b");
+    check_pieces("A AB b", "\u2581a|\u2581|x|\u2581|b"); /* the longest rule; its spaces count as such */
+    check_pieces("", "");
+    tiny_close(&y);
+    small_unigram("unigram");
+    open_or_fail("\"unk\": 0, \"pretokenize\": [{\"metaspace\": \"always\", \"split\": true}], \"normalizer\": [{\"charsmap\": true}]");
+    check_pieces("ab A", "\u2581a|b|\u2581a");
+    check_pieces("AB", "\u2581a|<unk>"); /* tokenizers looks up one character after the other */
+    tiny_close(&y);
+}
+
 static void a_pattern_that_runs_away_is_an_error(void)
 {
     small_bpe();
@@ -562,6 +680,23 @@ static void metadata_that_is_wrong_is_refused(void)
     small_spm(false), check_refused("\"pretokenize\": []", "pretokenize: unknown key");
 }
 
+static void tries_that_are_wrong_are_refused(void)
+{
+    static const struct { int column; uint32_t value; const char *why; } row[] = {
+        { 0, 0, "node 0" }, { 0, 1u << 30, "node 0" }, { 1, 257, "node 0" }, { 1, UINT32_MAX, "node 0" }, { 2, 10, "value" },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        small_unigram("spm_unigram");
+        y.trie[0][row[i].column] = row[i].value;
+        check_refused("\"unk\": 0", row[i].why);
+        small_unigram("spm_unigram");
+        y.rules[0][row[i].column] = row[i].value;
+        check_refused("\"unk\": 0, \"charsmap\": true", row[i].why);
+    }
+    small_unigram("spm_unigram"), y.skip = "tok.trie_labels", check_refused("\"unk\": 0", "tok.trie_labels");
+    small_unigram("spm_unigram"), y.skip = "tok.charsmap_offsets", check_refused("\"unk\": 0, \"charsmap\": true", "tok.charsmap_offsets");
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -583,6 +718,13 @@ int main(int argc, char **argv)
     TEST(white_space_is_unicodes);
     TEST(invalid_bytes_are_words_of_their_own);
     TEST(a_pattern_that_runs_away_is_an_error);
+    TEST(matches_may_go_or_join_their_neighbours);
+    TEST(metaspace_shows_spaces_and_puts_one_first);
+    TEST(a_pattern_that_looks_far_again_and_again_is_an_error);
+    TEST(matches_do_not_depend_on_the_window);
+    TEST(characters_merge_by_rank_and_fall_back_to_bytes);
+    TEST(unigram_takes_the_best_way);
+    TEST(tries_that_are_wrong_are_refused);
     TEST(special_tokens_are_text_unless_asked_for);
     TEST(tokens_that_are_not_special_are_found_always);
     TEST(special_tokens_take_white_space_and_keep_to_words);

@@ -14,6 +14,7 @@ enum { TINY_MOST = 700, TINY_SLOTS = 2048 };
 /* Fill in with tiny_add and tiny_merge, change what a test wants to be wrong, then tiny_open. */
 typedef struct Tiny {
     bool      spm;
+    const char *type;             /* NULL: spm or bpe */
     int       size, n_merges;
     size_t    n_bytes;
     char      bytes[8192];
@@ -22,6 +23,11 @@ typedef struct Tiny {
     float     scores[TINY_MOST];
     uint32_t  merges[TINY_MOST][3];
     int32_t   index[TINY_SLOTS], merge_index[TINY_SLOTS];
+    uint32_t  trie[TINY_MOST * 4][3];   /* of the pieces that tok.index has, made by tiny_trie */
+    uint8_t   trie_labels[TINY_MOST * 4];
+    int       n_trie;
+    uint32_t  rules[8][3];              /* a character map: "A" becomes "a", "AB" becomes " x " */
+    uint8_t   rules_labels[8];
     const char *skip;             /* a tensor to leave out */
     char      path[64];
     TensorFile file;
@@ -87,11 +93,47 @@ static inline void tiny_merge(Tiny *y, const char *left, const char *right)
     y->merge_index[slot] = y->n_merges++;
 }
 
+/* Children of the node whose pieces start with the n bytes at prefix, then theirs: breadth first. */
+static inline void tiny_trie(Tiny *y)
+{
+    struct { size_t at, n; } prefix[TINY_MOST * 4] = { { 0, 0 } };
+    y->n_trie = 1;
+    for (int node = 0; node < y->n_trie; node++) {
+        size_t n = prefix[node].n;
+        for (int byte = 0; byte < 256; byte++)
+            for (int i = 0; i < y->size; i++) {
+                const char *p = y->bytes + y->offsets[i];
+                size_t len = y->offsets[i + 1] - y->offsets[i];
+                if ((y->types[i] != 1 && y->types[i] != 4 && y->types[i] != 5) || len <= n || (unsigned char)p[n] != byte ||
+                    memcmp(p, y->bytes + prefix[node].at, n) != 0)
+                    continue;
+                int child = y->n_trie++;
+                y->trie[node][0] = y->trie[node][1] ? y->trie[node][0] : (uint32_t)child;
+                y->trie[node][1]++;
+                y->trie_labels[child] = (uint8_t)byte;
+                prefix[child].at = (size_t)(p - y->bytes);
+                prefix[child].n  = n + 1;
+                y->trie[child][2] = (uint32_t)tiny_find(y, p, n + 1) + 1;
+                break;
+            }
+    }
+    static const uint32_t rules[3][3] = { { 1, 1, 0 }, { 2, 1, 1 }, { 0, 0, 2 } };
+    memcpy(y->rules, rules, sizeof rules);
+    y->rules_labels[1] = 'A';
+    y->rules_labels[2] = 'B';
+}
+
 /* All 256 bytes: ids 0 .. 255 of a bpe, byte pieces <0x00> .. of an spm. */
 static inline void tiny_add_all_bytes(Tiny *y)
 {
     for (int b = 0; b < 256; b++)
         tiny_add_bytes(y, &(char){ (char)b }, 1, y->spm ? 6 : 1, 0);
+}
+
+static inline bool tiny_left_out(const Tiny *y, const char *name)
+{
+    bool trie = strncmp(name, "tok.trie", 8) == 0 || strncmp(name, "tok.charsmap", 12) == 0;
+    return (trie && !y->n_trie) || (y->skip && strcmp(name, y->skip) == 0);
 }
 
 static inline bool tiny_write(Tiny *y, const char *json)
@@ -102,18 +144,24 @@ static inline bool tiny_write(Tiny *y, const char *json)
         { "tok.index", DT_I32, 1, { TINY_SLOTS }, y->index },
         { "tok.merges", DT_U32, 2, { y->n_merges, 3 }, y->merges },
         { "tok.merge_index", DT_I32, 1, { TINY_SLOTS }, y->merge_index },
+        { "tok.trie", DT_U32, 2, { y->n_trie, 3 }, y->trie },
+        { "tok.charsmap", DT_U32, 2, { 3, 3 }, y->rules },
+        { "tok.charsmap_offsets", DT_U32, 1, { 3 }, (const uint32_t[]){ 0, 1, 4 } },
         { "tok.types", DT_U8, 1, { y->size }, y->types },
         { "tok.bytes", DT_U8, 1, { (int64_t)y->n_bytes }, y->bytes },
+        { "tok.trie_labels", DT_U8, 1, { y->n_trie }, y->trie_labels },
+        { "tok.charsmap_labels", DT_U8, 1, { 3 }, y->rules_labels },
+        { "tok.charsmap_bytes", DT_U8, 1, { 4 }, "a x " },
     };
     enum { N = sizeof tensor / sizeof *tensor };
     TensorWriter *w = tensor_writer_new(y->path, 4096, &y->err);
     bool ok = w && tensor_writer_meta(w, "tokenizer", json, &y->err);
     for (int i = 0; ok && i < N; i++)
-        if (!y->skip || strcmp(tensor[i].name, y->skip) != 0)
+        if (!tiny_left_out(y, tensor[i].name))
             ok = tensor_writer_declare(w, tensor[i].name, tensor[i].dtype, tensor[i].rank, tensor[i].shape, &y->err);
     ok = ok && tensor_writer_begin(w, &y->err);
     for (int i = 0, k = 0; ok && i < N; i++) {
-        if (y->skip && strcmp(tensor[i].name, y->skip) == 0)
+        if (tiny_left_out(y, tensor[i].name))
             continue;
         size_t n = dtype_bytes(tensor[i].dtype) * (size_t)tensor[i].shape[0] * (size_t)(tensor[i].rank == 2 ? 3 : 1);
         ok = tensor_writer_put(w, k++, 0, tensor[i].data, n, &y->err);
@@ -129,7 +177,8 @@ static inline bool tiny_write(Tiny *y, const char *json)
 static inline bool tiny_open(Tiny *y, const char *keys)
 {
     char json[4096];
-    snprintf(json, sizeof json, "{\"type\": \"%s\", \"size\": %d%s%s}", y->spm ? "spm" : "bpe", y->size, *keys ? ", " : "", keys);
+    snprintf(json, sizeof json, "{\"type\": \"%s\", \"size\": %d%s%s}",
+             y->type ? y->type : y->spm ? "spm" : "bpe", y->size, *keys ? ", " : "", keys);
     return tiny_write(y, json) && safetensors_open(&y->file, y->path, &y->err) && tokenizer_open(&y->t, &y->file, &y->err);
 }
 
