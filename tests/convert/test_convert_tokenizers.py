@@ -216,6 +216,51 @@ def test_byte_level_traps():
     case(("half a surrogate",), added_tokens=[{"id": 258, "content": "\ud800"}])
 
 
+def test_vocab_json_and_merges_txt():
+    root = json.loads(bpe_json())["model"]
+    merges = "#version: 0.2\n" + "".join((m if isinstance(m, str) else " ".join(m)) + "\n" for m in root["merges"])
+    folder = temp("gpt2")
+    os.makedirs(folder)
+    for name, text in ("vocab.json", json.dumps(root["vocab"])), ("merges.txt", merges):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(text)
+    refused(folder, "tokenizer_class", "--pattern NAME")
+    whole = Vocabulary(converted(token_file(bpe_json())))
+    for src in folder, os.path.join(folder, "vocab.json"):
+        v = Vocabulary(converted(src, "--pattern", "qwen2"))
+        assert v.merges == whole.merges and v.settings["normalizer"] == [{"form": "nfc"}]
+    refused(token_file(bpe_json()), "--pattern", options=("--pattern", "gpt2"), status=2)
+    for name, text in ("tokenizer_config.json", json.dumps({"tokenizer_class": "GPT2TokenizerFast", "add_prefix_space": True})), \
+            ("merges.txt", "a\n"):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(text)
+        if name == "tokenizer_config.json":
+            assert converted(folder).tokenizer["add_prefix_space"]
+    refused(folder, "merges.txt merge 0", "two pieces")
+
+
+def test_sentencepiece_vocabularies_in_tokenizer_json():
+    source = need(TOKENIZERS, "spjson-legacy", "tokenizer.json")
+    v = Vocabulary(converted(source))
+    assert v.settings["type"] == "bpe_char" and v.settings["byte_fallback"] and v.settings["decode_strip"] == "space"
+    assert v.settings["normalizer"] == [{"prepend": "\u2581"}, {"replace": " ", "with": "\u2581"}] and v.types.count(6) == 256
+    root = json.load(open(source))
+
+    def changed(**parts):
+        return token_file(json.dumps(dict(root, **parts)).encode())
+    fewer = {k: i for k, i in root["model"]["vocab"].items() if k != "<0x41>"}
+    refused(changed(model=dict(root["model"], vocab=fewer)), "byte_fallback", "255")
+    refused(changed(decoder=None), "decoder", "null")
+    refused(changed(decoder={"type": "BPEDecoder"}), "decoder", "'BPEDecoder'")
+    refused(changed(pre_tokenizer={"type": "Metaspace", "replacement": "_"}), "replacement")
+    for scores, dtype in ((-1.5, -2.25), "F32"), ((-1.1, -2.2), "F64"):
+        m = converted(changed(model={"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", scores[0]], ["\u2581", scores[1]]]},
+                              added_tokens=[], post_processor=None))
+        assert m.tokenizer["type"] == "unigram" and m.header["tok.scores"]["dtype"] == dtype
+    refused(changed(model={"type": "Unigram", "unk_id": 9, "vocab": [["a", 0]]}), "unk_id")
+    refused(changed(model={"type": "Unigram", "vocab": [["a", "b"]]}), "vocab[0]")
+
+
 def test_sentencepiece_traps():
     unigram = need(DATA, "tokenizers", "small", "m.model")
     m = converted(unigram)

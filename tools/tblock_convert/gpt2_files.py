@@ -22,7 +22,7 @@ def load(folder, sources, pattern=None):
     if os.path.exists(config_path):
         settings = jsonfile.parse_object(sources.open(config_path).read_small(), config_path)
     kind = settings.get("tokenizer_class")
-    pattern = pattern or CLASSES.get(kind)
+    pattern = pattern or (CLASSES.get(kind) if isinstance(kind, str) else None)
     if pattern is None:
         raise bad(config_path, "tokenizer_class", ", ".join(CLASSES), jsonfile.kind(kind),
                   "%s does not say how to split a text: --pattern NAME does" % VOCAB)
@@ -31,7 +31,7 @@ def load(folder, sources, pattern=None):
     ids = jsonfile.parse_object(sources.open(path).read_small(), path)
     v.spelled = ids
     hf_tokenizer.read_vocab(v, ids, "")
-    hf_tokenizer.read_merges(v, _merges(sources.open(merges_path)), ids, MERGES + " line %d")
+    hf_tokenizer.read_merges(v, _merges(sources.open(merges_path)), ids, MERGES + " merge %d")
     if pattern == "gpt2" and END in ids:   # GPT2Tokenizer's default for all three
         v.bos = v.eos = v.unk = ids[END]
         v.add_special(v.eos)

@@ -20,7 +20,8 @@ WORD = (r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F1
 
 
 def kind_of(node):
-    return node.get("type") if isinstance(node, dict) else None
+    kind = node.get("type") if isinstance(node, dict) else None
+    return kind if isinstance(kind, str) else None
 
 
 def shown(node):
