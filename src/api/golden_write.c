@@ -97,7 +97,8 @@ bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, con
     tblock_observer saved      = c->observer;
     void           *saved_user = c->observer_user;
     tblock_observe(c, g.hidden ? keep_hidden : NULL, &g);
-    bool ok = run_metadata(g.writer, "tblock-logits", c->model, c->math, c->kv.shape.type, err) && declare(&g, c, n, last ? 1 : n, err) && tensor_writer_begin(g.writer, err)
+    bool ok = run_metadata(g.writer, "tblock-logits", c->model, c->math, c->kv.shape.type, err)
+              && declare(&g, c, n, last ? 1 : n, err) && tensor_writer_begin(g.writer, err)
               && tensor_writer_put(g.writer, T_TOKENS, 0, tokens, n * sizeof *tokens, err);
     while (ok && g.at < n)
         ok = run_piece(&g, c, tokens, n - g.at < PIECE ? n - g.at : PIECE, n, last, err);

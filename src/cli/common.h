@@ -39,9 +39,9 @@ typedef struct Prompt {
     size_t   n;
 } Prompt;
 
-/* Read and tokenize: --ids, --prompt, --prompt-file or else standard input. An empty text is the BOS alone where the tokenizer adds one. Fails
- * (TBLOCK_INPUT) for text and a model without tokenizer, and (TBLOCK_USAGE) when there is no token at all. path: the
- * model, for messages. */
+/* Read and tokenize: --ids, --prompt, --prompt-file or else standard input. An empty text is the BOS alone where the
+ * tokenizer puts one first. Fails (TBLOCK_INPUT) for text and a model without tokenizer, and (TBLOCK_USAGE) when there is no
+ * token at all. path: the model, for messages. */
 bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path, bool quiet,
                  tblock_error *err);
 void prompt_free(Prompt *p);
