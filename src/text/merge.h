@@ -10,13 +10,13 @@ typedef struct Symbol {
     int32_t  id;          /* -1: no such piece                                                                */
     uint32_t prev, next;  /* neighbours; NO_SYMBOL at the ends                                                */
     uint32_t time;        /* of a symbol that was merged away: when, from 1                                   */
-    bool     frozen;      /* never merged: a user-defined symbol of SentencePiece                             */
+    bool     frozen;      /* never merged: a user-defined symbol of SentencePiece, an unknown character         */
 } Symbol;
 
 #define NO_SYMBOL UINT32_MAX
 
 typedef struct Merger {
-    uint64_t *filter; /* NULL, or from merger_filter */
+    uint64_t *filter;      /* NULL, or from merger_filter              */
     Symbol *symbol;        /* the word: first symbol 0, then along next */
     size_t  n, cap;
     struct MergeEntry *heap;
