@@ -1,6 +1,5 @@
 /* api/model_api.c: opening a model file, and text through its tokenizer. */
 #include "api/api.h"
-#include "base/fp_env.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +69,7 @@ static void name_types(tblock_model *m)
     }
 }
 
-static tblock_model *open_model(const char *path, const tblock_open_options *opt, Error *err)
+tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err)
 {
     tblock_model *m = calloc(1, sizeof *m);
     if (!m) {
@@ -94,14 +93,6 @@ static tblock_model *open_model(const char *path, const tblock_open_options *opt
         return NULL;
     }
     name_types(m);
-    return m;
-}
-
-tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err)
-{
-    FpEnv         caller = fp_env_enter(); /* the config's numbers are rounded to nearest too */
-    tblock_model *m      = open_model(path, opt, err);
-    fp_env_leave(caller);
     return m;
 }
 

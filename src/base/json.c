@@ -3,6 +3,7 @@
 #include "base/json.h"
 
 #include <cjson/cJSON.h>
+#include <fenv.h>
 #include <float.h>
 #include <locale.h>
 #include <math.h>
@@ -17,18 +18,25 @@ enum {
     CJSON_NUMBER = 63, /* cJSON 1.7 cuts a number after this many characters */
 };
 
-/* cJSON's strtod and our printf follow the locale's decimal point, so both run in the C locale of this thread alone. */
-static locale_t c_locale_enter(locale_t *c)
+/* cJSON's strtod and our printf follow the locale's decimal point and the rounding mode of the host program, so both run in
+ * the C locale, of this thread alone, and round to nearest. fenv.h, since on x86-64 glibc asks the x87 unit for the mode. */
+typedef struct NumberEnv { locale_t c, old; fenv_t caller; } NumberEnv;
+
+static NumberEnv number_env_enter(void)
 {
-    *c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    return uselocale(*c);
+    NumberEnv e = { .c = newlocale(LC_ALL_MASK, "C", (locale_t)0) };
+    e.old = uselocale(e.c);
+    fegetenv(&e.caller);
+    fesetround(FE_TONEAREST);
+    return e;
 }
 
-static void c_locale_leave(locale_t c, locale_t old)
+static void number_env_leave(NumberEnv e)
 {
-    uselocale(old);
-    if (c)
-        freelocale(c);
+    fesetenv(&e.caller);
+    uselocale(e.old);
+    if (e.c)
+        freelocale(e.c);
 }
 
 /* ---- Checking the text ------------------------------------------------------------------------------------------ */
@@ -141,14 +149,14 @@ static bool shorten_number(Check *c, size_t start)
     memcpy(digits, c->text + start, n);
     digits[n] = 0;
 
-    locale_t c_locale, old = c_locale_enter(&c_locale);
+    NumberEnv env = number_env_enter();
     double   value = strtod(digits, NULL);
     char     text[40];
     if (isinf(value))
         snprintf(text, sizeof text, "%s", value < 0 ? "-1e999" : "1e999");
     else
         snprintf(text, sizeof text, "%.17g", value);
-    c_locale_leave(c_locale, old);
+    number_env_leave(env);
     free(digits);
 
     memset(c->copy + start, ' ', n);
@@ -309,9 +317,9 @@ Json *json_parse(const char *text, size_t n_bytes, const char *what, Error *err)
     Check  c = { .text = text, .n = n_bytes, .what = what, .err = err };
     cJSON *root = NULL;
     if (check(&c)) {
-        locale_t c_locale, old = c_locale_enter(&c_locale);
+        NumberEnv env = number_env_enter();
         root = cJSON_ParseWithLengthOpts(c.copy ? c.copy : text, n_bytes, NULL, false);
-        c_locale_leave(c_locale, old);
+        number_env_leave(env);
         if (!root) /* the text is sound, so this is all that can have failed */
             fail(err, SYSTEM, "%s: no memory for %zu bytes of JSON", what, n_bytes);
     }
@@ -370,7 +378,7 @@ enum { NUMBER_TEXT = 40 };
 /* The fewest digits that read back as x, which is finite. */
 static void number_text(char text[NUMBER_TEXT], double x)
 {
-    locale_t c_locale, old = c_locale_enter(&c_locale);
+    NumberEnv env = number_env_enter();
     if (x == rint(x) && fabs(x) < 1e15) {
         snprintf(text, NUMBER_TEXT, "%.0f", x);
     } else {
@@ -380,7 +388,7 @@ static void number_text(char text[NUMBER_TEXT], double x)
                 break;
         }
     }
-    c_locale_leave(c_locale, old);
+    number_env_leave(env);
 }
 
 /* What stands there instead, for a message. */
@@ -482,7 +490,7 @@ void json_out_bytes(JsonOut *o, const char *s, size_t n)
 void json_out(JsonOut *o, const char *fmt, ...)
 {
     va_list  ap, again;
-    locale_t c_locale, old = c_locale_enter(&c_locale);
+    NumberEnv env = number_env_enter();
     va_start(ap, fmt);
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
@@ -492,7 +500,7 @@ void json_out(JsonOut *o, const char *fmt, ...)
         o->n += (size_t)vsnprintf(o->text + o->n, (size_t)n + 1, fmt, again);
     va_end(again);
     va_end(ap);
-    c_locale_leave(c_locale, old);
+    number_env_leave(env);
 }
 
 static size_t escape(char out[13], uint32_t code)

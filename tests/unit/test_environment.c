@@ -5,7 +5,7 @@
 #include <xmmintrin.h>
 #endif
 
-#include "tblock.h"
+#include "base/json.h"
 #include "test.h"
 
 static const char *const model_path = "models/shakespeare.bin";
@@ -17,8 +17,8 @@ static void set_host(int rounding)
 {
     fesetround(rounding);
 #if defined(__x86_64__)
-    if (rounding != FE_TONEAREST)
-        _mm_setcsr(_mm_getcsr() | 0x8040); /* flush to zero, denormals are zero */
+    unsigned flush = 0x8040; /* flush to zero, denormals are zero */
+    _mm_setcsr(rounding == FE_TONEAREST ? _mm_getcsr() & ~flush : _mm_getcsr() | flush);
 #endif
 }
 
@@ -74,6 +74,26 @@ static void the_hosts_rounding_and_flushing_change_no_bit(void)
     }
 }
 
+static void numbers_of_a_config_are_rounded_to_nearest(void)
+{
+    static const char *const text[] = { "[0.1]", "[1e-5]", "[500000.3]", "[12345678901234567]" };
+    static const double      value[] = { 0.1, 1e-5, 500000.3, 12345678901234567.0 };
+    for (int i = 0; i < 4; i++) {
+        double x = 0;
+        Error  err = { 0 };
+        set_host(FE_UPWARD);
+        Json *up = json_parse(text[i], strlen(text[i]), "numbers", &err);
+        set_host(FE_TONEAREST);
+        CHECK(json_read_double(json_first(up), "number", 0, 1e300, &x, &err) && x == value[i], "%s: %a", text[i], x);
+        json_free(up);
+        set_host(FE_DOWNWARD);
+        Json *down = json_parse(text[i], strlen(text[i]), "numbers", &err);
+        set_host(FE_TONEAREST);
+        CHECK(json_read_double(json_first(down), "number", 0, 1e300, &x, &err) && x == value[i], "%s: %a", text[i], x);
+        json_free(down);
+    }
+}
+
 static void zeroed_options_are_the_defaults(void)
 {
     tblock_error    err = { 0 };
@@ -94,6 +114,7 @@ int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
     TEST(the_hosts_rounding_and_flushing_change_no_bit);
+    TEST(numbers_of_a_config_are_rounded_to_nearest);
     TEST(zeroed_options_are_the_defaults);
     return TEST_END();
 }
