@@ -1,5 +1,6 @@
 /* Binding: what is in the file is what the layers hold, in every layout and type, and a wrong file is refused by name. */
 #include "test.h"
+#include "temp_folder.h"
 
 #include <unistd.h>
 
@@ -20,8 +21,6 @@ typedef struct Wrong {
     const char *meta;                 /* a metadata key is added                                */
     size_t      skew;                 /* so many bytes come before the first tensor             */
 } Wrong;
-
-static char folder[64];
 
 static const char *file_path(void)
 {
@@ -317,9 +316,7 @@ static void a_config_that_contradicts_the_tensors_is_refused(void)
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
-    const char *tmp = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.40s/tblock.XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
-    if (!mkdtemp(folder))
+    if (!make_folder())
         return 1;
     TEST(every_type_and_layout_binds_the_same_weights);
     TEST(bytes_per_token_is_what_a_decode_step_reads);

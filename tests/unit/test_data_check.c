@@ -1,5 +1,6 @@
 /* data_check: a whole file passes; each kind of damage is found and its tensor named. */
 #include "test.h"
+#include "temp_folder.h"
 
 #include <unistd.h>
 
@@ -8,7 +9,7 @@
 #include "model/count.h"
 #include "model/data_check.h"
 
-static char folder[64], model[128], config[128];
+static char model[128], config[128];
 
 /* Odd widths: panels have padding rows, bf16 pairs a missing half, and tensors pads between them. */
 static const char json[] = "{\"d_model\": 37, \"n_layers\": 2, \"heads\": 3, \"kv_heads\": 1, \"head_dim\": 10, \"d_ff\": 21,"
@@ -147,9 +148,7 @@ static void a_report_of_a_damaged_file_says_no(void)
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
-    const char *tmp = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.40s/tblock.XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
-    if (!mkdtemp(folder))
+    if (!make_folder())
         return 1;
     snprintf(model, sizeof model, "%s/model.bin", folder);
     snprintf(config, sizeof config, "%s/config.json", folder);

@@ -1,22 +1,12 @@
 /* The info report: right numbers, 80 columns, JSON that parses, for a model, a tokenizer and a bare config. */
 #include "test.h"
+#include "temp_folder.h"
 
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "format/tensors.h"
-
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[4][128];
-    static int  at;
-    at = (at + 1) % 4;
-    snprintf(path[at], sizeof path[at], "%s/%s", folder, name);
-    return path[at];
-}
 
 static const char config[] =
     "{\"d_model\": 40, \"n_layers\": 2, \"heads\": 4, \"kv_heads\": 2, \"head_dim\": 10, \"d_ff\": 70,"
@@ -28,13 +18,6 @@ enum {
     BLOCK = 80 + 2 * 40 * 40 + 2 * 20 * 40 + 40 + 20 + 20 + 3 * 70 * 40,
     TOTAL = 2 * EMBED + 2 * BLOCK + 40
 };
-
-static bool write_config(const char *json)
-{
-    FILE *f = fopen(in_folder("config.json"), "w");
-    bool ok = f && fputs(json, f) >= 0;
-    return f && fclose(f) == 0 && ok;
-}
 
 static bool write_model(void)
 {
@@ -363,9 +346,7 @@ static void what_is_neither_is_refused(void)
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
-    const char *tmp = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.40s/tblock.XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
-    if (!mkdtemp(folder))
+    if (!make_folder())
         return 1;
     TEST(text_of_a_model_fits_80_columns);
     TEST(json_of_a_model_has_the_counts);

@@ -1,5 +1,6 @@
 /* synth: the bytes depend on config, type and seed alone, and the file is a good model file. */
 #include "test.h"
+#include "temp_folder.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -9,30 +10,12 @@
 #include "model/model.h"
 #include "model/tensor_list.h"
 
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[4][128];
-    static int  at;
-    at = (at + 1) % 4;
-    snprintf(path[at], sizeof path[at], "%s/%s", folder, name);
-    return path[at];
-}
-
 /* Odd widths, rows that are no multiple of 16, biases, one matrix longer than a chunk of work. */
 static const char untied[] =
     "{\"d_model\": 37, \"n_layers\": 2, \"heads\": 3, \"kv_heads\": 1, \"head_dim\": 10, \"d_ff\": 70,"
     "\"vocab_size\": 150001, \"qkv_bias\": true, \"ffn_bias\": true}";
 static const char tied[] =
     "{\"d_model\": 64, \"n_layers\": 1, \"heads\": 4, \"d_ff\": 100, \"vocab_size\": 501, \"tied_embeddings\": true}";
-
-static bool write_config(const char *json)
-{
-    FILE *f = fopen(in_folder("config.json"), "w");
-    bool ok = f && fputs(json, f) >= 0;
-    return f && fclose(f) == 0 && ok;
-}
 
 static bool synth(const char *name, const char *type, uint64_t seed, int threads, Error *e)
 {
@@ -189,9 +172,7 @@ static void wrong_usage_and_wrong_configs_leave_no_file(void)
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
-    const char *tmp = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.40s/tblock.XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
-    if (!mkdtemp(folder))
+    if (!make_folder())
         return 1;
     TEST(same_bytes_whatever_the_threads);
     TEST(the_seed_and_the_type_change_the_bytes);
