@@ -75,7 +75,7 @@ static const char *multiply(const Bench *b, Team team, const char *w, int rows, 
                      (size_t)panel_count(rows) * 16,
                      b->x,
                      (size_t)k,
-                     w + (size_t)first * panel_bytes(b->type, k),
+                     panels_from(b->type, (Panels){ { w } }, first, k),
                      end - first,
                      k,
                      b->n_tok,
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
     b.scratch = memory((size_t)threads * KERNEL_SCRATCH);
     for (size_t i = 0; i < (size_t)MAX_TOK * D_FF; i++)
         b.x[i] = (float)(i % 17) * 0.125f - 1.0f;
-    for (int t = 0; t < WT_COUNT; t++)
+    for (int t = 0; t < WT_FLOATS; t++)
         if (!type || t == (int)only)
             run_type(&b, (WeightType)t, repeats, peak);
     free(b.x), free(b.y), free(b.scratch);

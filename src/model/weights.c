@@ -164,9 +164,9 @@ static bool bind_to(Binder *b, const TensorSpec *s, const CheckedTensor *c)
     const void *data = bind_matrix(b, s, c);
     if (s->role == ROLE_EMBED)
         m->embed =
-            (Embedding){ .type = c->type, .panels = c->panels || s->panels, .rows = s->rows, .k = s->k, .data = data };
+            (Embedding){ .type = c->type, .panels = c->panels || s->panels, .rows = s->rows, .k = s->k, .w = { { data } } };
     else
-        *find_mat(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .panels = data };
+        *find_mat(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .w = { { data } } };
     return data != NULL;
 }
 
@@ -204,7 +204,7 @@ static bool bind_all(Binder *b)
             return false;
     if (m->cfg.tied_embeddings) {
         assert(m->embed.panels);
-        m->lm_head = (Mat){ .type = m->embed.type, .rows = m->embed.rows, .k = m->embed.k, .panels = m->embed.data };
+        m->lm_head = (Mat){ .type = m->embed.type, .rows = m->embed.rows, .k = m->embed.k, .w = m->embed.w };
     }
     m->n_params        = count_params(&m->cfg);
     m->bytes_per_token = decode_bytes(m);
@@ -238,10 +238,9 @@ void model_free(Model *m)
 void embedding_row(const Embedding *e, int token, float *out)
 {
     assert(token >= 0 && token < e->rows);
-    const unsigned char *data = e->data;
     if (e->panels)
-        panel_row_to_f32(e->type, out, data + (size_t)(token / PANEL_ROWS) * panel_bytes(e->type, e->k),
-                         token % PANEL_ROWS, e->k);
+        panel_row_to_f32(e->type, out, panels_from(e->type, e->w, token / PANEL_ROWS, e->k), token % PANEL_ROWS, e->k);
     else
-        elements_to_f32(e->type, out, data + (size_t)token * (size_t)e->k * weight_type_bytes(e->type), (size_t)e->k);
+        elements_to_f32(e->type, out, (const char *)e->w.part[0] + (size_t)token * (size_t)e->k * weight_type_bytes(e->type),
+                        (size_t)e->k);
 }

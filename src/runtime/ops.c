@@ -56,7 +56,7 @@ static void matmul_rows(Run *r, float *y, size_t y_stride, const float *x, size_
         .y_stride = y_stride,
         .x = x,
         .x_stride = x_stride,
-        .w = (const char *)w->panels + (size_t)first * panel_bytes(w->type, w->k),
+        .w = panels_from(w->type, w->w, first, w->k),
         .n_panels = end - first,
         .k = w->k,
         .n_tok = n_tok,

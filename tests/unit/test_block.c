@@ -62,7 +62,7 @@ static Mat mat_of(Tiny *t, const float *w, int rows, int k)
     for (int p = 0; p < panel_count(rows); p++)
         panel_pack(WT_F32, panels + (size_t)p * panel_bytes(WT_F32, k), w + (size_t)p * PANEL_ROWS * (size_t)k,
                    rows - p * PANEL_ROWS < PANEL_ROWS ? rows - p * PANEL_ROWS : PANEL_ROWS, k);
-    return (Mat){.type = WT_F32, .rows = rows, .k = k, .panels = panels};
+    return (Mat){.type = WT_F32, .rows = rows, .k = k, .w = {{panels}}};
 }
 
 static Mat noise_mat(Tiny *t, int rows, int k, uint32_t seed)
@@ -76,7 +76,7 @@ static Mat zero_mat(Tiny *t, int rows, int k) { return mat_of(t, take(t, (size_t
 /* Row r of a matrix of f32 panels begins here and goes on every 16 floats. */
 static float *mat_row(const Mat *m, int r)
 {
-    return (float *)(uintptr_t)m->panels + (size_t)(r / PANEL_ROWS) * PANEL_ROWS * (size_t)m->k + r % PANEL_ROWS;
+    return (float *)(uintptr_t)m->w.part[0] + (size_t)(r / PANEL_ROWS) * PANEL_ROWS * (size_t)m->k + r % PANEL_ROWS;
 }
 
 static Config config_of(int d_model, int heads, int kv_heads, int head_dim, int d_ff, int window)
@@ -101,7 +101,7 @@ static void tiny_make(Tiny *t, Config c)
     CHECK(config_check(&c, "test", &err), "%s", err.msg);
     Model *m  = &t->model;
     m->cfg    = c;
-    m->embed  = (Embedding){.type = WT_F32, .rows = c.vocab_size, .k = c.d_model, .data = noise_vector(t, c.vocab_size * c.d_model, 1, 0, 1)};
+    m->embed  = (Embedding){.type = WT_F32, .rows = c.vocab_size, .k = c.d_model, .w = {{noise_vector(t, c.vocab_size * c.d_model, 1, 0, 1)}}};
     m->layer  = take(t, sizeof *m->layer);
     Layer *l  = m->layer;
     int    q  = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
@@ -200,10 +200,10 @@ static void the_worked_example_comes_out(void)
     memcpy(in, x, sizeof x);
     const Kernels *k;
     for (int i = 0; (k = kernels_table(i)); i++) {
-        MatmulArgs a = {.y = gate, .y_stride = 16, .x = in, .x_stride = 16, .w = w_gate.panels, .n_panels = 1, .k = 4, .n_tok = 1, .scratch = scratch};
+        MatmulArgs a = {.y = gate, .y_stride = 16, .x = in, .x_stride = 16, .w = w_gate.w, .n_panels = 1, .k = 4, .n_tok = 1, .scratch = scratch};
         k->matmul[WT_F32](&a);
         a.y = up;
-        a.w = w_up.panels;
+        a.w = w_up.w;
         k->matmul[WT_F32](&a);
         k->swiglu(hidden, gate, up, 3);
         for (int j = 0; j < 3; j++) {
@@ -228,7 +228,7 @@ static void a_block_of_zero_weights_is_the_identity(void)
     count_up(tokens, 20);
     run(&t.model, tokens, 20, &seen_a, NULL);
     for (int i = 0; i < 20; i++)
-        CHECK(memcmp(seen_a.x[i], (const float *)t.model.embed.data + 24 * tokens[i], 24 * sizeof(float)) == 0, "token %d is changed", i);
+        CHECK(memcmp(seen_a.x[i], (const float *)t.model.embed.w.part[0] + 24 * tokens[i], 24 * sizeof(float)) == 0, "token %d is changed", i);
     tiny_free(&t);
 }
 
@@ -250,7 +250,7 @@ static void biases_alone_are_added_in_order(void)
     run(&t.model, tokens, 3, &seen_a, NULL);
     for (int i = 0; i < 3; i++)
         for (int d = 0; d < 24; d++) {
-            float x = ((const float *)t.model.embed.data)[24 * tokens[i] + d];
+            float x = ((const float *)t.model.embed.w.part[0])[24 * tokens[i] + d];
             x += l->wo.bias[d];
             x += l->w_down.bias[d];
             CHECK(f32_bits(x) == f32_bits(seen_a.x[i][d]), "token %d, %d: %a, expected %a", i, d, (double)seen_a.x[i][d], (double)x);
@@ -283,9 +283,9 @@ static void a_tied_head_is_the_embedding(void)
     float tied[3 * 32], untied[3 * 32];
     const int tokens[] = {1, 2, 3};
     tiny_make(&t, config_of(24, 4, 2, 6, 20, 0));
-    t.model.lm_head = mat_of(&t, t.model.embed.data, 32, 24);
+    t.model.lm_head = mat_of(&t, t.model.embed.w.part[0], 32, 24);
     run(&t.model, tokens, 3, NULL, untied);
-    t.model.embed = (Embedding){.type = WT_F32, .panels = true, .rows = 32, .k = 24, .data = t.model.lm_head.panels};
+    t.model.embed = (Embedding){.type = WT_F32, .panels = true, .rows = 32, .k = 24, .w = t.model.lm_head.w};
     run(&t.model, tokens, 3, NULL, tied);
     CHECK(memcmp(tied, untied, sizeof tied) == 0, "logits differ");
     tiny_free(&t);
@@ -333,7 +333,7 @@ static void attention_to_equal_values_gives_that_value(void)
         run(&t.model, tokens, MAX_TOK, &seen_a, NULL);
         for (int i = 0; i < MAX_TOK; i++)
             for (int d = 0; d < 24; d++) {
-                float x = ((const float *)t.model.embed.data)[24 * tokens[i] + d], v = l->wv.bias[d / 12 * 6 + d % 6];
+                float x = ((const float *)t.model.embed.w.part[0])[24 * tokens[i] + d], v = l->wv.bias[d / 12 * 6 + d % 6];
                 CHECK(fabsf(seen_a.x[i][d] - x - v) < 2e-6f, "window %d, position %d, %d: %g, expected %g", windows[w], i, d,
                       (double)(seen_a.x[i][d] - x), (double)v);
             }
