@@ -120,7 +120,7 @@ typedef struct tblock_context_options {
     int         threads;  /* 0: one for each physical core this process may use, fewer for a tiny model */
     const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", "avx512", "neon" */
     const char *math;     /* NULL or "auto", "f32" (docs/numerics.md)                               */
-    const char *kv_type;  /* NULL or "auto", "f32", "f16"                                           */
+    const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8"                                     */
 } tblock_context_options;
 
 /* KV memory grows with the sequences; n_ctx reserves nothing. opt may be NULL. */
@@ -295,7 +295,7 @@ typedef struct tblock_report_options {
     bool check;          /* read all data: is the sha256 right, padding zero, every weight finite?                 */
     int  seq;            /* tokens of the prompt whose cost is counted; 0: 2048, or n_ctx where that is less       */
     int  batch;          /* sequences of that length at once; 0: 1                                                 */
-    const char *kv_type; /* NULL or "auto", "f32", "f16"                                                           */
+    const char *kv_type; /* NULL or "auto", "f32", "f16", "q8"                                                     */
     const char *type;    /* weight type that a bare config is counted with: NULL or "bf16", "f32", "f16"           */
     const char *html;    /* also write the report to this file, as one page that needs nothing else; NULL: no page */
 } tblock_report_options;

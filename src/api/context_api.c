@@ -14,7 +14,9 @@
 
 enum { MAX_SEQS = 1 << 16, MAX_BATCH = 1 << 16, MAX_THREADS = 1024 };
 
-const char *kv_type_name(KvType t) { return t == KV_F16 ? "f16" : "f32"; }
+static const char *const kv_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8" };
+
+const char *kv_type_name(KvType t) { return kv_names[t]; }
 
 static bool in_range(const char *name, int value, int max, Error *err)
 {
@@ -31,10 +33,15 @@ int context_batch(int n_batch, int n_ctx, int n_seqs)
 
 bool kv_type_parse(const char *name, KvType *out, Error *err)
 {
-    if (!is_auto(name) && strcmp(name, "f32") != 0 && strcmp(name, "f16") != 0)
-        return fail(err, USAGE, "kv-type: expected auto, f32 or f16, found '%s'", name);
-    *out = !is_auto(name) && strcmp(name, "f16") == 0 ? KV_F16 : KV_F32;
-    return true;
+    *out = KV_F32;
+    if (is_auto(name))
+        return true;
+    for (int t = 0; t < KV_COUNT; t++)
+        if (strcmp(name, kv_names[t]) == 0) {
+            *out = (KvType)t;
+            return true;
+        }
+    return fail(err, USAGE, "kv-type: expected auto, f32, f16 or q8, found '%s'", name);
 }
 
 static bool choose(tblock_context *c, const tblock_context_options *o, KvType *kv, Error *err)

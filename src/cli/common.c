@@ -28,7 +28,7 @@ const Option compute_options[] = {
       "instruction set; every one gives the same bits" },
     { "math",        0,  "auto|f32", OPT_CHOICE, AT(math), 0, 0, "auto",
       "arithmetic; auto: as the weights' type asks" },
-    { "kv-type",     0,  "auto|f32|f16", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
+    { "kv-type",     0,  "auto|f32|f16|q8", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
       "type of the KV cache; auto: f32 for float weights" },
     { "mlock",       0,  NULL, OPT_FLAG, AT(mlock), 0, 0, NULL,
       "lock the weights into memory; an error where that is forbidden" },
