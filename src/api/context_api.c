@@ -57,6 +57,8 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
     if (!is_auto(o->math) && strcmp(o->math, "f32") != 0)
         return fail(err, USAGE, "math: expected auto or f32, found '%s'", o->math);
     c->math = "f32";
+    if (o->affinity && strcmp(o->affinity, "none") != 0 && strcmp(o->affinity, "cores") != 0)
+        return fail(err, USAGE, "affinity: expected none or cores, found '%s'", o->affinity);
     return kv_type_parse(o->kv_type, kv, err);
 }
 
@@ -86,6 +88,8 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     }
     if (ok && opt->threads)
         forward_all_threads(c->forward); /* a number that was asked for is meant */
+    if (ok && opt->affinity && strcmp(opt->affinity, "cores") == 0)
+        forward_pin_threads(c->forward);
     if (ok && !(c->next_pos = malloc((size_t)c->n_seqs * sizeof *c->next_pos)))
         ok = fail(err, SYSTEM, "out of memory");
     if (!ok) {

@@ -21,10 +21,12 @@ typedef float *(*AttentionRow)(void *user, int layer, int head, size_t item);
 
 typedef struct Forward Forward;         /* buffers for up to max_tok tokens at once */
 
-/* model must outlive it. threads >= 1: the most that are used; a call with little work takes fewer (forward_all_threads: never). */
+/* model must outlive it. threads >= 1: the most that are used. A call with little work takes fewer (not after
+ * forward_all_threads), and so do short calls while other processes have the processors (team_size.h). */
 Forward *forward_new(const Model *model, const Kernels *kernels, int max_tok, int threads, Error *err);
 void     forward_free(Forward *f);      /* NULL is accepted */
 void     forward_all_threads(Forward *f);
+void     forward_pin_threads(Forward *f); /* to physical cores (base/threads.h: pin); before the first call */
 size_t   forward_bytes(const Forward *f);
 
 /* What forward_bytes would answer, without a model: c passed config_check. And one thread's part of it that attention
