@@ -76,6 +76,7 @@ typedef struct Kernels {
     const char *isa;                                              /* "scalar", "avx2", "avx512", "neon"              */
     void (*matmul[WT_COUNT])(const MatmulArgs *a);
     void (*matmul_int[WT_COUNT])(const IntMatmulArgs *a);         /* NULL for float types                            */
+    void (*matmul_bf16)(const MatmulArgs *a);                     /* bf16 weights, --math bf16: x is rounded inside  */
     /* n floats to integers of 8 or 16 bits, and a scale for each superblock of 256; q is 0 up to n rounded up to 64. */
     void (*quantize)(int16_t *q, float *d, const float *x, int n, int bits);
     void (*attn_tile[KV_COUNT])(const AttnTile *a);
