@@ -9,11 +9,14 @@
 #include "base/half.h"
 #include "base/hash.h"
 #include "base/threads.h"
+#include "runtime/draft.h"
 #include "runtime/sampler.h"
 
 enum { MAX_SEQS = 1 << 16, MAX_BATCH = 1 << 16, MAX_THREADS = 1024 };
 
-const char *kv_type_name(KvType t) { return t == KV_F16 ? "f16" : "f32"; }
+static const char *const kv_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8" };
+
+const char *kv_type_name(KvType t) { return kv_names[t]; }
 
 static bool in_range(const char *name, int value, int max, Error *err)
 {
@@ -30,10 +33,15 @@ int context_batch(int n_batch, int n_ctx, int n_seqs)
 
 bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err)
 {
-    if (!is_auto(name) && strcmp(name, "f32") != 0 && strcmp(name, "f16") != 0)
-        return fail(err, USAGE, "kv-type: expected auto, f32 or f16, found '%s'", name);
-    *out = (is_auto(name) ? quantized : strcmp(name, "f16") == 0) ? KV_F16 : KV_F32;
-    return true;
+    *out = quantized ? KV_F16 : KV_F32;
+    if (is_auto(name))
+        return true;
+    for (int t = 0; t < KV_COUNT; t++)
+        if (strcmp(name, kv_names[t]) == 0) {
+            *out = (KvType)t;
+            return true;
+        }
+    return fail(err, USAGE, "kv-type: expected auto, f32, f16 or q8, found '%s'", name);
 }
 
 /* --math bf16 needs a kernel, and weights without tiny magnitudes: the converter wrote that it saw to it, or they are all read. */
@@ -278,6 +286,16 @@ bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *
     bool  ok     = sampler_next(s, logits, previous, n_previous, index, token, err);
     fp_env_leave(caller);
     return ok;
+}
+
+size_t tblock_draft_ngram(const int32_t *ids, size_t n, const tblock_draft_options *opt, int32_t *out, size_t most)
+{
+    tblock_draft_options o = opt ? *opt : (tblock_draft_options){0};
+    o.min_match = o.min_match > 0 ? o.min_match : 2;
+    o.max_match = o.max_match > 0 ? o.max_match : 16;
+    o.window    = o.window > 0 ? o.window : 65536;
+    o.max_match = o.max_match > o.min_match ? o.max_match : o.min_match;
+    return draft_ngram(ids, n, &o, out, most);
 }
 
 uint64_t tblock_hash_floats(const float *x, size_t n)

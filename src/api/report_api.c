@@ -42,7 +42,8 @@ static bool choose_load(Info *info, const tblock_report_options *opt, KvType *kv
     info->kv_type = kv_type_name(*kv);
     info->load    = (FlopLoad){ .seq      = opt->seq ? opt->seq : n_ctx < USUAL_SEQ ? n_ctx : USUAL_SEQ,
                                 .batch    = opt->batch ? opt->batch : 1,
-                                .kv_bytes = *kv == KV_F16 ? 2 : 4 };
+                                .kv_bytes = (int)kv_element_bytes(*kv),
+                                .kv_scale_bytes = (int)kv_scale_bytes(*kv) };
     return true;
 }
 
@@ -82,10 +83,12 @@ static int fill_curve(InfoPoint *curve, const Info *info)
     for (int i = 0; n < MAX_POINTS && (at = (int)((SHORTEST << i / 4) * quarter[i % 4])) <= 2 * longest; i++, n++) {
         Flops f;
         int   kept = c->window && c->window < at ? c->window : at;
-        count_flops(&f, c, info->count, &(FlopLoad){ .seq = at, .batch = 1, .kv_bytes = info->load.kv_bytes });
+        FlopLoad load = { .seq = at, .batch = 1, .kv_bytes = info->load.kv_bytes, .kv_scale_bytes = info->load.kv_scale_bytes };
+        count_flops(&f, c, info->count, &load);
         curve[n] = (InfoPoint){ .seq = at, .kv_mha = mha * kept };
-        curve[n].kv[0] = (double)count_kv_cache(c, 4).token_bytes * kept;
-        curve[n].kv[1] = (double)count_kv_cache(c, 2).token_bytes * kept;
+        curve[n].kv[0] = (double)info->count->kv_bytes_f32 * kept;
+        curve[n].kv[1] = (double)info->count->kv_bytes_f16 * kept;
+        curve[n].kv[2] = (double)info->count->kv_bytes_q8 * kept;
         curve[n].ffn            = f.group[GROUP_FFN].full / at;
         curve[n].attention_full = f.attention.full / at;
         curve[n].attention      = f.attention.computed / at;
@@ -105,7 +108,7 @@ static bool count_all(Info *info, const tblock_report_options *opt, InfoPoint *c
     count_flops(&info->prefill, info->cfg, info->count, &info->load);
     count_flops(&info->decode, info->cfg, info->count, &step);
     info->crossover   = count_crossover(info->cfg, info->count);
-    info->kv          = count_kv_cache(info->cfg, info->load.kv_bytes);
+    info->kv          = count_kv_cache(info->cfg, info->load.kv_bytes, info->load.kv_scale_bytes);
     info->score_bytes = count_score_bytes(info->cfg, info->load.seq, info->load.batch);
     info->curve       = curve;
     info->n_curve     = fill_curve(curve, info);

@@ -30,7 +30,7 @@ const Option compute_options[] = {
       "arithmetic; auto: int8 for quantized weights, f32 for others" },
     { "activations", 0,  "auto|8|16", OPT_CHOICE, AT(activations), 0, 0, "auto",
       "bits of what quantized weights are multiplied with; auto: 16 for q8, 8 for q4" },
-    { "kv-type",     0,  "auto|f32|f16", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
+    { "kv-type",     0,  "auto|f32|f16|q8", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
       "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" },
     { "mlock",       0,  NULL, OPT_FLAG, AT(mlock), 0, 0, NULL,
       "lock the weights into memory; an error where that is forbidden" },

@@ -5,15 +5,22 @@
 
 #include "base/checked.h"
 
-static size_t element_bytes(KvType t) { return t == KV_F16 ? 2 : 4; }
+static const struct { size_t element, scale; } type_bytes[KV_COUNT] = {
+    [KV_F32] = {4, 0}, [KV_F16] = {2, 0}, [KV_Q8] = {1, 4},
+};
+
+size_t kv_element_bytes(KvType t) { return type_bytes[t].element; }
+size_t kv_scale_bytes(KvType t) { return type_bytes[t].scale; }
 
 static int v_stride(const KvShape *s) { return (int)round_up((size_t)s->head_dim, LANES); }
 
-/* K and V of one KV head in a tile. */
-static size_t head_bytes(const KvShape *s)
+/* K and V of one KV head in a tile, without their scales. A multiple of 64: so are KV_TILE elements of any type. */
+static size_t code_bytes(const KvShape *s)
 {
-    return round_up((size_t)KV_TILE * ((size_t)s->head_dim + (size_t)v_stride(s)) * element_bytes(s->type), 64);
+    return (size_t)KV_TILE * ((size_t)s->head_dim + (size_t)v_stride(s)) * kv_element_bytes(s->type);
 }
+
+static size_t head_bytes(const KvShape *s) { return code_bytes(s) + 2 * KV_TILE * kv_scale_bytes(s->type); }
 
 static int tiles_for(int n_tok) { return (n_tok + KV_TILE - 1) / KV_TILE; }
 
@@ -153,33 +160,70 @@ const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int ti
 
 const void *kv_cache_v(const KvCache *c, int seq, int layer, int kv_head, int tile)
 {
-    size_t k_bytes = (size_t)KV_TILE * (size_t)c->shape.head_dim * element_bytes(c->shape.type);
+    size_t k_bytes = (size_t)KV_TILE * (size_t)c->shape.head_dim * kv_element_bytes(c->shape.type);
     return (const char *)kv_cache_k(c, seq, layer, kv_head, tile) + k_bytes;
 }
 
-/* K lies in panels of 16 positions, [4][head_dim][16], so that the lanes of a score are positions; V in rows. */
+const float *kv_cache_scales(const KvCache *c, int seq, int layer, int kv_head, int tile)
+{
+    if (c->shape.type != KV_Q8)
+        return NULL;
+    return (const float *)(const void *)((const char *)kv_cache_k(c, seq, layer, kv_head, tile) + code_bytes(&c->shape));
+}
+
+/* A place for one position: K lies in panels of 16 positions, [4][head_dim][16], so that the lanes of a score are
+ * positions; V in rows. */
+typedef struct Slot {
+    void  *k, *v;                       /* of the tile */
+    size_t k_at, v_at;                  /* first element of the position; K's elements are LANES apart */
+    int    d_head;
+} Slot;
+
+static void put_f16(const Slot *s, const Kernels *kernels, const float *k, const float *v)
+{
+    for (int d = 0; d < s->d_head; d += KV_TILE) {
+        uint16_t half[KV_TILE];
+        int      n = s->d_head - d < KV_TILE ? s->d_head - d : KV_TILE;
+        kernels->f32_to_f16(half, k + d, n);
+        for (int i = 0; i < n; i++)
+            ((uint16_t *)s->k)[s->k_at + (size_t)(d + i) * LANES] = half[i];
+        kernels->f32_to_f16((uint16_t *)s->v + s->v_at + d, v + d, n);
+    }
+}
+
+/* The codes of K are made where V's will lie (both are one row of head_dim), then moved to their panel. */
+static void put_q8(const Slot *s, const Kernels *kernels, const float *k, const float *v, float *k_scale, float *v_scale)
+{
+    int8_t *row = (int8_t *)s->v + s->v_at;
+    *k_scale    = kernels->f32_to_q8(row, k, s->d_head);
+    for (int d = 0; d < s->d_head; d++)
+        ((int8_t *)s->k)[s->k_at + (size_t)d * LANES] = row[d];
+    *v_scale = kernels->f32_to_q8(row, v, s->d_head);
+}
+
 void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, int kv_head, int pos, const float *k,
                   const float *v)
 {
     int    d_head = c->shape.head_dim;
     int    tile = pos / KV_TILE, t = pos % KV_TILE;
-    size_t k_at = (size_t)(t / LANES) * (size_t)d_head * LANES + (size_t)(t % LANES);
-    size_t v_at = (size_t)t * (size_t)c->v_stride;
-    void  *kt   = (void *)(uintptr_t)kv_cache_k(c, seq, layer, kv_head, tile);
-    void  *vt   = (void *)(uintptr_t)kv_cache_v(c, seq, layer, kv_head, tile);
-
-    if (c->shape.type == KV_F32) {
-        for (int d = 0; d < d_head; d++)
-            ((float *)kt)[k_at + (size_t)d * LANES] = k[d];
-        memcpy((float *)vt + v_at, v, (size_t)d_head * sizeof *v);
+    float *scales = (float *)(uintptr_t)kv_cache_scales(c, seq, layer, kv_head, tile);
+    Slot   s = {
+          .k      = (void *)(uintptr_t)kv_cache_k(c, seq, layer, kv_head, tile),
+          .v      = (void *)(uintptr_t)kv_cache_v(c, seq, layer, kv_head, tile),
+          .k_at   = (size_t)(t / LANES) * (size_t)d_head * LANES + (size_t)(t % LANES),
+          .v_at   = (size_t)t * (size_t)c->v_stride,
+          .d_head = d_head,
+    };
+    switch (c->shape.type) {
+    case KV_F16:
+        put_f16(&s, kernels, k, v);
         return;
-    }
-    for (int d = 0; d < d_head; d += KV_TILE) {
-        uint16_t half[KV_TILE];
-        int      n = d_head - d < KV_TILE ? d_head - d : KV_TILE;
-        kernels->f32_to_f16(half, k + d, n);
-        for (int i = 0; i < n; i++)
-            ((uint16_t *)kt)[k_at + (size_t)(d + i) * LANES] = half[i];
-        kernels->f32_to_f16((uint16_t *)vt + v_at + d, v + d, n);
+    case KV_Q8:
+        put_q8(&s, kernels, k, v, scales + t, scales + KV_TILE + t);
+        return;
+    default:
+        for (int d = 0; d < d_head; d++)
+            ((float *)s.k)[s.k_at + (size_t)d * LANES] = k[d];
+        memcpy((float *)s.v + s.v_at, v, (size_t)d_head * sizeof *v);
     }
 }

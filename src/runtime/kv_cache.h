@@ -2,7 +2,10 @@
  *
  * A tile holds 64 consecutive positions, at absolute boundaries, of all KV heads of one layer: the unit of the attention
  * sum (docs/numerics.md), so how the cache is cut never shows in the result. A windowed layer gives tiles back that its
- * next query cannot see any more: it holds the window plus the batch, rounded up to tiles, for ever. */
+ * next query cannot see any more: it holds the window plus the batch, rounded up to tiles, for ever.
+ *
+ * Of each KV head in a tile there lie, one after the other: K [4][head_dim][16], V [64][v_stride] of the type, and for KV_Q8
+ * the scales, f32 [64] of K and [64] of V. Each head begins at a multiple of 64 bytes; so do its scales. */
 #ifndef RUNTIME_KV_CACHE_H
 #define RUNTIME_KV_CACHE_H
 
@@ -48,6 +51,10 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err);
 /* Forget the tokens from `length` on. False when a windowed layer has given up a position that is needed then. */
 bool kv_cache_rewind(KvCache *c, int seq, int length);
 
+/* Bytes of an element, and of the scale that a type keeps for each position of a head (of K and of V: two of them). */
+size_t kv_element_bytes(KvType t);
+size_t kv_scale_bytes(KvType t);
+
 /* Store one position of one KV head: k, v are [head_dim] f32, rounded to the cache's type. The tile must be reserved. */
 void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, int kv_head, int pos, const float *k,
                   const float *v);
@@ -55,5 +62,8 @@ void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, 
 /* K panels and V rows of one KV head in tile number `tile` (kernels.h: AttnTile). */
 const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int tile);
 const void *kv_cache_v(const KvCache *c, int seq, int layer, int kv_head, int tile);
+
+/* KV_Q8: the 64 scales of K, then the 64 of V; NULL for the float types. */
+const float *kv_cache_scales(const KvCache *c, int seq, int layer, int kv_head, int tile);
 
 #endif
