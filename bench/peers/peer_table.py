@@ -4,7 +4,7 @@ import pathlib
 import re
 
 COLUMNS = ["date", "cpu", "isa", "threads", "model", "group", "program", "type", "version", "system", "mode", "read_gb_per_s", "bytes_per_token", "file_mb",
-           "prefill_tokens", "prefill_tok_per_s", "decode_tok_per_s", "long", "decode_long_tok_per_s", "first_token_s", "peak_mb", "spread"]
+           "prefill_tokens", "prefill_tok_per_s", "decode_tok_per_s", "long", "decode_long_tok_per_s", "first_token_s", "peak_mb", "spread", "disturbed"]
 
 # (metric, ours, theirs, target, stretch, instruction set it holds for: "" any). A ratio of tokens/s unless the peer is "read"
 # (GB/s of weights against the read bandwidth).
@@ -70,12 +70,12 @@ def newest(path, args):
 
 
 def show_rows(groups):
-    print("\n%-10s %-7s %9s %9s %9s %9s %8s %8s  %s" % ("program", "type", "prefill", "decode", "decode", "first", "peak", "file", "mode"))
+    print("\n%-10s %-7s %9s %9s %9s %9s %8s %8s %6s  %s" % ("program", "type", "prefill", "decode", "decode", "first", "peak", "file", "spread", "mode"))
     print("%-10s %-7s %9s %9s %9s %9s %8s %8s" % ("", "", "tok/s", "tok/s", "long", "token s", "MB", "MB"))
     for group in groups.values():
         for (program, kind), r in group.items():
-            print("%-10s %-7s %9s %9s %9s %9s %8s %8s  %s" % (program, kind, r[PREFILL], r[DECODE], r["decode_long_tok_per_s"], r["first_token_s"],
-                                                            r["peak_mb"], r["file_mb"], r["mode"]))
+            print("%-10s %-7s %9s %9s %9s %9s %8s %8s %6s  %s" % (program, kind, r[PREFILL], r[DECODE], r["decode_long_tok_per_s"], r["first_token_s"],
+                                                            r["peak_mb"], r["file_mb"], r["spread"], r["mode"]))
 
 
 def judged(value, target, stretch):
