@@ -68,12 +68,13 @@ static void out_bytes(JsonOut *o, const Info *info)
             json_out(o, "%s\"%s\": %" PRIu64, comma, dtype_name((DType)d), n->bytes_of[d]);
             comma = ", ";
         }
-    for (int t = 0; !info->file && t < WT_COUNT; t++)
+    for (int t = 0; !info->file && t < WT_FLOATS; t++)
         json_out(o, "%s\"%s\": %" PRIu64, t ? ", " : "", weight_type_name((WeightType)t), info->type_bytes[t]);
     json_out(o, "}");
     if (!info->file)
         json_out(o, ", \"weight_type\": \"%s\"", weight_type_name(info->type));
-    json_out(o, ", \"kv_bytes_per_token\": {\"f32\": %" PRIu64 ", \"f16\": %" PRIu64 "}", n->kv_bytes_f32, n->kv_bytes_f16);
+    json_out(o, ", \"kv_bytes_per_token\": {\"f32\": %" PRIu64 ", \"f16\": %" PRIu64 ", \"q8\": %" PRIu64 "}",
+             n->kv_bytes_f32, n->kv_bytes_f16, n->kv_bytes_q8);
 }
 
 /* ---- FLOP ---- */
