@@ -64,7 +64,7 @@ static View view_of(int pos, int window, int tile)
 }
 
 /* All queries of the unit that see the tile; the first tile of a query is its state as it is, later ones are merged. */
-static void attend_tile(const Run *r, const Unit *u, int l, int tile)
+static void attend_tile(const Run *r, const Unit *u, int l, int tile, int end)
 {
     int window = r->model->cfg.window, n_q = u->n_tok * u->group, n_ask = 0;
     for (int i = 0; i < n_q; i++) {
@@ -79,6 +79,8 @@ static void attend_tile(const Run *r, const Unit *u, int l, int tile)
     r->kernels->attn_tile[r->kv_cache->shape.type](&(AttnTile){
         .k = kv_cache_k(r->kv_cache, u->seq, l, u->kv_head, tile),
         .v = kv_cache_v(r->kv_cache, u->seq, l, u->kv_head, tile),
+        .next_k = tile + 1 < end ? kv_cache_k(r->kv_cache, u->seq, l, u->kv_head, tile + 1) : NULL,
+        .next_v = tile + 1 < end ? kv_cache_v(r->kv_cache, u->seq, l, u->kv_head, tile + 1) : NULL,
         .k_scale = scales,
         .v_scale = scales ? scales + KV_TILE : NULL,
         .head_dim = u->d_head,
@@ -102,7 +104,7 @@ static void attend(const Run *r, Unit *u, const Act *y, int l)
     for (int i = 0; i < n_q; i++) /* copied: a head_dim that is no multiple of 16 leaves heads unaligned in the row */
         memcpy(u->query + (size_t)i * u->d_pad, head_of(u, &r->q, i), (size_t)u->d_head * sizeof(float));
     for (int tile = oldest / KV_TILE; tile <= newest / KV_TILE; tile++)
-        attend_tile(r, u, l, tile);
+        attend_tile(r, u, l, tile, newest / KV_TILE + 1);
     for (int i = 0; i < n_q; i++) {
         float *result = u->result + (size_t)i * u->d_pad;
         r->kernels->attn_end(result, u->state + (size_t)i * u->state_floats, u->d_head);
