@@ -84,6 +84,7 @@ static void attend_layers(void *arg, Team team)
     Bench *b = arg;
     Run    r = b->run;
     r.team         = team;
+    r.thread_bytes = b->thread_bytes;
     r.scratch      = b->scratch + (size_t)team.thread * b->thread_bytes;
     r.attn_scratch = (float *)(void *)((char *)r.scratch + KERNEL_SCRATCH);
     for (int l = 0; l < b->n_layers; l++)
@@ -219,8 +220,8 @@ int main(int argc, char **argv)
     memset(plain, 1, CACHE_BYTES);
     b.run.model = &b.model, b.run.kv_cache = &b.kv, b.run.span = &b.span, b.run.n_spans = 1;
     b.run.attn_scale = (float)(1 / sqrt((double)c->head_dim));
-    b.run.q          = (Act){ b.data, stride, c->heads * c->head_dim };
-    b.run.att_out    = (Act){ b.data + floats, stride, c->heads * c->head_dim };
+    b.run.q          = (Act){ .data = b.data, .stride = stride, .width = c->heads * c->head_dim };
+    b.run.att_out    = (Act){ .data = b.data + floats, .stride = stride, .width = c->heads * c->head_dim };
     for (int t = 0; t < KV_COUNT; t++)
         for (int i = 0; i < 2 && (only < 0 || only == t); i++) {
             decode(&b, (KvType)t, lengths[i], plain, CACHE_BYTES);
