@@ -133,6 +133,7 @@ bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine'
 	@$(MAKE) --no-print-directory $(BENCH_MODEL)
 	@mkdir -p bench/results
 	$(BUILD)/bench/bench_matmul
+	$(BUILD)/bench/bench_attention
 	$(BUILD)/bench/bench_model $(BENCH_MODEL) --csv "$(BENCH_CSV)"
 
 PEERS =
