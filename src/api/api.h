@@ -41,6 +41,11 @@ int context_batch(int n_batch, int n_ctx, int n_seqs);
 bool kv_type_parse(const char *name, KvType *out, Error *err);
 const char *kv_type_name(KvType t);
 
+/* Everything that changes the bits of what is computed, as text; the strings live as long as the model. */
+enum { RUN_FACTS = 6 };
+typedef struct RunFact { const char *key, *value; } RunFact;
+void run_facts(const tblock_model *m, const char *math, KvType kv_type, RunFact fact[RUN_FACTS]);
+
 /* Metadata of a file of results: its format, and everything that changes the bits of what was computed. */
 bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const char *math, KvType kv_type, Error *err);
 
