@@ -119,11 +119,16 @@ typedef struct tblock_context_options {
     int         n_batch;  /* most tokens computed at once; longer batches are cut; 0: 512           */
     int         threads;  /* 0: one for each physical core this process may use, fewer for a tiny model */
     const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", "avx512", "neon" */
-    const char *math;     /* NULL or "auto", "f32" (docs/numerics.md)                               */
+    const char *math;     /* NULL or "auto", "f32", "int8", "bf16" (docs/numerics.md, "Modes")      */
+    const char *activations; /* NULL or "auto", "8", "16": bits, where quantized weights meet integers */
     const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8"                                     */
+    const char *affinity; /* NULL or "none"; "cores": each computing thread stays on a physical core */
 } tblock_context_options;
 
-/* KV memory grows with the sequences; n_ctx reserves nothing. opt may be NULL. */
+/* KV memory grows with the sequences; n_ctx reserves nothing. opt may be NULL. The context makes its threads when it first needs
+ * them and ends them with itself; what the system does not give is done without, and decoding takes fewer while other work has the
+ * processors. affinity "cores" takes the first cores of the caller's mask, the caller itself pinned to the first while it
+ * computes: two such contexts or processes at once take the same ones, unless each has a mask of its own (taskset). */
 TBLOCK_API tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt, tblock_error *err);
 TBLOCK_API void            tblock_context_free(tblock_context *c); /* NULL is accepted */
 
@@ -181,10 +186,26 @@ TBLOCK_API void tblock_observe(tblock_context *c, tblock_observer fn, void *user
 typedef struct tblock_context_info {
     int         n_ctx, n_seqs, n_batch, threads;
     const char *isa, *math, *kv_type;
+    const char *activations;      /* "8", "16", "auto" (both occur), "none" (no integers) */
     size_t      kv_bytes;         /* KV memory in use now          */
     size_t      activation_bytes; /* buffers of the context        */
 } tblock_context_info;
 TBLOCK_API void tblock_context_describe(const tblock_context *c, tblock_context_info *out);
+
+/* Where the time of tblock_decode goes: one row for each operation of the forward pass, summed over layers and calls. */
+typedef struct tblock_profile_row {
+    const char *name;        /* "embed", "norm", "qkv", "attention", "wo", "gate_up", "down", "head"                        */
+    uint64_t    calls;
+    double      seconds;     /* from its start to the start of the next, on the first thread, waiting for others included   */
+    double      bytes;       /* of weights or KV cache, counted once a call of up to n_batch tokens                         */
+    double      operations;  /* of its products: a multiply-add is 2                                                        */
+} tblock_profile_row;
+
+/* on: begin from zero; off: stop, what was measured stays to be read. Fails with TBLOCK_SYSTEM without memory. No bit changes. */
+TBLOCK_API bool tblock_profile(tblock_context *c, bool on, tblock_error *err);
+
+/* Fills up to n rows in the order of the first calls; returns how many there are (at most 16). */
+TBLOCK_API size_t tblock_profile_read(const tblock_context *c, tblock_profile_row *row, size_t n);
 
 /* ---- Sampling (docs/numerics.md) ------------------------------------------------------------------------------ */
 

@@ -39,21 +39,21 @@ static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows,
     return ok;
 }
 
-void run_facts(const tblock_model *m, const char *math, KvType kv_type, RunFact fact[RUN_FACTS])
+void run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS])
 {
     static const char version[] = NUMERICS_TEXT(TBLOCK_NUMERICS_VERSION);
     const char *hash = tensor_meta(&m->file, "sha256");
     const RunFact facts[RUN_FACTS] = {
         {"numerics", version}, {"model_sha256", hash ? hash : ""}, {"config", tensor_meta(&m->file, "config")},
-        {"math", math}, {"weight_types", m->types}, {"kv_type", kv_type_name(kv_type)},
+        {"math", s->math}, {"weight_types", m->types}, {"activations", s->activations}, {"kv_type", s->kv_type},
     };
     memcpy(fact, facts, sizeof facts);
 }
 
-bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const char *math, KvType kv_type, Error *err)
+bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s, Error *err)
 {
     RunFact fact[RUN_FACTS];
-    run_facts(m, math, kv_type, fact);
+    run_facts(m, s, fact);
     bool ok = tensor_writer_meta(w, "format", format, err) && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err);
     for (size_t i = 0; ok && i < RUN_FACTS; i++)
         ok = tensor_writer_meta(w, fact[i].key, fact[i].value, err);
@@ -105,7 +105,8 @@ bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, con
     tblock_observer saved      = c->observer;
     void           *saved_user = c->observer_user;
     tblock_observe(c, g.hidden ? keep_hidden : NULL, &g);
-    bool ok = run_metadata(g.writer, "tblock-logits", c->model, c->math, c->kv.shape.type, err)
+    RunSettings settings = run_settings(c);
+    bool ok = run_metadata(g.writer, "tblock-logits", c->model, &settings, err)
               && declare(&g, c, n, last ? 1 : n, err) && tensor_writer_begin(g.writer, err)
               && tensor_writer_put(g.writer, T_TOKENS, 0, tokens, n * sizeof *tokens, err);
     while (ok && g.at < n)

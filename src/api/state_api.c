@@ -63,7 +63,8 @@ typedef struct Binding { RunFact fact[STATE_FACTS]; char data[65], layout[65]; }
 
 static bool bind(Binding *b, const tblock_context *c, Error *err)
 {
-    run_facts(c->model, c->math, c->kv.shape.type, b->fact);
+    RunSettings settings = run_settings(c);
+    run_facts(c->model, &settings, b->fact);
     if (!hash_layout(&c->model->file, b->layout, err))
         return false;
     b->fact[RUN_FACTS] = (RunFact){"model_layout", b->layout};

@@ -207,7 +207,7 @@ bool tblock_synth(const char *config_path, const char *out_path, const tblock_sy
     size_t n_bytes;
     if (!opt)
         opt = &defaults;
-    if (opt->type && !weight_type_parse(opt->type, &s.type))
+    if (opt->type && (!weight_type_parse(opt->type, &s.type) || weight_type_quantized(s.type)))
         return fail(err, USAGE, "type: expected f32, f16 or bf16, found '%s'", opt->type);
     if (opt->threads < 0 || opt->threads > 1024)
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", opt->threads);

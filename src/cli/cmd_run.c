@@ -577,7 +577,7 @@ const Command cmd_run = {
     "before a --stop text, or when prompt and continuation fill the context. An empty prompt starts from the "
     "BOS where the tokenizer puts one first, and is an error where not. With --load-state the prompt goes on from the "
     "state's tokens, whatever it says: it is never compared with them. A state is bound to the model, the program's "
-    "numerics, --math and --kv-type. A model without tokenizer takes --ids and "
+    "numerics, --math, --activations and --kv-type. A model without tokenizer takes --ids and "
     "prints ids. Ctrl-C ends the text early, with exit status 130; a second Ctrl-C ends the program.",
     examples, sizeof(RunArgs), run,
 };

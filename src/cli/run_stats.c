@@ -60,8 +60,8 @@ void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock
     fprintf(stderr, "memory    file %s, kv %s, activations %s, peak resident %s\n", spell_bytes(m->file_bytes, file),
             spell_bytes(c->kv_bytes, kv), spell_bytes(c->activation_bytes, activations),
             spell_bytes(resident_bytes(), resident));
-    fprintf(stderr, "computed  seed %" PRIu64 ", threads %d, isa %s, math %s, kv %s, context %d\n", s->seed, c->threads,
-            c->isa, c->math, c->kv_type, c->n_ctx);
+    fprintf(stderr, "computed  seed %" PRIu64 ", threads %d, isa %s, math %s, activations %s, kv %s, context %d\n", s->seed,
+            c->threads, c->isa, c->math, c->activations, c->kv_type, c->n_ctx);
     fprintf(stderr, "stopped   %s; last logits %016" PRIx64 "\n", stopped, s->hash);
 }
 
@@ -92,6 +92,6 @@ void run_stats_json(const RunStats *s, const tblock_model_info *m, const tblock_
     }
     output_format("\"file_bytes\": %zu, \"kv_bytes\": %zu, \"activation_bytes\": %zu, \"resident_bytes\": %zu, ",
                   m->file_bytes, c->kv_bytes, c->activation_bytes, resident_bytes());
-    output_format("\"threads\": %d, \"isa\": \"%s\", \"math\": \"%s\", \"kv_type\": \"%s\", \"n_ctx\": %d}",
-                  c->threads, c->isa, c->math, c->kv_type, c->n_ctx);
+    output_format("\"threads\": %d, \"isa\": \"%s\", \"math\": \"%s\", ", c->threads, c->isa, c->math);
+    output_format("\"activations\": \"%s\", \"kv_type\": \"%s\", \"n_ctx\": %d}", c->activations, c->kv_type, c->n_ctx);
 }

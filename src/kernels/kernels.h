@@ -22,19 +22,35 @@ enum {
 
 typedef enum KvType { KV_F32, KV_F16, KV_Q8, KV_COUNT } KvType;
 
-/* y[t][0 .. 16*n_panels) = bias + W x[t] for t in 0 .. n_tok. Definition "matmul, float weights". */
+/* y[t][0 .. 16*n_panels) = bias + W x[t] for t in 0 .. n_tok. Definition "matmul, float weights"; quantized weights are
+ * widened to what they stand for (--math f32). */
 typedef struct MatmulArgs {
     float       *y;              /* [n_tok, y_stride], aligned                              */
     size_t       y_stride;
     const float *x;              /* [n_tok, x_stride], aligned                              */
     size_t       x_stride;
-    const void  *w;              /* n_panels consecutive panels of the kernel's weight type */
+    Panels       w;              /* n_panels consecutive panels of the kernel's weight type */
     int          n_panels, k, n_tok;
     const float *bias;           /* [16*n_panels] or NULL                                   */
     void        *scratch;        /* KERNEL_SCRATCH bytes, aligned, one for each thread      */
 } MatmulArgs;
 
 enum { KERNEL_SCRATCH = 512 * 1024 };
+
+/* The same for quantized weights and activations as integers (Kernels.quantize). Definition "Weights q8 and q4". */
+typedef struct IntMatmulArgs {
+    float         *y;            /* [n_tok, y_stride], aligned                              */
+    size_t         y_stride;
+    const int16_t *q;            /* [n_tok, q_stride], rows aligned, 0 from k to k rounded up to 64 */
+    size_t         q_stride;
+    const float   *d;            /* [n_tok, d_stride]: the scale of each superblock of 256  */
+    size_t         d_stride;
+    int            bits;         /* 8: |q| <= 127; 16: |q| <= 32512                         */
+    Panels         w;
+    int            n_panels, k, n_tok;
+    const float   *bias;         /* [16*n_panels] or NULL                                   */
+    void          *scratch;      /* KERNEL_SCRATCH bytes, aligned, one for each thread      */
+} IntMatmulArgs;
 
 /* One query against one tile of 64 positions of one KV head: writes the partial state of the definition "attention". */
 typedef struct AttnQuery {
@@ -59,6 +75,10 @@ static inline size_t attn_state_floats(int head_dim) { return 16 + ((size_t)head
 typedef struct Kernels {
     const char *isa;                                              /* "scalar", "avx2", "avx512", "neon"              */
     void (*matmul[WT_COUNT])(const MatmulArgs *a);
+    void (*matmul_int[WT_COUNT])(const IntMatmulArgs *a);         /* NULL for float types                            */
+    void (*matmul_bf16)(const MatmulArgs *a);                     /* bf16 weights, --math bf16: x is rounded inside  */
+    /* n floats to integers of 8 or 16 bits, and a scale for each superblock of 256; q is 0 up to n rounded up to 64. */
+    void (*quantize)(int16_t *q, float *d, const float *x, int n, int bits);
     void (*attn_tile[KV_COUNT])(const AttnTile *a);
     void (*attn_merge)(float *state, const float *part, int head_dim); /* state = merge(state, part), ascending tiles */
     void (*attn_end)(float *y, const float *state, int head_dim); /* y[d] = o[d] * (1 / l)                           */
@@ -76,7 +96,7 @@ typedef struct Kernels {
     void (*softmax)(float *x, int n);                             /* in place; definition "other softmax" */
     void (*f32_to_f16)(uint16_t *y, const float *x, int n);
     float (*f32_to_q8)(int8_t *code, const float *x, int n);      /* KV_Q8: a position of one head; returns its scale */
-    void (*to_f32[WT_COUNT])(float *y, const void *x, size_t n);  /* row-major widening, exact */
+    void (*to_f32[WT_FLOATS])(float *y, const void *x, size_t n);  /* row-major widening, exact */
 } Kernels;
 
 /* The best table this CPU has, or the one named (NULL and "auto": best). An ISA that the CPU lacks, or that this build does

@@ -94,7 +94,7 @@ static void count_kv(Count *n, const Config *c)
 
 void count_config(Count *n, const Config *c, WeightType type)
 {
-    static const DType dtypes[WT_COUNT] = { [WT_F32] = DT_F32, [WT_F16] = DT_F16, [WT_BF16] = DT_BF16 };
+    static const DType dtypes[WT_FLOATS] = { [WT_F32] = DT_F32, [WT_F16] = DT_F16, [WT_BF16] = DT_BF16 };
     *n = (Count){ 0 };
     for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);) {
         add(n, &s, s.k ? dtypes[type] : DT_F32, tensor_spec_bytes(&s, type), s.panels);

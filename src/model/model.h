@@ -10,7 +10,7 @@
 typedef struct Mat {
     WeightType   type;
     int          rows, k;
-    const void  *panels;     /* panel_count(rows) panels of panel_bytes(type, k) bytes, 64-byte aligned */
+    Panels       w;          /* panel_count(rows) panels; every part starts on 64 bytes */
     const float *bias;       /* 16 * panel_count(rows) values, 0 past rows; or NULL */
 } Mat;
 
@@ -19,7 +19,7 @@ typedef struct Embedding {
     WeightType  type;
     bool        panels;
     int         rows, k;
-    const void *data;
+    Panels      w;           /* row-major: part 0 is the tensor */
 } Embedding;
 
 typedef struct Layer {
@@ -48,7 +48,7 @@ typedef struct Model {
 bool model_bind(Model *m, const Config *cfg, const TensorFile *f, Error *err);
 void model_free(Model *m);       /* a zeroed Model is accepted */
 
-/* Row `token` of the embedding as d_model floats, exact. */
+/* Row `token` of the embedding as d_model floats: exact, of a quantized one rounded once. */
 void embedding_row(const Embedding *e, int token, float *out);
 
 #endif

@@ -39,9 +39,9 @@ static bool add_entry(ModelWriter *w, size_t n_bytes, bool padding, Error *err)
 
 static bool declare(ModelWriter *w, const TensorSpec *s, WeightType type, Error *err)
 {
-    static const DType dtypes[WT_COUNT] = { [WT_F32] = DT_F32, [WT_F16] = DT_F16, [WT_BF16] = DT_BF16 };
+    static const DType dtypes[WT_FLOATS] = { [WT_F32] = DT_F32, [WT_F16] = DT_F16, [WT_BF16] = DT_BF16 };
     int64_t shape[4] = { s->rows, s->k };
-    int     rank     = s->panels ? panel_shape(type, s->rows, s->k, shape) : s->k ? 2 : 1;
+    int     rank     = s->panels ? part_shape(type, 0, s->rows, s->k, shape) : s->k ? 2 : 1;
     return tensor_writer_declare(w->out, s->name, s->k ? dtypes[type] : DT_F32, rank, shape, err)
         && add_entry(w, tensor_spec_bytes(s, type), false, err);
 }

@@ -35,7 +35,7 @@ static bool found_dims(const TensorSpec *s, const Tensor *t, WeightType type, in
     dims[1] = t->rank > 1 ? t->shape[1] : 0;
     if (t->rank == (s->k ? 2 : 1))
         return true;
-    if (!s->k || t->rank != panel_shape(type, s->rows, s->k, want))
+    if (!s->k || t->rank != part_shape(type, 0, s->rows, s->k, want))
         return false;
     dims[0] = dims[0] == want[0] ? s->rows : dims[0] * PANEL_ROWS / s->rows_unit * s->rows_unit;
     dims[1] = dims[1] == want[1] ? s->k : t->rank == 4 ? dims[1] * 2 : dims[1];
@@ -69,7 +69,7 @@ static bool wrong_shape(const TensorSpec *s, const TensorFile *f, const CheckedT
     shape_text(s->k ? 2 : 1, plain, want, sizeof want);
     if (s->k)
         snprintf(want_panels, sizeof want_panels, " or panels %s",
-                 shape_text(panel_shape(c->type, s->rows, s->k, panels), panels, text, sizeof text));
+                 shape_text(part_shape(c->type, 0, s->rows, s->k, panels), panels, text, sizeof text));
     return fail(err, INPUT, "%s: tensor %s: expected %s%s, found %s%s", f->map.path, s->name, want, want_panels,
                 tensor_shape_text(c->t, found, sizeof found), likely_cause(s, c->t, c->type, why, sizeof why));
 }
@@ -98,7 +98,7 @@ bool tensor_check(const TensorSpec *s, const TensorFile *f, CheckedTensor *out, 
     } else if (!shape_is(c.t, 2, (int64_t[]){ s->rows, s->k })) {
         int64_t shape[4];
         c.panels = true;
-        if (!shape_is(c.t, panel_shape(c.type, s->rows, s->k, shape), shape))
+        if (!shape_is(c.t, part_shape(c.type, 0, s->rows, s->k, shape), shape))
             return wrong_shape(s, f, &c, err);
     }
     *out = c;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/cpu_count.h"
 #include "base/threads.h"
 #include "model/count.h"
 #include "model/tensor_check.h"
@@ -17,6 +18,8 @@ typedef struct Binder {
     Model            *m;
     const TensorFile *f;
     Error            *err;
+    ThreadPool       *pool;   /* packs matrices; made for the first large one */
+    int               threads;
 } Binder;
 
 /* Memory that lives as long as the model: n_bytes, 64-byte aligned. NULL: no memory, *err filled. */
@@ -65,6 +68,17 @@ static void pack_share(void *arg, Team team)
     }
 }
 
+/* On a machine with several memory nodes a page lies near the thread that writes it first, so panels are packed by the shares
+ * that multiply them later, on the same cores (those of a context with as many threads and affinity "cores"). */
+static void pack_all(Binder *b, PackJob *job, size_t n_bytes)
+{
+    if (!b->pool && n_bytes >= SMALL_MATRIX) {
+        b->threads = threads_default();
+        b->pool    = threads_pool_new(b->threads, cpu_count_nodes("") > 1);
+    }
+    threads_pool_run(b->pool, n_bytes < SMALL_MATRIX ? 1 : b->threads, pack_share, job);
+}
+
 /* The panels of a row-major tensor in owned memory. */
 static const void *pack(Binder *b, const Tensor *t, WeightType type, int rows, int k)
 {
@@ -84,7 +98,7 @@ static const void *pack(Binder *b, const Tensor *t, WeightType type, int rows, i
     }
     PackJob job = { .type = type, .rows = rows, .k = k, .from = copy ? copy : t->data, .to = own(b, n_bytes) };
     if (job.to)
-        threads_run(n_bytes < SMALL_MATRIX ? 1 : threads_default(), pack_share, &job);
+        pack_all(b, &job, n_bytes);
     free(copy);
     return job.to;
 }
@@ -164,9 +178,9 @@ static bool bind_to(Binder *b, const TensorSpec *s, const CheckedTensor *c)
     const void *data = bind_matrix(b, s, c);
     if (s->role == ROLE_EMBED)
         m->embed =
-            (Embedding){ .type = c->type, .panels = c->panels || s->panels, .rows = s->rows, .k = s->k, .data = data };
+            (Embedding){ .type = c->type, .panels = c->panels || s->panels, .rows = s->rows, .k = s->k, .w = { { data } } };
     else
-        *find_mat(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .panels = data };
+        *find_mat(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .w = { { data } } };
     return data != NULL;
 }
 
@@ -204,7 +218,7 @@ static bool bind_all(Binder *b)
             return false;
     if (m->cfg.tied_embeddings) {
         assert(m->embed.panels);
-        m->lm_head = (Mat){ .type = m->embed.type, .rows = m->embed.rows, .k = m->embed.k, .panels = m->embed.data };
+        m->lm_head = (Mat){ .type = m->embed.type, .rows = m->embed.rows, .k = m->embed.k, .w = m->embed.w };
     }
     m->n_params        = count_params(&m->cfg);
     m->bytes_per_token = decode_bytes(m);
@@ -223,6 +237,7 @@ bool model_bind(Model *m, const Config *cfg, const TensorFile *f, Error *err)
     }
     if (!ok)
         model_free(m);
+    threads_pool_free(b.pool);
     return ok;
 }
 
@@ -238,10 +253,9 @@ void model_free(Model *m)
 void embedding_row(const Embedding *e, int token, float *out)
 {
     assert(token >= 0 && token < e->rows);
-    const unsigned char *data = e->data;
     if (e->panels)
-        panel_row_to_f32(e->type, out, data + (size_t)(token / PANEL_ROWS) * panel_bytes(e->type, e->k),
-                         token % PANEL_ROWS, e->k);
+        panel_row_to_f32(e->type, out, panels_from(e->type, e->w, token / PANEL_ROWS, e->k), token % PANEL_ROWS, e->k);
     else
-        elements_to_f32(e->type, out, data + (size_t)token * (size_t)e->k * weight_type_bytes(e->type), (size_t)e->k);
+        elements_to_f32(e->type, out, (const char *)e->w.part[0] + (size_t)token * (size_t)e->k * weight_type_bytes(e->type),
+                        (size_t)e->k);
 }

@@ -5,16 +5,29 @@
 
 #include "base/checked.h"
 #include "base/half.h"
+#include "quant/codes.h"
 
-/* One row for each weight type. group: consecutive k of one row that lie together in a panel. */
+/* One row for each part of each type. A panel of a part is [ceil(k rounded up to `round` / step)][inner dimensions]. */
+typedef struct Part {
+    const char *suffix;
+    ElementType element;
+    int         step, round, rank, inner[2];
+} Part;
+
 static const struct {
     const char *name;
-    int         bytes, group;
+    int         bytes, n_parts;  /* bytes of an element; of float types */
+    Part        part[MAX_PARTS];
 } types[WT_COUNT] = {
-    [WT_F32]  = { "f32", 4, 1 },
-    [WT_F16]  = { "f16", 2, 1 },
-    [WT_BF16] = { "bf16", 2, 2 },
+    [WT_F32]  = { "f32", 4, 1, { { "", EL_F32, 1, 1, 1, { PANEL_ROWS } } } },
+    [WT_F16]  = { "f16", 2, 1, { { "", EL_F16, 1, 1, 1, { PANEL_ROWS } } } },
+    [WT_BF16] = { "bf16", 2, 1, { { "", EL_BF16, 2, 1, 2, { PANEL_ROWS, 2 } } } },
+    [WT_Q8]   = { "q8", 0, 2, { { "", EL_I8, 4, 64, 2, { PANEL_ROWS, 4 } }, { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } } },
+    [WT_Q4]   = { "q4", 0, 3, { { "", EL_U8, 4, 64, 2, { PANEL_ROWS, 2 } }, { ".s", EL_U8, 64, 64, 1, { 40 } },
+                                { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } } },
 };
+
+static const size_t element_bytes[] = { [EL_F32] = 4, [EL_F16] = 2, [EL_BF16] = 2, [EL_I8] = 1, [EL_U8] = 1 };
 
 const char *weight_type_name(WeightType t)
 {
@@ -34,20 +47,53 @@ bool weight_type_parse(const char *name, WeightType *out)
 
 size_t weight_type_bytes(WeightType t)
 {
-    assert(t < WT_COUNT);
+    assert(t < WT_FLOATS);
     return (size_t)types[t].bytes;
 }
 
-static size_t groups(WeightType t, int k)
+/* ---- Parts ---- */
+
+static const Part *part_of(WeightType t, int part)
 {
-    return ((size_t)k + (size_t)types[t].group - 1) / (size_t)types[t].group;
+    assert(t < WT_COUNT && part >= 0 && part < types[t].n_parts);
+    return &types[t].part[part];
+}
+
+int         part_count(WeightType t) { return types[t].n_parts; }
+const char *part_suffix(WeightType t, int part) { return part_of(t, part)->suffix; }
+ElementType part_element(WeightType t, int part) { return part_of(t, part)->element; }
+
+static size_t steps(const Part *p, int k)
+{
+    size_t padded = round_up((size_t)k, (size_t)p->round);
+    return (padded + (size_t)p->step - 1) / (size_t)p->step;
+}
+
+size_t part_bytes(WeightType t, int part, int k)
+{
+    const Part *p    = part_of(t, part);
+    size_t      n, one = element_bytes[p->element] * (size_t)p->inner[0] * (size_t)(p->rank > 1 ? p->inner[1] : 1);
+    return k >= 1 && mul_size(steps(p, k), one, &n) ? n : 0;
+}
+
+int part_shape(WeightType t, int part, int rows, int k, int64_t shape[4])
+{
+    const Part *p = part_of(t, part);
+    shape[0] = panel_count(rows);
+    shape[1] = (int64_t)steps(p, k);
+    for (int i = 0; i < p->rank; i++)
+        shape[2 + i] = p->inner[i];
+    return 2 + p->rank;
 }
 
 size_t panel_bytes(WeightType t, int k)
 {
-    size_t n;
-    if (k < 1 || !mul_size(groups(t, k), (size_t)(types[t].group * types[t].bytes * PANEL_ROWS), &n))
-        return 0;
+    size_t n = 0;
+    for (int i = 0; i < types[t].n_parts; i++) {
+        size_t one = part_bytes(t, i, k);
+        if (one == 0 || !add_size(n, one, &n))
+            return 0;
+    }
     return n;
 }
 
@@ -57,21 +103,19 @@ bool matrix_bytes(WeightType t, int rows, int k, size_t *n)
     return rows >= 1 && one != 0 && mul_size((size_t)panel_count(rows), one, n);
 }
 
-int panel_shape(WeightType t, int rows, int k, int64_t shape[4])
+Panels panels_from(WeightType t, Panels p, int first, int k)
 {
-    int rank      = 0;
-    shape[rank++] = panel_count(rows);
-    shape[rank++] = (int64_t)groups(t, k);
-    shape[rank++] = PANEL_ROWS;
-    if (types[t].group > 1)
-        shape[rank++] = types[t].group;
-    return rank;
+    for (int i = 0; i < types[t].n_parts; i++)
+        p.part[i] = (const char *)p.part[i] + (size_t)first * part_bytes(t, i, k);
+    return p;
 }
+
+/* ---- Float types ---- */
 
 /* Where element (r, c) stands in a panel, in elements. */
 static size_t place(WeightType t, int r, int c)
 {
-    int g = types[t].group;
+    int g = types[t].part[0].step;
     return ((size_t)(c / g) * PANEL_ROWS + (size_t)r) * (size_t)g + (size_t)(c % g);
 }
 
@@ -81,7 +125,7 @@ void panel_pack(WeightType t, void *panel, const void *rows, int n_rows, int k)
     size_t               size = weight_type_bytes(t);
     const unsigned char *in   = rows;
     unsigned char       *out  = panel;
-    if (n_rows < PANEL_ROWS || k % types[t].group != 0)
+    if (n_rows < PANEL_ROWS || k % types[t].part[0].step != 0)
         memset(panel, 0, panel_bytes(t, k));
     for (int r = 0; r < n_rows; r++)
         for (int c = 0; c < k; c++, in += size) {
@@ -93,14 +137,112 @@ void panel_pack(WeightType t, void *panel, const void *rows, int n_rows, int k)
         }
 }
 
-void panel_row_to_f32(WeightType t, float *out, const void *panel, int r, int k)
+/* ---- Quantized types ---- */
+
+/* Where the codes of q4 for (r, c) stand: 64 bytes hold 8 k of 16 rows, k 0..3 in the low nibbles, k 4..7 in the high ones. */
+static size_t q4_byte(int r, int c) { return (size_t)(c / 8) * 64 + (size_t)r * 4 + (size_t)(c % 4); }
+static int    q4_shift(int c) { return c / 4 % 2 * 4; }
+
+/* Sub-scales of 64 k: 32 bytes of magnitudes, two sub-blocks to a byte, then a 16-bit mask of signs for each sub-block. */
+enum { SUBS_BYTES = 40, SUBS_SIGNS = 32 };
+static size_t sub_byte(int r, int sub) { return (size_t)(sub / 4) * SUBS_BYTES + (size_t)(sub % 4 / 2 * 16 + r); }
+static int    sub_shift(int sub) { return sub % 2 * 4; }
+static size_t sign_byte(int r, int sub) { return (size_t)(sub / 4) * SUBS_BYTES + (size_t)(SUBS_SIGNS + sub % 4 * 2 + r / 8); }
+
+static void put_q8(void *const to[MAX_PARTS], const float *x, int r, int c, int n)
+{
+    int8_t  code[SUPERBLOCK], *codes = to[0];
+    q8_encode(x, n, code, (uint16_t *)to[1] + (c / SUPERBLOCK) * PANEL_ROWS + r);
+    for (int i = 0; i < n; i++)
+        codes[place(WT_Q8, r, c + i)] = code[i];
+}
+
+static void put_q4(void *const to[MAX_PARTS], const float *x, int r, int c, int n)
+{
+    uint8_t code[SUPERBLOCK], sub[SUPERBLOCK / SUB_BLOCK], *codes = to[0], *subs = to[1];
+    q4_encode(x, n, code, sub, (uint16_t *)to[2] + (c / SUPERBLOCK) * PANEL_ROWS + r);
+    int padded = (n + 63) / 64 * 64;
+    for (int i = 0; i < padded; i++)
+        codes[q4_byte(r, c + i)] |= (uint8_t)(code[i] << q4_shift(c + i));
+    for (int i = 0; i < padded / SUB_BLOCK; i++) {
+        int g = c / SUB_BLOCK + i;
+        subs[sub_byte(r, g)] |= (uint8_t)((sub[i] & 15) << sub_shift(g));
+        subs[sign_byte(r, g)] |= (uint8_t)((sub[i] >> 4 & 1) << r % 8);
+    }
+}
+
+void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows, int n_rows, int k)
+{
+    static const float zeros[SUPERBLOCK];
+    assert(weight_type_quantized(t) && n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1);
+    for (int i = 0; i < types[t].n_parts; i++)
+        memset(to[i], 0, part_bytes(t, i, k));
+    for (int r = 0; r < PANEL_ROWS; r++)
+        for (int c = 0; c < k; c += SUPERBLOCK) {
+            int          n = k - c < SUPERBLOCK ? k - c : SUPERBLOCK;
+            const float *x = r < n_rows ? rows + (size_t)r * (size_t)k + c : zeros;
+            if (t == WT_Q8)
+                put_q8(to, x, r, c, n);
+            else
+                put_q4(to, x, r, c, n);
+        }
+}
+
+Panels panel_superblock(WeightType t, Panels p, int s)
+{
+    for (int i = 0; i < types[t].n_parts; i++)
+        p.part[i] = (const char *)p.part[i] + (size_t)s * part_bytes(t, i, SUPERBLOCK);
+    return p;
+}
+
+void superblock_row_to_i8(WeightType t, int8_t *out, Panels p, int r, int n)
+{
+    assert(weight_type_quantized(t) && n >= 1 && n <= SUPERBLOCK);
+    const uint8_t *codes = p.part[0], *subs = p.part[1];
+    for (int c = 0; c < n; c++) {
+        if (t == WT_Q8) {
+            out[c] = (int8_t)codes[place(WT_Q8, r, c)];
+            continue;
+        }
+        int      g   = c / SUB_BLOCK;
+        unsigned sub = (subs[sub_byte(r, g)] >> sub_shift(g) & 15u) | (subs[sign_byte(r, g)] >> r % 8 & 1u) << 4;
+        out[c]       = (int8_t)(q4_codebook[codes[q4_byte(r, c)] >> q4_shift(c) & 15] * q4_subscale(sub));
+    }
+}
+
+float superblock_scale(WeightType t, Panels p, int r)
+{
+    const uint16_t *d = p.part[types[t].n_parts - 1];
+    return f16_to_f32(d[r]);
+}
+
+static void quantized_row(WeightType t, float *out, Panels p, int r, int k)
+{
+    for (int c = 0; c < k; c += SUPERBLOCK) {
+        int    n = k - c < SUPERBLOCK ? k - c : SUPERBLOCK;
+        int8_t code[SUPERBLOCK];
+        Panels at = panel_superblock(t, p, c / SUPERBLOCK);
+        float  d  = superblock_scale(t, at, r);
+        superblock_row_to_i8(t, code, at, r, n);
+        for (int i = 0; i < n; i++)
+            out[c + i] = d * (float)code[i];
+    }
+}
+
+void panel_row_to_f32(WeightType t, float *out, Panels p, int r, int k)
 {
     assert(r >= 0 && r < PANEL_ROWS);
-    const unsigned char *in   = panel;
+    if (weight_type_quantized(t)) {
+        quantized_row(t, out, p, r, k);
+        return;
+    }
+    const unsigned char *in   = p.part[0];
     size_t               size = weight_type_bytes(t);
     for (int c = 0; c < k; c++)
         elements_to_f32(t, out + c, in + place(t, r, c) * size, 1);
 }
+
+/* ---- Row-major runs ---- */
 
 void elements_to_f32(WeightType t, float *out, const void *in, size_t n)
 {
@@ -117,10 +259,10 @@ void elements_to_f32(WeightType t, float *out, const void *in, size_t n)
         for (size_t i = 0; i < n; i++)
             out[i] = bf16_to_f32(half[i]);
         return;
-    case WT_COUNT:
+    default:
         break;
     }
-    assert(t < WT_COUNT); /* a new type without its conversion */
+    assert(t < WT_FLOATS); /* a new type without its conversion */
 }
 
 void elements_from_f32(WeightType t, void *out, const float *in, size_t n)
@@ -138,8 +280,8 @@ void elements_from_f32(WeightType t, void *out, const float *in, size_t n)
         for (size_t i = 0; i < n; i++)
             half[i] = f32_to_bf16(in[i]);
         return;
-    case WT_COUNT:
+    default:
         break;
     }
-    assert(t < WT_COUNT); /* a new type without its conversion */
+    assert(t < WT_FLOATS); /* a new type without its conversion */
 }

@@ -8,29 +8,62 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PANEL_ROWS = 16 };
+enum {
+    PANEL_ROWS = 16,
+    SUPERBLOCK = 256,            /* k of one float scale of a quantized row */
+    SUB_BLOCK  = 16,             /* k of one integer sub-scale of q4        */
+    MAX_PARTS  = 3,
+};
 
-typedef enum WeightType { WT_F32, WT_F16, WT_BF16, WT_COUNT } WeightType;
+/* WT_FLOATS counts the float types, which come first: their elements stand alone and have row-major tensors too. */
+typedef enum WeightType { WT_F32, WT_F16, WT_BF16, WT_Q8, WT_Q4, WT_COUNT, WT_FLOATS = WT_Q8 } WeightType;
+typedef enum ElementType { EL_F32, EL_F16, EL_BF16, EL_I8, EL_U8 } ElementType;
 
 const char *weight_type_name(WeightType t);                    /* "f32" ... */
 bool        weight_type_parse(const char *name, WeightType *out);
-size_t      weight_type_bytes(WeightType t);                   /* of one element in a row-major tensor */
+size_t      weight_type_bytes(WeightType t);                   /* of one element in a row-major tensor; float types only */
+static inline bool weight_type_quantized(WeightType t) { return t >= WT_FLOATS; }
 
 static inline int panel_count(int rows) { return rows / PANEL_ROWS + (rows % PANEL_ROWS != 0); }
 
-size_t panel_bytes(WeightType t, int k);                       /* of one panel; 0 on overflow or k < 1 */
-bool   matrix_bytes(WeightType t, int rows, int k, size_t *n); /* of all panels; false on overflow */
+/* ---- Parts: a quantized matrix is several tensors, one beside the other, each cut into panels of the same rows ---- */
 
-/* The stored shape of a panelled matrix: f32, f16 [panels, k, 16]; bf16 [panels, ceil(k/2), 16, 2]. Returns the rank. */
-int panel_shape(WeightType t, int rows, int k, int64_t shape[4]);
+int         part_count(WeightType t);                          /* f32: 1; q8: codes, scales; q4: codes, sub-scales, scales */
+const char *part_suffix(WeightType t, int part);               /* behind the tensor's name: "", ".s", ".d" */
+ElementType part_element(WeightType t, int part);
+size_t      part_bytes(WeightType t, int part, int k);         /* of one panel; 0 on overflow or k < 1 */
 
-/* Pack n_rows (1..16) consecutive rows, row-major with k elements of type t each, into one panel; missing rows are 0. */
+/* The stored shape of a part: f32, f16 [panels, k, 16]; bf16 [panels, ceil(k/2), 16, 2]; q8 [panels, k64/4, 16, 4] with k64
+ * = k rounded up to 64 and .d [panels, ceil(k/256), 16]; q4 [panels, k64/4, 16, 2], .s [panels, k64/64, 40] and .d. Returns
+ * the rank. */
+int part_shape(WeightType t, int part, int rows, int k, int64_t shape[4]);
+
+size_t panel_bytes(WeightType t, int k);                       /* of one panel, all parts; 0 on overflow or k < 1 */
+bool   matrix_bytes(WeightType t, int rows, int k, size_t *n); /* of all panels, all parts; false on overflow */
+
+/* Where the parts of some panels of one matrix begin. */
+typedef struct Panels { const void *part[MAX_PARTS]; } Panels;
+
+Panels panels_from(WeightType t, Panels p, int first, int k);  /* the same without the first `first` panels */
+
+/* Pack n_rows (1..16) consecutive rows, row-major with k elements of float type t each, into one panel; missing rows are 0. */
 void panel_pack(WeightType t, void *panel, const void *rows, int n_rows, int k);
 
-/* The reverse: row r (0..15) of a panel as k floats, exact. */
-void panel_row_to_f32(WeightType t, float *out, const void *panel, int r, int k);
+/* Quantize n_rows (1..16) rows of k finite floats into one panel; missing rows decode to 0. to: its parts. */
+void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows, int n_rows, int k);
 
-/* A row-major run of n elements to f32 (exact) and from f32 (nearest even). */
+/* Row r (0..15) of the first panel as k floats: exact for float types, the exact value rounded once for quantized ones. */
+void panel_row_to_f32(WeightType t, float *out, Panels p, int r, int k);
+
+/* Quantized types. Superblock number s of the first panel: what follows in the panel are the superblocks after it. */
+Panels panel_superblock(WeightType t, Panels p, int s);
+
+/* The first n (1..256) integers of row r of a superblock, and the scale to multiply them with: the codes of q8, codebook value
+ * times sub-scale of q4. */
+void  superblock_row_to_i8(WeightType t, int8_t *out, Panels p, int r, int n);
+float superblock_scale(WeightType t, Panels p, int r);
+
+/* A row-major run of n elements of a float type to f32 (exact) and from f32 (nearest even). */
 void elements_to_f32(WeightType t, float *out, const void *in, size_t n);
 void elements_from_f32(WeightType t, void *out, const float *in, size_t n);
 

@@ -115,6 +115,7 @@ void attention(Run *r, const Act *y, int l)
 {
     const Config *c = &r->model->cfg;
     int group = c->heads / c->kv_heads, per_unit = attention_queries(c) / group, turn = 0;
+    enter_attention(r);
     for (int s = 0; s < r->n_spans; s++) {
         const Span *span = &r->span[s];
         for (int t = 0; t < span->n_tok; t += per_unit)

@@ -339,7 +339,7 @@ static void check_matmul_case(WeightType type, const Matrix *m, int n_tok, bool 
     def_matmul(want, y_stride, m->wide, m->rows, x, x_stride, m->k, n_tok, b);
     for (int i = 0; i < n_tables; i++) {
         float     *y = guarded(n_y, 0);
-        MatmulArgs a = { y, y_stride, x, x_stride, m->panels, panels, m->k, n_tok, b, scratch };
+        MatmulArgs a = { y, y_stride, x, x_stride, { { m->panels } }, panels, m->k, n_tok, b, scratch };
         table[i]->matmul[type](&a);
         for (int t = 0; t < n_tok; t++) {
             char what[64];
@@ -764,7 +764,7 @@ static void bench_matmul(const Kernels *k, WeightType type, int n_tok)
     float *x = memory((size_t)n_tok * K * 4), *y = memory((size_t)n_tok * PANELS * 64);
     memset(w, 0, bytes);
     fill_values(x, (size_t)n_tok * K, false);
-    MatmulArgs a = { y, PANELS * 16, x, K, w, PANELS, K, n_tok, NULL, scratch };
+    MatmulArgs a = { y, PANELS * 16, x, K, { { w } }, PANELS, K, n_tok, NULL, scratch };
     double     s;
     TIME(s, k->matmul[type](&a));
     printf("%-8s matmul[%s] %d tokens: %.1f GFLOP/s, %.1f GB/s\n", k->isa, weight_type_name(type), n_tok,
@@ -808,7 +808,7 @@ static void bench(void)
         printf("%-8s rms_norm: %.3f ns an element\n", k->isa, 1e9 * s / N);
         TIME(s, k->rope(y, N / 64, 64, 64, x, u));
         printf("%-8s rope: %.3f ns an element\n", k->isa, 1e9 * s / N);
-        for (int t = 0; t < WT_COUNT; t++) {
+        for (int t = 0; t < WT_FLOATS; t++) {
             static const int n_tok[] = { 1, 2, 4, 8, 16, 64 };
             for (int j = 0; j < 6; j++)
                 bench_matmul(k, (WeightType)t, n_tok[j]);
@@ -847,11 +847,11 @@ int main(int argc, char **argv)
     check_map("softmax", call_softmax, all_softmax);
     check_rope();
     check_exp_ends();
-    for (int t = 0; t < WT_COUNT; t++)
+    for (int t = 0; t < WT_FLOATS; t++)
         check_widen((WeightType)t);
     check_narrow();
     check_f32_to_q8();
-    for (int t = 0; t < WT_COUNT; t++)
+    for (int t = 0; t < WT_FLOATS; t++)
         check_matmul((WeightType)t);
     for (int t = 0; t < KV_COUNT; t++)
         check_attn_tile((KvType)t);

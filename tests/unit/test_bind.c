@@ -68,7 +68,7 @@ static void *tensor_data(const TensorSpec *s, WeightType type, bool panels, size
 static void declare(TensorWriter *w, const TensorSpec *s, WeightType type, bool panels, const Wrong *wrong, Error *e)
 {
     int64_t shape[4] = { s->rows, s->k };
-    int     rank     = panels ? panel_shape(type, s->rows, s->k, shape) : s->k ? 2 : 1;
+    int     rank     = panels ? part_shape(type, 0, s->rows, s->k, shape) : s->k ? 2 : 1;
     DType   dtype    = dtype_of(type);
     if (wrong->name && strcmp(wrong->name, s->name) == 0) {
         dtype = wrong->dtype ? (DType)(wrong->dtype - 1) : dtype;
@@ -143,9 +143,9 @@ static void check_mat(const Mat *m, const char *name, bool bias)
 {
     float row[64];
     char  bias_name[64];
-    CHECK((uintptr_t)m->panels % 64 == 0, "%s: panels not aligned", name);
+    CHECK((uintptr_t)m->w.part[0] % 64 == 0, "%s: panels not aligned", name);
     for (int r = 0; r < panel_count(m->rows) * PANEL_ROWS; r++) {
-        panel_row_to_f32(m->type, row, (const char *)m->panels + (size_t)(r / 16) * panel_bytes(m->type, m->k), r % 16, m->k);
+        panel_row_to_f32(m->type, row, panels_from(m->type, m->w, r / 16, m->k), r % 16, m->k);
         for (int j = 0; j < m->k; j++)
             CHECK(row[j] == (r < m->rows ? weight(name, r, j) : 0), "%s: row %d column %d: %a", name, r, j, (double)row[j]);
     }
@@ -191,9 +191,9 @@ static void check_model(const Model *m)
 
 static void every_type_and_layout_binds_the_same_weights(void)
 {
-    for (int i = 0; i < WT_COUNT * 2 * 2 * 2; i++) {
-        WeightType type   = (WeightType)(i % WT_COUNT);
-        bool       panels = i / WT_COUNT & 1, tied = i / WT_COUNT & 2, skewed = i / WT_COUNT & 4;
+    for (int i = 0; i < WT_FLOATS * 2 * 2 * 2; i++) {
+        WeightType type   = (WeightType)(i % WT_FLOATS);
+        bool       panels = i / WT_FLOATS & 1, tied = i / WT_FLOATS & 2, skewed = i / WT_FLOATS & 4;
         Config     c      = odd_config(tied);
         Error      e      = { 0 };
         TensorFile f;

@@ -12,7 +12,7 @@ static Error err;
 
 /* ---- Small models in memory ----------------------------------------------------------------------------------- */
 
-enum { MAX_OWNED = 64, MAX_TOK = 160, THREADS = 2 };
+enum { MAX_OWNED = 128, MAX_TOK = 160, THREADS = 2 };
 
 typedef struct Tiny { /* a model that owns what it points to */
     Model model;
@@ -62,7 +62,7 @@ static Mat mat_of(Tiny *t, const float *w, int rows, int k)
     for (int p = 0; p < panel_count(rows); p++)
         panel_pack(WT_F32, panels + (size_t)p * panel_bytes(WT_F32, k), w + (size_t)p * PANEL_ROWS * (size_t)k,
                    rows - p * PANEL_ROWS < PANEL_ROWS ? rows - p * PANEL_ROWS : PANEL_ROWS, k);
-    return (Mat){.type = WT_F32, .rows = rows, .k = k, .panels = panels};
+    return (Mat){.type = WT_F32, .rows = rows, .k = k, .w = {{panels}}};
 }
 
 static Mat noise_mat(Tiny *t, int rows, int k, uint32_t seed)
@@ -76,7 +76,7 @@ static Mat zero_mat(Tiny *t, int rows, int k) { return mat_of(t, take(t, (size_t
 /* Row r of a matrix of f32 panels begins here and goes on every 16 floats. */
 static float *mat_row(const Mat *m, int r)
 {
-    return (float *)(uintptr_t)m->panels + (size_t)(r / PANEL_ROWS) * PANEL_ROWS * (size_t)m->k + r % PANEL_ROWS;
+    return (float *)(uintptr_t)m->w.part[0] + (size_t)(r / PANEL_ROWS) * PANEL_ROWS * (size_t)m->k + r % PANEL_ROWS;
 }
 
 static Config config_of(int d_model, int heads, int kv_heads, int head_dim, int d_ff, int window)
@@ -101,7 +101,7 @@ static void tiny_make(Tiny *t, Config c)
     CHECK(config_check(&c, "test", &err), "%s", err.msg);
     Model *m  = &t->model;
     m->cfg    = c;
-    m->embed  = (Embedding){.type = WT_F32, .rows = c.vocab_size, .k = c.d_model, .data = noise_vector(t, c.vocab_size * c.d_model, 1, 0, 1)};
+    m->embed  = (Embedding){.type = WT_F32, .rows = c.vocab_size, .k = c.d_model, .w = {{noise_vector(t, c.vocab_size * c.d_model, 1, 0, 1)}}};
     m->layer  = take(t, sizeof *m->layer);
     Layer *l  = m->layer;
     int    q  = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
@@ -120,6 +120,8 @@ static void tiny_make(Tiny *t, Config c)
 
 /* ---- Running them --------------------------------------------------------------------------------------------- */
 
+static Numerics numerics;        /* of the runs */
+
 typedef struct Seen { float x[MAX_TOK][64]; int width; } Seen; /* the residual stream after block 0 */
 
 static void see(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride)
@@ -130,27 +132,35 @@ static void see(void *user, const char *name, size_t first, int n_tok, const flo
             memcpy(s->x[first + (size_t)t], x + (size_t)t * stride, (size_t)s->width * sizeof *x);
 }
 
-/* Run tokens as one call; the block's output to seen (or NULL), logits [n, 32] to logits (or NULL). */
+/* How they are run. */
+typedef struct How { const char *isa; int threads, piece; } How;
+static const How usual = {"auto", THREADS, MAX_TOK};
+static How       how   = {"auto", THREADS, MAX_TOK};
+
+/* Run tokens, in pieces; the block's output to seen (or NULL), logits [n, 32] to logits (or NULL). */
 static void run(const Model *m, const int *tokens, int n, Seen *seen, float *logits)
 {
     const Config *c     = &m->cfg;
     KvShape       shape = {.n_layers = 1, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .window = c->window, .type = KV_F32};
     KvCache       kv    = {0};
-    Forward      *f     = forward_new(m, kernels_select("auto", &err), MAX_TOK, THREADS, &err);
+    Forward      *f     = forward_new(m, kernels_select(how.isa, &err), numerics, MAX_TOK, how.threads, &err);
+    bool          ok    = f && kv_cache_init(&kv, &shape, 1, &err);
     if (f)
         forward_all_threads(f);
-    bool          ok    = f && kv_cache_init(&kv, &shape, 1, &err) && kv_cache_reserve(&kv, 0, n, &err);
-    CHECK(ok, "%s", err.msg);
-    if (ok) {
-        BatchToken batch[MAX_TOK];
-        for (int t = 0; t < n; t++)
-            batch[t] = (BatchToken){.seq = 0, .pos = t, .token = tokens[t], .logits = logits ? logits + 32 * t : NULL};
-        if (seen) {
-            seen->width = c->d_model;
-            forward_observe(f, see, seen);
-        }
-        forward(f, &kv, batch, n, 0);
+    if (f && seen) {
+        seen->width = c->d_model;
+        forward_observe(f, see, seen);
     }
+    for (int at = 0; ok && at < n; at += how.piece) {
+        BatchToken batch[MAX_TOK];
+        int        piece = n - at < how.piece ? n - at : how.piece;
+        for (int t = 0; t < piece; t++)
+            batch[t] = (BatchToken){.seq = 0, .pos = at + t, .token = tokens[at + t], .logits = logits ? logits + 32 * (at + t) : NULL};
+        ok = kv_cache_reserve(&kv, 0, piece, &err);
+        if (ok)
+            forward(f, &kv, batch, piece, (size_t)at);
+    }
+    CHECK(ok, "%s", err.msg);
     kv_cache_free(&kv);
     forward_free(f);
 }
@@ -200,10 +210,10 @@ static void the_worked_example_comes_out(void)
     memcpy(in, x, sizeof x);
     const Kernels *k;
     for (int i = 0; (k = kernels_table(i)); i++) {
-        MatmulArgs a = {.y = gate, .y_stride = 16, .x = in, .x_stride = 16, .w = w_gate.panels, .n_panels = 1, .k = 4, .n_tok = 1, .scratch = scratch};
+        MatmulArgs a = {.y = gate, .y_stride = 16, .x = in, .x_stride = 16, .w = w_gate.w, .n_panels = 1, .k = 4, .n_tok = 1, .scratch = scratch};
         k->matmul[WT_F32](&a);
         a.y = up;
-        a.w = w_up.panels;
+        a.w = w_up.w;
         k->matmul[WT_F32](&a);
         k->swiglu(hidden, gate, up, 3);
         for (int j = 0; j < 3; j++) {
@@ -228,7 +238,7 @@ static void a_block_of_zero_weights_is_the_identity(void)
     count_up(tokens, 20);
     run(&t.model, tokens, 20, &seen_a, NULL);
     for (int i = 0; i < 20; i++)
-        CHECK(memcmp(seen_a.x[i], (const float *)t.model.embed.data + 24 * tokens[i], 24 * sizeof(float)) == 0, "token %d is changed", i);
+        CHECK(memcmp(seen_a.x[i], (const float *)t.model.embed.w.part[0] + 24 * tokens[i], 24 * sizeof(float)) == 0, "token %d is changed", i);
     tiny_free(&t);
 }
 
@@ -250,7 +260,7 @@ static void biases_alone_are_added_in_order(void)
     run(&t.model, tokens, 3, &seen_a, NULL);
     for (int i = 0; i < 3; i++)
         for (int d = 0; d < 24; d++) {
-            float x = ((const float *)t.model.embed.data)[24 * tokens[i] + d];
+            float x = ((const float *)t.model.embed.w.part[0])[24 * tokens[i] + d];
             x += l->wo.bias[d];
             x += l->w_down.bias[d];
             CHECK(f32_bits(x) == f32_bits(seen_a.x[i][d]), "token %d, %d: %a, expected %a", i, d, (double)seen_a.x[i][d], (double)x);
@@ -283,12 +293,154 @@ static void a_tied_head_is_the_embedding(void)
     float tied[3 * 32], untied[3 * 32];
     const int tokens[] = {1, 2, 3};
     tiny_make(&t, config_of(24, 4, 2, 6, 20, 0));
-    t.model.lm_head = mat_of(&t, t.model.embed.data, 32, 24);
+    t.model.lm_head = mat_of(&t, t.model.embed.w.part[0], 32, 24);
     run(&t.model, tokens, 3, NULL, untied);
-    t.model.embed = (Embedding){.type = WT_F32, .panels = true, .rows = 32, .k = 24, .data = t.model.lm_head.panels};
+    t.model.embed = (Embedding){.type = WT_F32, .panels = true, .rows = 32, .k = 24, .w = t.model.lm_head.w};
     run(&t.model, tokens, 3, NULL, tied);
     CHECK(memcmp(tied, untied, sizeof tied) == 0, "logits differ");
     tiny_free(&t);
+}
+
+/* ---- Quantized matrices ---------------------------------------------------------------------------------------- */
+
+/* A quantized copy of a matrix; exact: f32 panels of what its codes stand for. */
+static Mat quantized(Tiny *t, const Mat *m, WeightType type, Mat *exact)
+{
+    float *rows  = take(t, (size_t)panel_count(m->rows) * PANEL_ROWS * (size_t)m->k * sizeof *rows);
+    Mat    q     = *m;
+    char  *part[MAX_PARTS] = {0};
+    q.type = type;
+    for (int i = 0; i < part_count(type); i++)
+        q.w.part[i] = part[i] = take(t, part_bytes(type, i, m->k) * (size_t)panel_count(m->rows));
+    for (int p = 0; p < panel_count(m->rows); p++) {
+        float *at = rows + (size_t)(p * PANEL_ROWS) * (size_t)m->k;
+        void  *to[MAX_PARTS] = {0};
+        for (int r = 0; r < PANEL_ROWS; r++)
+            panel_row_to_f32(WT_F32, at + r * m->k, panels_from(WT_F32, m->w, p, m->k), r, m->k);
+        for (int i = 0; i < part_count(type); i++)
+            to[i] = part[i] + (size_t)p * part_bytes(type, i, m->k);
+        panel_quantize(type, to, at, m->rows - p * PANEL_ROWS < PANEL_ROWS ? m->rows - p * PANEL_ROWS : PANEL_ROWS, m->k);
+        for (int r = 0; r < PANEL_ROWS; r++)
+            panel_row_to_f32(type, at + r * m->k, panels_from(type, q.w, p, m->k), r, m->k);
+    }
+    *exact      = mat_of(t, rows, m->rows, m->k);
+    exact->bias = m->bias;
+    return q;
+}
+
+/* The matrices of t become types[0 .. 8) (wq wk wv wo gate up down head; WT_F32: stays), those of same what they stand for. */
+static void quantize_model(Tiny *t, Model *same, Layer *layer, const WeightType types[8])
+{
+    Layer *l = t->model.layer;
+    *layer   = *l;
+    *same    = t->model;
+    same->layer = layer;
+    Mat *mat[]   = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down, &t->model.lm_head};
+    Mat *exact[] = {&layer->wq, &layer->wk, &layer->wv, &layer->wo, &layer->w_gate, &layer->w_up, &layer->w_down, &same->lm_head};
+    for (int i = 0; i < 8; i++)
+        if (types[i] != WT_F32)
+            *mat[i] = quantized(t, mat[i], types[i], exact[i]);
+}
+
+#define MIXED {WT_Q8, WT_Q4, WT_F32, WT_Q4, WT_Q8, WT_Q8, WT_Q4, WT_Q4}
+static const WeightType mixes[3][8] = {{WT_Q8, WT_Q8, WT_Q8, WT_Q8, WT_Q8, WT_Q8, WT_Q8, WT_Q8},
+                                       {WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4}, MIXED};
+
+/* A width under, at and over a superblock, and heads that are whole panels or not: every way of sharing the work. */
+static const struct { int d_model, heads, kv_heads, head_dim, d_ff; } shapes[] = {{24, 4, 2, 6, 20}, {64, 4, 2, 16, 512}, {48, 3, 1, 16, 600}};
+
+static void math_f32_is_that_of_the_dequantized_weights(void)
+{
+    static float got[MAX_TOK * 32], want[MAX_TOK * 32];
+    int          tokens[MAX_TOK];
+    count_up(tokens, MAX_TOK);
+    for (int i = 0; i < 9; i++) {
+        Tiny  t;
+        Model same;
+        Layer layer;
+        tiny_make(&t, config_of(shapes[i / 3].d_model, shapes[i / 3].heads, shapes[i / 3].kv_heads, shapes[i / 3].head_dim,
+                                shapes[i / 3].d_ff, 0));
+        quantize_model(&t, &same, &layer, mixes[i % 3]);
+        for (int n = 1; n <= 9; n += 8) {
+            run(&t.model, tokens, n, NULL, got);
+            run(&same, tokens, n, NULL, want);
+            CHECK(memcmp(got, want, (size_t)n * 32 * sizeof *got) == 0, "shape %d, types %d, %d tokens", i / 3, i % 3, n);
+        }
+        tiny_free(&t);
+    }
+}
+
+static double largest(const float *a, const float *b, int n)
+{
+    double m = 0;
+    for (int i = 0; i < n; i++)
+        m = fmax(m, fabs((double)a[i] - (b ? (double)b[i] : 0)));
+    return m;
+}
+
+/* 16 bits lose 2^-15 of the largest value of a superblock, 8 bits 2^-7: some of that remains after a block. */
+static void integers_are_near_the_floats(void)
+{
+    static float got[MAX_TOK * 32], want[MAX_TOK * 32];
+    int          tokens[MAX_TOK];
+    count_up(tokens, MAX_TOK);
+    for (int i = 0; i < 18; i++) {
+        Tiny t;
+        Model same;
+        Layer layer;
+        int   s = i / 6;
+        tiny_make(&t, config_of(shapes[s].d_model, shapes[s].heads, shapes[s].kv_heads, shapes[s].head_dim, shapes[s].d_ff, 0));
+        quantize_model(&t, &same, &layer, mixes[i % 3]);
+        run(&same, tokens, 40, NULL, want);
+        numerics = (Numerics){MATH_INT8, i / 3 % 2 ? 16 : 8};
+        run(&t.model, tokens, 40, NULL, got);
+        double d = largest(got, want, 40 * 32) / largest(want, NULL, 40 * 32), allowed = numerics.activations == 16 ? 2e-4 : 4e-2;
+        CHECK(d > 0 && d < allowed, "shape %d, types %d, %d bits: %g of the largest logit, allowed %g", s, i % 3, numerics.activations,
+              d, allowed);
+        numerics = (Numerics){MATH_F32, 0};
+        tiny_free(&t);
+    }
+}
+
+/* Every shape with every mix of types: a prompt at once or token by token, on any number of threads, with any instruction set. */
+static void integers_are_the_same_however_they_are_shared(void)
+{
+    enum { N = 9 };
+    static float want[N * 32], got[N * 32];
+    int          tokens[N];
+    count_up(tokens, N);
+    for (int i = 0; i < 9; i++) {
+        Tiny  t;
+        Model same;
+        Layer layer;
+        int   s = i / 3;
+        tiny_make(&t, config_of(shapes[s].d_model, shapes[s].heads, shapes[s].kv_heads, shapes[s].head_dim, shapes[s].d_ff, 0));
+        quantize_model(&t, &same, &layer, mixes[i % 3]);
+        numerics = (Numerics){MATH_INT8, 0};
+        how      = (How){"scalar", 1, N};
+        run(&t.model, tokens, N, NULL, want);
+        for (int v = 0; v < 6; v++) {
+            static const How ways[] = {{"auto", 1, 5}, {"auto", 2, 1}, {"scalar", 2, N}, {"auto", 3, 1}, {"auto", 3, N}, {"scalar", 7, 5}};
+            how = ways[v];
+            run(&t.model, tokens, N, NULL, got);
+            CHECK(memcmp(got, want, N * 32 * sizeof *got) == 0, "shape %d, types %d: %s, %d threads, pieces of %d", s, i % 3, how.isa,
+                  how.threads, how.piece);
+        }
+        how      = usual;
+        numerics = (Numerics){MATH_F32, 0};
+        tiny_free(&t);
+    }
+}
+
+static void activations_are_as_wide_as_the_widest_of_a_group_asks(void)
+{
+    const Mat q8 = {.type = WT_Q8}, q4 = {.type = WT_Q4}, f = {.type = WT_F32};
+    const Mat *both[] = {&q4, &q8, &f}, *four[] = {&q4, &f}, *none[] = {&f};
+    const Numerics automatic = {MATH_INT8, 0}, eight = {MATH_INT8, 8}, sixteen = {MATH_INT8, 16}, floats = {MATH_F32, 0};
+    CHECK(activation_bits(automatic, both, 3) == 16 && activation_bits(automatic, four, 2) == 8, "auto");
+    CHECK(activation_bits(eight, both, 3) == 8 && activation_bits(sixteen, four, 2) == 16, "given");
+    CHECK(activation_bits(automatic, none, 1) == 0 && activation_bits(sixteen, none, 1) == 0, "floats");
+    CHECK(activation_bits(floats, both, 3) == 0, "math f32");
 }
 
 /* ---- Attention ------------------------------------------------------------------------------------------------ */
@@ -333,7 +485,7 @@ static void attention_to_equal_values_gives_that_value(void)
         run(&t.model, tokens, MAX_TOK, &seen_a, NULL);
         for (int i = 0; i < MAX_TOK; i++)
             for (int d = 0; d < 24; d++) {
-                float x = ((const float *)t.model.embed.data)[24 * tokens[i] + d], v = l->wv.bias[d / 12 * 6 + d % 6];
+                float x = ((const float *)t.model.embed.w.part[0])[24 * tokens[i] + d], v = l->wv.bias[d / 12 * 6 + d % 6];
                 CHECK(fabsf(seen_a.x[i][d] - x - v) < 2e-6f, "window %d, position %d, %d: %g, expected %g", windows[w], i, d,
                       (double)(seen_a.x[i][d] - x), (double)v);
             }
@@ -480,6 +632,10 @@ int main(int argc, char **argv)
     TEST(biases_alone_are_added_in_order);
     TEST(a_later_token_never_changes_an_earlier_one);
     TEST(a_tied_head_is_the_embedding);
+    TEST(math_f32_is_that_of_the_dequantized_weights);
+    TEST(integers_are_near_the_floats);
+    TEST(integers_are_the_same_however_they_are_shared);
+    TEST(activations_are_as_wide_as_the_widest_of_a_group_asks);
     TEST(softmax_rows_sum_to_one);
     TEST(attention_to_equal_values_gives_that_value);
     TEST(a_window_sees_exactly_its_positions);

@@ -371,6 +371,7 @@ static void every_difference_is_named(void)
         {{.key = "config", .value = "{}"}, "metadata config: expected that of this model, found another"},
         {{.key = "math", .value = "bf16"}, "metadata math: expected \"f32\", found \"bf16\""},
         {{.key = "weight_types", .value = "q8"}, "metadata weight_types: expected \"f32\", found \"q8\""},
+        {{.key = "activations", .value = "16"}, "metadata activations: expected \"none\", found \"16\""},
         {{.key = "kv_type", .value = "f16"}, "metadata kv_type: expected \"f32\", found \"f16\""},
         {{.tensor = "tokens", .name = "token"}, "tensor tokens: expected I32 of rank 1, found no such tensor"},
         {{.tensor = "tokens", .rank = 1, .shape = {130}, .dtype = DT_F32},
@@ -461,7 +462,8 @@ static void a_damaged_file_does_no_harm(void)
     CHECK(go_on(c, 0, &t, 150) && tblock_state_save(c, 0, t.id, 150, in_folder("s"), &err), "%s", err.msg);
     char *data = contents(in_folder("s"), &size);
     for (int i = 0; data && i < 400; i++) {
-        size_t at  = i < 300 ? (size_t)below(1500) : size - 1 - (size_t)below(600), cut = i % 10 ? size : (size_t)below((int)size);
+        size_t at  = i < 300 ? (size_t)below(1500) : size - 1 - (size_t)below(600);
+        size_t cut = i % 10 ? size : (size_t)below((int)size);
         char   was = data[at];
         data[at]   = (char)below(256);
         unlink(in_folder("damaged")); /* it may be mapped */

@@ -70,7 +70,7 @@ V_INLINE void finish(float *y, f32x16 c, bool first, const float *bias)
 V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0, int n_p, int n_t)
 {
     size_t               panel = panel_bytes(type, a->k);
-    const unsigned char *w     = (const unsigned char *)a->w + (size_t)p0 * panel;
+    const unsigned char *w     = (const unsigned char *)a->w.part[0] + (size_t)p0 * panel;
     const float         *x     = a->x + (size_t)t0 * a->x_stride;
     size_t               xs    = a->x_stride;
     for (int k0 = 0; k0 < a->k; k0 += K_CHUNK) {
@@ -250,7 +250,7 @@ V_INLINE void block_chunk(const MatmulArgs *a, WeightType type, const float *xs,
 {
     size_t               panel = panel_bytes(type, a->k), skip = (size_t)(k0 / 2) * pair_bytes(type);
     size_t               bytes = ((size_t)n + 1) / 2 * pair_bytes(type);
-    const unsigned char *w     = a->w;
+    const unsigned char *w     = a->w.part[0];
     int                  tiles = (n_tok + BLOCK_T - 1) / BLOCK_T;
     for (int p = 0, n_p; p < a->n_panels; p += n_p) {
         n_p = a->n_panels - p < LANES_PANELS ? 1 : LANES_PANELS;

@@ -3,7 +3,11 @@
 
 #include "kernels/bodies/all.h"
 
-void kernels_fill_scalar(Kernels *k) { fill(k); }
+void kernels_fill_scalar(Kernels *k)
+{
+    fill(k);
+    kernels_fill_integer(k);
+}
 
 /* v_exp for one number, step by step the same. */
 float kernels_expf(float x)

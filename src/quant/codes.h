@@ -1,0 +1,22 @@
+/* quant/codes.h: floats to the codes of q8 and q4, one superblock of one row at a time. docs/numerics.md, section "Our
+ * quantized types", says what the codes mean; which codes are chosen is this file's affair, the same on every machine. */
+#ifndef QUANT_CODES_H
+#define QUANT_CODES_H
+
+#include <stdint.h>
+
+/* A code of q4 is an index into the codebook, a sub-scale bit 4 its sign and bits 0 to 3 an index into the magnitudes. All
+ * products of the two fit int8, so every bit pattern is valid. q4_codebook[Q4_ZERO] is 0. */
+extern const int8_t q4_codebook[16], q4_magnitude[16];
+enum { Q4_ZERO = 8 };
+
+static inline int q4_subscale(unsigned sub) { return sub & 16 ? -q4_magnitude[sub & 15] : q4_magnitude[sub & 15]; }
+
+/* n (1..256) finite floats to n codes and the f16 bits of their scale: x is about code * d. */
+void q8_encode(const float *x, int n, int8_t *code, uint16_t *d);
+
+/* n (1..256) finite floats to 256 codes (Q4_ZERO past n), 16 sub-scales and the f16 bits of their scale: x is about
+ * codebook[code] * subscale * d. */
+void q4_encode(const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d);
+
+#endif
