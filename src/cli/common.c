@@ -133,7 +133,7 @@ static bool copy_ids(Prompt *p, const int32_t *ids, size_t n, tblock_error *err)
 
 static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m, bool quiet, tblock_error *err)
 {
-    unsigned flags = (o->no_bos ? 0 : TBLOCK_ADD_SPECIAL) | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
+    unsigned flags = (o->no_bos || o->continues ? 0 : TBLOCK_ADD_SPECIAL) | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
     int32_t *ids = NULL;
     size_t   n = 0;
     bool     good =
@@ -167,7 +167,7 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
                      : !need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err) ||
                            !read_tokens(p, o, m, quiet, err))
         return false;
-    return p->n > 0 || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
+    return p->n > 0 || o->continues || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
                                 o->ids.given ? "--ids has none" : o->no_bos ? "--no-bos leaves out the BOS"
                                                                             : "the tokenizer puts none first");
 }
