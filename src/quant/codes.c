@@ -69,8 +69,8 @@ BODY float q8_error(const float x[16][16], float d)
     return sum(a);
 }
 
-/* x is cut to +-X_MAX and followed by zeros. Returns the f16 bits of the scale with the least error around amax / 127: a little
- * less cuts the largest weight short and rounds the others finer. */
+/* x is cut to +-X_MAX and followed by zeros. Returns the f16 bits of the scale with the least error around amax / 127:
+ * a little less cuts the largest weight short and rounds the others finer. */
 BODY uint16_t q8_search(const float x[16][16])
 {
     static const int8_t step[] = { 0, -2, -4, -7, 2 };
@@ -113,8 +113,8 @@ BODY void q4_errors(float error[16], const float x[16][16], const float s[16])
     LANES error[b] = a[b] * (s[b] * s[b]);
 }
 
-/* For the scale d: the sub-scale of each sub-block with the least error. Those are tried, of either sign, that bring the peak near
- * an end of the codebook. Returns the error of the superblock. */
+/* For the scale d: the sub-scale of each sub-block with the least error. Those are tried, of either sign, that bring the
+ * peak near an end of the codebook. Returns the error of the superblock. */
 BODY float q4_subscales(float sub[16], const float x[16][16], const float peak[16], float d)
 {
     enum { TRIED = 4 };
@@ -153,8 +153,8 @@ BODY float q4_fit(const float x[16][16], const float sub[16], float d)
 
 BODY float f16_scale(float d) { return f16_to_f32(f32_to_f16(clamp(d, D_MIN, D_MAX))); }
 
-/* Tries scales by which product of code and sub-scale the largest weight becomes, over 120 to cut it short; then the one that
- * least squares gives for the best of them. Returns the scale, exactly an f16. */
+/* Tries scales by which product of code and sub-scale the largest weight becomes, over 120 to cut it short; then the one
+ * that least squares gives for the best of them. Returns the scale, exactly an f16. */
 BODY float q4_search(float sub[16], const float x[16][16])
 {
     static const float product[] = { 120, 110, 108, 100, 99, 114, 126, 133 };
@@ -195,9 +195,9 @@ SEARCH(avx512, __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq"))))
 static const Search searches[] = { ROW(avx512), ROW(avx2), ROW(plain) };
 static bool have(size_t i)
 {
-    return i == 2 || (i == 1 && __builtin_cpu_supports("avx2")) ||
-           (i == 0 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
-            __builtin_cpu_supports("avx512dq"));
+    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+    return i == 2 || (i == 1 && __builtin_cpu_supports("avx2")) || (i == 0 && avx512);
 }
 #else
 static const Search searches[] = { ROW(plain) };
