@@ -49,6 +49,9 @@ LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
 $(BUILD)/src/kernels/avx2/%.o:   ISA_FLAGS = -mavx2 -mfma -mf16c
 $(BUILD)/src/kernels/avx512/%.o: ISA_FLAGS = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
 
+# selections instead of branches: the same bits, vectors in gcc
+$(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fno-trapping-math
+
 # Test and bench programs, one for each file, linked with every room's functions.
 TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) tests/exact/exact.c tests/neon/make_image.c
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c bench/*/bench_*.c))
@@ -57,7 +60,7 @@ SRC       := $(filter-out %/json.c %/hash.c %/config_json.c %/model_writer.c,$(f
 OBJ       := $(SRC:%.c=$(BUILD)/%.o)
 LIB_OBJ   := $(OBJ)
 LIBS       = -lm
-TEST_SRC  := tests/kernels/check_kernels.c tests/neon/check_image.c $(addprefix tests/unit/,test_block.c test_kv_cache.c test_quant.c)
+TEST_SRC  := tests/kernels/check_kernels.c tests/neon/check_image.c $(addprefix tests/unit/,test_block.c test_codes.c test_kv_cache.c test_quant.c)
 endif
 TEST_BIN  := $(TEST_SRC:%.c=$(BUILD)/%)
 BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
