@@ -24,7 +24,7 @@ const Option compute_options[] = {
     { "ctx",        'c', "N", OPT_INT,    AT(n_ctx),   0, 1 << 24, "0", "context length; 0: the model's own" },
     { "threads",    't', "N", OPT_INT,    AT(threads), 0, 1024, "0",
       "computing threads; 0: one for each physical core, fewer for a tiny model" },
-    { "isa",         0,  "auto|scalar|avx2|avx512|neon", OPT_CHOICE, AT(isa), 0, 0, "auto",
+    { "isa",         0,  "auto|scalar|avx2|avxvnni|avx512|avx512vnni|neon|neondot", OPT_CHOICE, AT(isa), 0, 0, "auto",
       "instruction set; every one gives the same bits" },
     { "math",        0,  "auto|f32", OPT_CHOICE, AT(math), 0, 0, "auto",
       "arithmetic; auto: as the weights' type asks" },
