@@ -22,12 +22,13 @@ typedef struct IntTile {
     const float   *bias;
 } IntTile;
 
-V_INLINE void int_tile(const IntTile *a, Form f, int n_p, int n_t)
+V_INLINE void int_tile(const IntTile *tile, Form f, int n_p, int n_t)
 {
-    const int    n_v = n_t * form_rows(f);
-    const size_t row = form_bytes(f);
-    const char  *w = a->w, *x = a->x;
-    i512         c[I_PANELS][I_BLOCK_V];
+    const IntTile local = *tile, *a = &local; /* for the compiler a store to y could change *tile */
+    const int     n_v = n_t * form_rows(f);
+    const size_t  row = form_bytes(f);
+    const char   *w = a->w, *x = a->x;
+    i512          c[I_PANELS][I_BLOCK_V];
     for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every tile waits for them */
         for (int p = 0; p < n_p; p++)
             __builtin_prefetch(a->y + (size_t)t * a->y_stride + p * LANES, 1);

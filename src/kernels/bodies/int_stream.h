@@ -94,10 +94,11 @@ V_INLINE void step_q4(const IntStep *a, Form f, int n_t)
 
 V_INLINE void step_type(const IntStep *a, WeightType type, Form f, int n_t)
 {
+    const IntStep local = *a; /* for the compiler a store to y could change *a */
     if (type == WT_Q8)
-        step_q8(a, f, n_t);
+        step_q8(&local, f, n_t);
     else
-        step_q4(a, f, n_t);
+        step_q4(&local, f, n_t);
 }
 
 V_INLINE int stream_rows(WeightType type) { return type == WT_Q8 ? I_STREAM_V : I_SUB_V; }
