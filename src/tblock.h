@@ -118,7 +118,7 @@ typedef struct tblock_context_options {
     int         n_seqs;   /* sequences 0 .. n_seqs - 1; 0: 1                                        */
     int         n_batch;  /* most tokens computed at once; longer batches are cut; 0: 512           */
     int         threads;  /* 0: one for each physical core this process may use, fewer for a tiny model */
-    const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", "avx512", "neon" */
+    const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", "avx512vnni" ... */
     const char *math;     /* NULL or "auto", "f32", "int8", "bf16" (docs/numerics.md, "Modes")      */
     const char *activations; /* NULL or "auto", "8", "16": bits, where quantized weights meet integers */
     const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8"                                     */

@@ -26,7 +26,7 @@ const Option compute_options[] = {
       "computing threads; 0: one for each physical core, fewer for a tiny model" },
     { "affinity",    0,  "none|cores", OPT_CHOICE, AT(affinity), 0, 0, "none",
       "cores: each thread stays on a physical core; two such processes at once take the same ones" },
-    { "isa",         0,  "auto|scalar|avx2|avx512|neon", OPT_CHOICE, AT(isa), 0, 0, "auto",
+    { "isa",         0,  "auto|scalar|avx2|avxvnni|avx512|avx512vnni|neon|neondot", OPT_CHOICE, AT(isa), 0, 0, "auto",
       "instruction set; every one gives the same bits" },
     { "math",        0,  "auto|f32|int8|bf16", OPT_CHOICE, AT(math), 0, 0, "auto",
       "arithmetic; auto: int8 for quantized weights, f32 for others" },

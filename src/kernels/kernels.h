@@ -74,7 +74,7 @@ typedef struct AttnTile {
 static inline size_t attn_state_floats(int head_dim) { return 16 + ((size_t)head_dim + 15) / 16 * 16; }
 
 typedef struct Kernels {
-    const char *isa;                                              /* "scalar", "avx2", "avx512", "neon"              */
+    const char *isa;                                              /* "scalar", "avx2", "avxvnni", "avx512" ...          */
     void (*matmul[WT_COUNT])(const MatmulArgs *a);
     void (*matmul_int[WT_COUNT])(const IntMatmulArgs *a);         /* NULL for float types                            */
     void (*matmul_bf16)(const MatmulArgs *a);                     /* bf16 weights, --math bf16: x is rounded inside  */
