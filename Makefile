@@ -7,13 +7,13 @@ ARCH   := $(shell uname -m)
 VERSION = $(shell sed -n 's/^\#define TBLOCK_VERSION "\(.*\)"/\1/p' src/tblock.h)
 SOMAJOR = 0
 
-OPENMP  = -fopenmp
-ifeq ($(config),clang)
+THREADS = -pthread
+ifneq ($(filter clang tsan,$(config)),)
 CC     := clang
 else ifeq ($(config),neon)
 CC     := aarch64-linux-gnu-gcc
 ARCH   := aarch64
-OPENMP  = -static
+THREADS = -pthread -static
 endif
 OPT_release = -O2
 OPT_clang   = -O2
@@ -21,14 +21,15 @@ OPT_neon    = -O2
 OPT_debug   = -O0
 OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer
 OPT_ubsan   = -O1 -fsanitize=undefined -fno-sanitize-recover=all
-OPT        ?= $(or $(OPT_$(config)),$(error config=$(config): expected release, debug, asan, ubsan or clang))
+OPT_tsan    = -O1 -fsanitize=thread
+OPT        ?= $(or $(OPT_$(config)),$(error config=$(config): expected release, debug, asan, ubsan, tsan or clang))
 
 # -ffp-contract=off: a fused multiply-add that the source does not spell changes bits (docs/numerics.md)
 WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 PKGS       = libcjson libpcre2-8 libutf8proc nettle
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
-ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(OPENMP) $(WARN) $(CFLAGS)
+ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(THREADS) $(WARN) $(CFLAGS)
 CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
 LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
 # one short line for each step; V=1 shows the commands
@@ -61,7 +62,7 @@ endif
 TEST_BIN  := $(TEST_SRC:%.c=$(BUILD)/%)
 BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
 
-all: $(BUILD)/tblock $(BUILD)/libtblock.so ## build the program and both libraries (config=release|debug|asan|ubsan|clang)
+all: $(BUILD)/tblock $(BUILD)/libtblock.so ## build the program and both libraries (config=release|debug|asan|ubsan|tsan|clang)
 
 $(BUILD)/%.o: %.c Makefile | headers
 	@mkdir -p $(@D)
@@ -75,7 +76,7 @@ $(BUILD)/src/report/attn_html.o: $(BUILD)/src/report/attn_page.html.inc
 $(BUILD)/src/report/attn_html.o: CPPFLAGS += -I$(BUILD)/src
 
 headers:
-	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null && echo '#include <omp.h>' | $(CC) -fopenmp -E - >/dev/null 2>&1 || CC="$(CC)" tools/setup.sh --missing
+	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing
 
 # The rooms' functions, for the tests; the library that users link shows only tblock_*, so no name of theirs can clash.
 $(BUILD)/librooms.a: $(LIB_OBJ)
@@ -148,8 +149,7 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	install -m 755 $(BUILD)/libtblock.so "$(DESTDIR)$(LIBDIR)/libtblock.so.$(VERSION)"
 	ln -sf libtblock.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libtblock.so.$(SOMAJOR)"
 	ln -sf libtblock.so.$(SOMAJOR) "$(DESTDIR)$(LIBDIR)/libtblock.so"
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@OPENMP@|$(if $(findstring clang,$(CC)),-lomp,-lgomp)|' \
-	    tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	install -m 644 README.md LICENSE docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/tblock"
 	install -d $(patsubst %/,"$(DESTDIR)$(PREFIX)/share/%",$(dir $(PRINTED)))
 	$(BUILD)/tblock help --man > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"

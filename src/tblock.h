@@ -122,9 +122,13 @@ typedef struct tblock_context_options {
     const char *math;     /* NULL or "auto", "f32", "int8", "bf16" (docs/numerics.md, "Modes")      */
     const char *activations; /* NULL or "auto", "8", "16": bits, where quantized weights meet integers */
     const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8"                                     */
+    const char *affinity; /* NULL or "none"; "cores": each computing thread stays on a physical core */
 } tblock_context_options;
 
-/* KV memory grows with the sequences; n_ctx reserves nothing. opt may be NULL. */
+/* KV memory grows with the sequences; n_ctx reserves nothing. opt may be NULL. The context makes its threads when it first needs
+ * them and ends them with itself; what the system does not give is done without, and decoding takes fewer while other work has the
+ * processors. affinity "cores" takes the first cores of the caller's mask, the caller itself pinned to the first while it
+ * computes: two such contexts or processes at once take the same ones, unless each has a mask of its own (taskset). */
 TBLOCK_API tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt, tblock_error *err);
 TBLOCK_API void            tblock_context_free(tblock_context *c); /* NULL is accepted */
 

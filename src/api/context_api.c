@@ -63,6 +63,8 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
     c->n_seqs  = o->n_seqs ? o->n_seqs : 1;
     c->n_batch = context_batch(o->n_batch, c->n_ctx, c->n_seqs);
     c->threads = o->threads ? o->threads : threads_default();
+    if (o->affinity && strcmp(o->affinity, "none") != 0 && strcmp(o->affinity, "cores") != 0)
+        return fail(err, USAGE, "affinity: expected none or cores, found '%s'", o->affinity);
     const Model *m = &c->model->weights;
     c->kernels = kernels_select(o->isa, err);
     if (!c->kernels || !numerics_choose(&c->numerics, m, o->math, o->activations, err)
@@ -98,6 +100,8 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     }
     if (ok && opt->threads)
         forward_all_threads(c->forward); /* a number that was asked for is meant */
+    if (ok && opt->affinity && strcmp(opt->affinity, "cores") == 0)
+        forward_pin_threads(c->forward);
     if (ok && !(c->next_pos = malloc((size_t)c->n_seqs * sizeof *c->next_pos)))
         ok = fail(err, SYSTEM, "out of memory");
     if (!ok) {

@@ -13,8 +13,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/checked.h"
+#include "runtime/team_size.h"
 
 /* Bits of the integers that the matrices which read one activation multiply; 0: they take floats. */
 #define BITS(r, ...) \
@@ -65,6 +67,8 @@ struct Forward {
     char    *buffer;             /* every activation and every thread's own */
     size_t   bytes, thread_bytes, attn_floats;
     char    *thread_memory;
+    ThreadPool *pool;
+    TeamSize team_size;
 };
 
 /* Parts are cut off a buffer one after the other; with base NULL they are only measured. */
@@ -146,6 +150,7 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
     }
     f->max_tok     = max_tok;
     f->threads     = threads;
+    f->pool        = threads_pool_new(threads, false);
     f->attn_floats = attention_scratch_floats(c);
     f->ints        = numerics_ints(numerics, model);
     f->run         = (Run){.model = model, .kernels = kernels, .numerics = numerics, .norm_eps = (float)c->norm_eps,
@@ -170,6 +175,7 @@ void forward_free(Forward *f)
 {
     if (!f)
         return;
+    threads_pool_free(f->pool);
     free(f->buffer);
     free(f->span);
     free(f->inv_freq);
@@ -177,6 +183,12 @@ void forward_free(Forward *f)
 }
 
 void forward_all_threads(Forward *f) { f->all_threads = true; }
+
+void forward_pin_threads(Forward *f)
+{
+    threads_pool_free(f->pool);
+    f->pool = threads_pool_new(f->threads, true);
+}
 
 size_t forward_bytes(const Forward *f) { return f->bytes; }
 
@@ -238,6 +250,27 @@ static int useful_threads(const Forward *f, int n_tok)
     return work < 1 ? 1 : work < (size_t)f->threads ? (int)work : f->threads;
 }
 
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Short passes meet often for their length: there the team shrinks while the machine is busy. Long ones do not, and differ. */
+static void run_team(Forward *f, int n_tok)
+{
+    enum { SHORT_PASS = 16 };
+    int most = useful_threads(f, n_tok);
+    if (most > 1 && n_tok <= SHORT_PASS) {
+        int    n     = team_size(&f->team_size, most);
+        double start = seconds_now(), slept = threads_pool_run(f->pool, n, run_member, f);
+        team_size_note(&f->team_size, most, n, seconds_now() - start, slept);
+    } else {
+        threads_pool_run(f->pool, most, run_member, f);
+    }
+}
+
 void forward(Forward *f, KvCache *kv, const BatchToken *token, int n_tok, size_t first)
 {
     f->run.kv_cache = kv;
@@ -245,7 +278,7 @@ void forward(Forward *f, KvCache *kv, const BatchToken *token, int n_tok, size_t
     f->run.n_tok    = n_tok;
     f->run.first    = first;
     f->run.n_spans  = cut_into_spans(f->span, token, n_tok);
-    threads_run(useful_threads(f, n_tok), run_member, f);
+    run_team(f, n_tok);
     for (int t = 0; t < n_tok; t++)
         kv->seq[token[t].seq].length++;
 }
