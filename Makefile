@@ -51,7 +51,7 @@ $(BUILD)/src/kernels/avx512/%.o: ISA_FLAGS = -mavx2 -mfma -mf16c -mavx512f -mavx
 
 # Test and bench programs, one for each file, linked with every room's functions.
 TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) tests/exact/exact.c tests/neon/make_image.c
-BENCH_SRC := $(sort $(wildcard bench/bench_*.c))
+BENCH_SRC := $(sort $(wildcard bench/bench_*.c bench/*/bench_*.c))
 ifeq ($(config),neon) # a static program without other libraries, for tests/neon: the rooms and tests that need none
 SRC       := $(filter-out %/json.c %/hash.c %/config_json.c %/model_writer.c,$(filter src/base/% src/quant/% src/format/tensors.c src/kernels/% src/model/% src/runtime/%,$(SRC)))
 OBJ       := $(SRC:%.c=$(BUILD)/%.o)
@@ -135,6 +135,10 @@ bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine'
 	$(BUILD)/bench/bench_matmul
 	$(BUILD)/bench/bench_model $(BENCH_MODEL) --csv "$(BENCH_CSV)"
 
+PEERS =
+bench-peers: all $(BUILD)/bench/peers/bench_peer ## tblock beside llama.cpp and PyTorch (from PyPI, gigabytes); PEERS="--help" lists options
+	bench/peers/run.py --build $(BUILD) $(PEERS)
+
 update-cli: all ## rewrite the expected output of tests/cli (read the diff)
 	@BUILD=$(BUILD) tests/cli/run_cases.sh --update
 
@@ -170,6 +174,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d) $(BUILD)/bench/roofline.d
-.PHONY: all headers programs tests demo test check bench test-neon update-cli install uninstall clean help
+.PHONY: all headers programs tests demo test check bench bench-peers test-neon update-cli install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

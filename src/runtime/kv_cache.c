@@ -58,57 +58,96 @@ bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err)
     return c->seq ? true : fail(err, SYSTEM, "out of memory for %d sequences", n_seqs);
 }
 
+/* Tiles start zeroed: a lane that no position has filled is multiplied (and its result dropped) like any other. */
+static KvTile *take_tile(KvCache *c)
+{
+    KvTile *tile = c->spare;
+    if (tile) {
+        c->spare    = tile->next;
+        tile->users = 1;
+        return tile;
+    }
+    tile = malloc(sizeof *tile);
+    if (tile)
+        *tile = (KvTile){.data = aligned_alloc(64, c->tile_bytes), .users = 1};
+    if (!tile || !tile->data) {
+        free(tile);
+        return NULL;
+    }
+    memset(tile->data, 0, c->tile_bytes);
+    c->bytes += c->tile_bytes;
+    return tile;
+}
+
+static void release_map(KvMap *map)
+{
+    if (--map->users > 0)
+        return;
+    file_map_close(&map->file);
+    free(map);
+}
+
+/* One user less; the last one's tile is spare, a mapped one is gone. */
+static void release_tile(KvCache *c, KvTile *tile)
+{
+    if (--tile->users > 0)
+        return;
+    if (tile->map) {
+        release_map(tile->map);
+        c->bytes -= c->tile_bytes;
+        free(tile);
+        return;
+    }
+    tile->next = c->spare;
+    c->spare   = tile;
+}
+
 void kv_cache_free(KvCache *c)
 {
     for (int s = 0; c->seq && s < c->n_seqs; s++) {
         for (int l = 0; c->seq[s].layer && l < c->shape.n_layers; l++) {
             KvTiles *t = &c->seq[s].layer[l];
             for (int i = t->first; i < t->n; i++)
-                free(t->tile[i]);
+                release_tile(c, t->tile[i]);
             free(t->tile);
         }
         free(c->seq[s].layer);
     }
     free(c->seq);
-    for (void *next; c->spare; c->spare = next) {
-        memcpy(&next, c->spare, sizeof next);
+    for (KvTile *next; c->spare; c->spare = next) {
+        next = c->spare->next;
+        free(c->spare->data);
         free(c->spare);
     }
     *c = (KvCache){0};
-}
-
-static void give_back(KvCache *c, void *tile)
-{
-    memcpy(tile, &c->spare, sizeof c->spare);
-    c->spare = tile;
-}
-
-/* Tiles start zeroed: a lane that no position has filled is multiplied (and its result dropped) like any other. */
-static void *take_tile(KvCache *c)
-{
-    void *tile = c->spare;
-    if (tile) {
-        memcpy(&c->spare, tile, sizeof c->spare);
-        return tile;
-    }
-    tile = aligned_alloc(64, c->tile_bytes);
-    if (tile) {
-        memset(tile, 0, c->tile_bytes);
-        c->bytes += c->tile_bytes;
-    }
-    return tile;
 }
 
 static bool grow_table(KvTiles *t, int n)
 {
     if (n <= t->cap)
         return true;
-    int    cap  = n > 2 * t->cap ? n : 2 * t->cap;
-    void **tile = realloc(t->tile, (size_t)cap * sizeof *tile);
+    int      cap  = n > 2 * t->cap ? n : 2 * t->cap;
+    KvTile **tile = realloc(t->tile, (size_t)cap * sizeof *tile);
     if (!tile)
         return false;
     t->tile = tile;
     t->cap  = cap;
+    return true;
+}
+
+/* The tile that the next position goes to must not be another sequence's too. */
+static bool own_last_tile(KvCache *c, int seq, int layer)
+{
+    int      length = c->seq[seq].length;
+    KvTile **tile = &c->seq[seq].layer[layer].tile[length / KV_TILE];
+    if (length % KV_TILE == 0 || (*tile)->users == 1)
+        return true;
+    KvTile *own = take_tile(c);
+    if (!own)
+        return false;
+    memcpy(own->data, (*tile)->data, c->tile_bytes);
+    release_tile(c, *tile);
+    *tile = own;
     return true;
 }
 
@@ -120,10 +159,10 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
     for (int l = 0; l < c->shape.n_layers; l++) {
         KvTiles *t = &s->layer[l];
         for (; t->first < t->n && (t->first + 1) * KV_TILE <= first; t->first++) {
-            give_back(c, t->tile[t->first]);
+            release_tile(c, t->tile[t->first]);
             t->tile[t->first] = NULL;
         }
-        if (!grow_table(t, need))
+        if (!grow_table(t, need) || !own_last_tile(c, seq, l))
             return fail(err, SYSTEM, "out of memory for a KV cache of %d positions", s->length + n_new);
         for (; t->n < need; t->n++) {
             t->tile[t->n] = take_tile(c);
@@ -145,7 +184,7 @@ bool kv_cache_rewind(KvCache *c, int seq, int length)
     for (int l = 0; l < c->shape.n_layers; l++) {
         KvTiles *t = &s->layer[l];
         for (; t->n > keep && t->n > t->first; t->n--)
-            give_back(c, t->tile[t->n - 1]);
+            release_tile(c, t->tile[t->n - 1]);
         if (length == 0)
             t->n = t->first = 0;
     }
@@ -153,9 +192,88 @@ bool kv_cache_rewind(KvCache *c, int seq, int length)
     return true;
 }
 
+/* An empty sequence whose layers' tables have room for the tiles of `length` tokens, the first `first` given up. */
+static bool start_tables(KvCache *c, int seq, int length, int first, Error *err)
+{
+    kv_cache_rewind(c, seq, 0);
+    for (int l = 0; l < c->shape.n_layers; l++) {
+        KvTiles *t = &c->seq[seq].layer[l];
+        if (!grow_table(t, tiles_for(length)))
+            return fail(err, SYSTEM, "out of memory for a KV cache of %d positions", length);
+    }
+    for (int l = 0; l < c->shape.n_layers; l++) {
+        KvTiles *t = &c->seq[seq].layer[l];
+        for (int i = 0; i < first; i++)
+            t->tile[i] = NULL;
+        t->n = t->first = first;
+    }
+    return true;
+}
+
+bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err)
+{
+    int first = c->shape.n_layers > 0 && length > 0 ? c->seq[from].layer[0].first : 0;
+    if (first * KV_TILE > oldest_seen(&c->shape, length)) {
+        kv_cache_rewind(c, to, 0);
+        return fail(err, USAGE, "sequence %d: cannot copy its first %d tokens: the window of %d has moved on", from, length,
+                    c->shape.window);
+    }
+    if (!start_tables(c, to, length, first, err))
+        return false;
+    for (int l = 0; l < c->shape.n_layers; l++) {
+        KvTiles *source = &c->seq[from].layer[l], *t = &c->seq[to].layer[l];
+        for (; t->n < tiles_for(length); t->n++) {
+            t->tile[t->n] = source->tile[t->n];
+            t->tile[t->n]->users++;
+        }
+    }
+    c->seq[to].length = length;
+    return true;
+}
+
+int kv_cache_first_tile(const KvCache *c, int length)
+{
+    return length > 0 ? oldest_seen(&c->shape, length - 1) / KV_TILE : 0;
+}
+
+bool kv_cache_adopt(KvCache *c, int seq, int length, int first, const void *const *layer_data, FileMap *file, Error *err)
+{
+    KvMap *map = calloc(1, sizeof *map);
+    if (!map || !start_tables(c, seq, length, first, err)) {
+        free(map);
+        return map ? false : fail(err, SYSTEM, "out of memory for a state of %d tokens", length);
+    }
+    map->users = 1;
+    bool good = true;
+    for (int l = 0; good && l < c->shape.n_layers; l++) {
+        KvTiles *t = &c->seq[seq].layer[l];
+        for (; good && t->n < tiles_for(length); t->n++) {
+            KvTile *tile = malloc(sizeof *tile);
+            if (!tile) {
+                good = fail(err, SYSTEM, "out of memory for a state of %d tokens", length);
+                break;
+            }
+            const char *data = (const char *)layer_data[l] + (size_t)(t->n - first) * c->tile_bytes;
+            *tile = (KvTile){.data = (void *)(uintptr_t)data, .users = 1, .map = map};
+            t->tile[t->n] = tile;
+            c->bytes += c->tile_bytes;
+            map->users++;
+        }
+    }
+    if (good) {
+        map->file = *file;
+        *file     = (FileMap){0};
+        c->seq[seq].length = length;
+    } else {
+        kv_cache_rewind(c, seq, 0);
+    }
+    release_map(map);
+    return good;
+}
+
 const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int tile)
 {
-    return (const char *)c->seq[seq].layer[layer].tile[tile] + (size_t)kv_head * c->head_bytes;
+    return (const char *)c->seq[seq].layer[layer].tile[tile]->data + (size_t)kv_head * c->head_bytes;
 }
 
 const void *kv_cache_v(const KvCache *c, int seq, int layer, int kv_head, int tile)
@@ -225,5 +343,24 @@ void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, 
         for (int d = 0; d < d_head; d++)
             ((float *)s.k)[s.k_at + (size_t)d * LANES] = k[d];
         memcpy((float *)s.v + s.v_at, v, (size_t)d_head * sizeof *v);
+    }
+}
+
+void kv_cache_tile_clean(const KvCache *c, int seq, int layer, int tile, void *out)
+{
+    const size_t element = kv_element_bytes(c->shape.type), scale = kv_scale_bytes(c->shape.type);
+    const size_t d_head = (size_t)c->shape.head_dim, k_bytes = KV_TILE * d_head * element;
+    const int    held = c->seq[seq].length - tile * KV_TILE;
+    memcpy(out, c->seq[seq].layer[layer].tile[tile]->data, c->tile_bytes);
+    for (int h = 0; h < c->shape.kv_heads; h++) {
+        char *k = (char *)out + (size_t)h * c->head_bytes, *v = k + k_bytes, *scales = k + code_bytes(&c->shape);
+        for (int t = held; t < KV_TILE; t++) {
+            char *panel = k + (size_t)(t / LANES) * d_head * LANES * element;
+            for (size_t d = 0; d < d_head; d++)
+                memset(panel + (d * LANES + (size_t)(t % LANES)) * element, 0, element);
+            memset(v + (size_t)t * (size_t)c->v_stride * element, 0, (size_t)c->v_stride * element);
+            memset(scales + (size_t)t * scale, 0, scale);
+            memset(scales + (size_t)(KV_TILE + t) * scale, 0, scale);
+        }
     }
 }

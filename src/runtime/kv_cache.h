@@ -9,6 +9,7 @@
 #ifndef RUNTIME_KV_CACHE_H
 #define RUNTIME_KV_CACHE_H
 
+#include "base/file.h"
 #include "kernels/kernels.h"
 
 typedef struct KvShape {
@@ -17,8 +18,18 @@ typedef struct KvShape {
     KvType type;
 } KvShape;
 
+typedef struct KvMap { FileMap file; int users; } KvMap; /* a mapped state; closed with the last tile that lies in it */
+
+/* One tile, of one layer. Sequences that share a prefix share its tiles; who writes to a shared one takes a copy before. */
+typedef struct KvTile {
+    void          *data;                /* tile_bytes, 64-byte aligned */
+    int            users;               /* sequences that hold it      */
+    KvMap         *map;                 /* where data lies; NULL: memory of its own */
+    struct KvTile *next;                /* of the spare ones           */
+} KvTile;
+
 typedef struct KvTiles {                /* one layer of one sequence */
-    void **tile;                        /* [n] by tile number; NULL where given up */
+    KvTile **tile;                      /* [n] by tile number; NULL where given up */
     int    n, cap, first;               /* tiles below first are given up */
 } KvTiles;
 
@@ -31,10 +42,10 @@ typedef struct KvCache {
     KvShape shape;
     int     v_stride;                   /* head_dim rounded up to 16 */
     size_t  head_bytes, tile_bytes;     /* K and V of one KV head in a tile; all heads */
-    size_t  bytes;                      /* memory in use, spare tiles included */
+    size_t  bytes;                      /* memory in use, spare and mapped tiles included, shared ones once */
     int     n_seqs;
     KvSeq  *seq;
-    void   *spare;                      /* free list: the first word of a tile points to the next */
+    KvTile *spare;                      /* in nobody's use */
 } KvCache;
 
 bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err);
@@ -47,6 +58,22 @@ size_t kv_cache_plan_bytes(const KvShape *shape, int n_tok, int n_batch);
 /* Make room for n_new tokens after seq's length, in every layer; give back what a windowed layer no longer needs.
  * Does not change the length. Fails with SYSTEM when memory runs out (what was taken stays with the sequence). */
 bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err);
+
+/* Make seq `to`, whatever it held, the first `length` tokens of seq `from` (another one), without copying: full tiles stay
+ * shared, the last partial one until either writes to it. Fails with USAGE when a windowed layer of `from` has given up
+ * what the next token needs, and with SYSTEM without memory; `to` is then empty. */
+bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err);
+
+/* The first tile that a sequence of `length` tokens needs to go on, or to compute its last token again. */
+int kv_cache_first_tile(const KvCache *c, int length);
+
+/* A tile as it is stored: zeros where no position is, so that a file tells nothing of other sequences. out: [tile_bytes] */
+void kv_cache_tile_clean(const KvCache *c, int seq, int layer, int tile, void *out);
+
+/* Make seq, which is empty, a sequence of `length` tokens whose tiles from number `first` on lie in a mapping:
+ * layer_data[n_layers] of [tiles, tile_bytes], aligned to 64 bytes. *file is taken over (and zeroed) on success; on failure
+ * (SYSTEM) seq is empty. */
+bool kv_cache_adopt(KvCache *c, int seq, int length, int first, const void *const *layer_data, FileMap *file, Error *err);
 
 /* Forget the tokens from `length` on. False when a windowed layer has given up a position that is needed then. */
 bool kv_cache_rewind(KvCache *c, int seq, int length);

@@ -1,4 +1,4 @@
-#include "quant/encode.h"
+#include "quant/codes.h"
 
 #include <string.h>
 
