@@ -36,7 +36,7 @@ static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows,
     return ok;
 }
 
-bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const char *math, KvType kv_type, Error *err)
+bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s, Error *err)
 {
     const TensorFile *f = &m->file;
     const char       *hash = tensor_meta(f, "sha256"), *config = tensor_meta(f, "config");
@@ -44,7 +44,8 @@ bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, co
     snprintf(numerics, sizeof numerics, "%d", TBLOCK_NUMERICS_VERSION);
     const char *entry[][2] = {
         {"format", format}, {"tblock", TBLOCK_VERSION}, {"numerics", numerics}, {"model_sha256", hash ? hash : ""},
-        {"config", config}, {"math", math}, {"weight_types", m->types}, {"kv_type", kv_type_name(kv_type)},
+        {"config", config}, {"math", s->math}, {"weight_types", m->types}, {"activations", s->activations},
+        {"kv_type", s->kv_type},
     };
     for (size_t i = 0; i < sizeof entry / sizeof *entry; i++)
         if (!tensor_writer_meta(w, entry[i][0], entry[i][1], err))
@@ -97,7 +98,8 @@ bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, con
     tblock_observer saved      = c->observer;
     void           *saved_user = c->observer_user;
     tblock_observe(c, g.hidden ? keep_hidden : NULL, &g);
-    bool ok = run_metadata(g.writer, "tblock-logits", c->model, c->math, c->kv.shape.type, err)
+    RunSettings settings = run_settings(c);
+    bool ok = run_metadata(g.writer, "tblock-logits", c->model, &settings, err)
               && declare(&g, c, n, last ? 1 : n, err) && tensor_writer_begin(g.writer, err)
               && tensor_writer_put(g.writer, T_TOKENS, 0, tokens, n * sizeof *tokens, err);
     while (ok && g.at < n)

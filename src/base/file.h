@@ -13,6 +13,9 @@ typedef struct FileMap {
 /* Map a regular file read-only. A directory, FIFO, device or missing file is an error that says so (INPUT for what is
  * there but is not a regular file or does not exist, SYSTEM for other failures). A zeroed FileMap may be closed. */
 bool file_map_open(FileMap *f, const char *path, Error *err);
+/* The same, but data may be written to (cast the const away): what is written stays in this process and never reaches the
+ * file; pages that are only read are shared with whoever else reads it. */
+bool file_map_open_private(FileMap *f, const char *path, Error *err);
 void file_map_close(FileMap *f);
 
 /* Hints. offset and n_bytes are clipped to the file. file_map_lock fails (SYSTEM) naming the limit. */

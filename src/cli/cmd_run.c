@@ -16,8 +16,8 @@
 #include <time.h>
 
 typedef struct RunArgs {
-    const char    *model, *trace;
-    int            n_predict, top_k;
+    const char    *model, *trace, *draft;
+    int            n_predict, top_k, draft_max, draft_match;
     double         temp, top_p, min_p, repeat_penalty;
     Seed           seed;
     TextList       stop;
@@ -26,6 +26,15 @@ typedef struct RunArgs {
     ComputeOptions compute;
     GeneralOptions general;
 } RunArgs;
+
+enum { DRAFT_MOST = 63, DRAFT_START = 4 };
+
+/* Tokens computed ahead: token[0] was drawn, the others are a draft. Logits after token[i] are tblock_logits(context, i). */
+typedef struct Ahead {
+    int32_t token[1 + DRAFT_MOST];
+    size_t  pos, n;   /* of token[0]; tokens, 0: none                */
+    size_t  length;   /* how many to draft: more while all are right */
+} Ahead;
 
 typedef enum StopReason { STOP_LENGTH, STOP_EOS, STOP_TEXT, STOP_CONTEXT, STOP_INTERRUPT } StopReason;
 static const char *const reason_names[] = { "length", "eos", "stop", "context", "interrupt" };
@@ -45,7 +54,8 @@ typedef struct Run {
     Bytes              text;   /* to print now; with --json all that was generated */
     FILE              *trace;
     StopReason         reason;
-    const float       *logits; /* after the last computed token, or NULL */
+    const float       *logits; /* after the last token drawn from, or NULL */
+    Ahead              ahead;
     RunStats           stats;
 } Run;
 
@@ -269,6 +279,51 @@ static bool is_eos(const Run *r, int32_t id)
     return false;
 }
 
+/* Guess what follows ids[0 .. n_ids) into r->ahead, no further than the text may grow. A draft that was right to its end
+ * makes the next one longer, a wrong one as short as it was right. */
+static void propose(Run *r)
+{
+    Ahead *a = &r->ahead;
+    size_t n_drawn = r->n_ids - r->prompt.n, left = (size_t)r->args->n_predict - n_drawn - 1;
+    size_t room = (size_t)r->computing.n_ctx - r->n_ids, most = (size_t)r->args->draft_max;
+    tblock_draft_options o = { .min_match = r->args->draft_match };
+
+    if (a->n > 1) {
+        size_t right = r->n_ids - 1 - a->pos;
+        a->length = right == a->n ? 2 * a->length : right;
+    }
+    a->length = a->length < 1 ? 1 : a->length > most ? most : a->length;
+    most = a->length < left ? a->length : left;
+    most = most < room ? most : room;
+    a->pos = r->n_ids - 1;
+    a->token[0] = r->ids[a->pos];
+    a->n = 1 + (r->stats.drafts ? tblock_draft_ngram(r->ids, r->n_ids, &o, a->token + 1, most) : 0);
+    r->stats.n_proposed += a->n - 1;
+}
+
+/* The logits after the last token: those of a draft that has been right so far, or computed now with another draft. */
+static bool advance(Run *r, tblock_error *err)
+{
+    Ahead *a = &r->ahead;
+    size_t pos = r->n_ids - 1, i = pos - a->pos;
+    r->stats.n_decoded++;
+    if (i < a->n && a->token[i] == r->ids[pos]) {
+        r->stats.n_accepted++;
+        r->logits = tblock_logits(r->context, i);
+        return true;
+    }
+    tblock_item items[1 + DRAFT_MOST];
+    propose(r);
+    for (i = 0; i < a->n; i++)
+        items[i] = (tblock_item){ .pos = (int32_t)(pos + i), .token = a->token[i], .want_logits = true };
+    r->logits = NULL;
+    r->stats.n_calls++;
+    if (!tblock_seq_rewind(r->context, 0, (int32_t)pos, err) || !tblock_decode(r->context, items, a->n, err))
+        return false;
+    r->logits = tblock_logits(r->context, 0);
+    return true;
+}
+
 /* Draw the next token and append it to the sequence, or set *ended where it ends the text. */
 static bool draw(Run *r, bool *ended, tblock_error *err)
 {
@@ -313,10 +368,9 @@ static bool generate(Run *r, tblock_error *err)
             break;
         if (i > 0) {
             double start = now_s();
-            if (!compute(r, r->n_ids - 1, 1, true, err))
+            if (!advance(r, err))
                 return false;
             r->stats.decode_s += now_s() - start;
-            r->stats.n_decoded++;
         }
         if (!draw(r, &ended, err))
             return false;
@@ -367,7 +421,8 @@ static bool run(void *args, tblock_error *err)
     RunArgs *a = args;
     if (!seed_choose(&a->seed, a->general.quiet, err))
         return false;
-    Run  r = { .args = a, .stats = { .seed = a->seed.value }, .stop = { .texts = a->stop.texts, .n = a->stop.n } };
+    RunStats stats = { .seed = a->seed.value, .drafts = strcmp(a->draft, "none") != 0 };
+    Run  r = { .args = a, .stats = stats, .ahead.length = DRAFT_START, .stop = { .texts = a->stop.texts, .n = a->stop.n } };
     bool good = load(&r, err) && read_prompt(&r, err) && open_trace(&r, err);
     if (good) {
         catch_interrupt();
@@ -414,11 +469,21 @@ static const Option sampling_options[] = {
       "the same seed gives the same text; random prints the one it took" },
     { 0 },
 };
+static const Option draft_options[] = {
+    { "draft",       0, "none|ngram", OPT_CHOICE, AT(draft), 0, 0, "none",
+      "ngram: guess tokens from the text so far and compute them in one batch; the text stays the same" },
+    { "draft-max",   0, "N", OPT_INT, AT(draft_max), 1, DRAFT_MOST, "7",
+      "most tokens to guess at once; where memory is the limit, 8 in a batch cost little more than one" },
+    { "draft-match", 0, "N", OPT_INT, AT(draft_match), 1, DRAFT_MOST, "2",
+      "guess only where the last N tokens stood before" },
+    { 0 },
+};
 static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
 static const OptionGroup groups[] = {
     { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
     { "Generating", generate_options, 0 },
     { "Sampling", sampling_options, 0 },
+    { "Drafts", draft_options, 0 },
     { "Computing", compute_options, AT(compute) },
     { "General", general_options, AT(general) },
     { 0 },

@@ -24,12 +24,16 @@ const Option compute_options[] = {
     { "ctx",        'c', "N", OPT_INT,    AT(n_ctx),   0, 1 << 24, "0", "context length; 0: the model's own" },
     { "threads",    't', "N", OPT_INT,    AT(threads), 0, 1024, "0",
       "computing threads; 0: one for each physical core, fewer for a tiny model" },
+    { "affinity",    0,  "none|cores", OPT_CHOICE, AT(affinity), 0, 0, "none",
+      "cores: each thread stays on a physical core; two such processes at once take the same ones" },
     { "isa",         0,  "auto|scalar|avx2|avx512|neon", OPT_CHOICE, AT(isa), 0, 0, "auto",
       "instruction set; every one gives the same bits" },
-    { "math",        0,  "auto|f32", OPT_CHOICE, AT(math), 0, 0, "auto",
-      "arithmetic; auto: as the weights' type asks" },
-    { "kv-type",     0,  "auto|f32|f16", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
-      "type of the KV cache; auto: f32 for float weights" },
+    { "math",        0,  "auto|f32|int8|bf16", OPT_CHOICE, AT(math), 0, 0, "auto",
+      "arithmetic; auto: int8 for quantized weights, f32 for others" },
+    { "activations", 0,  "auto|8|16", OPT_CHOICE, AT(activations), 0, 0, "auto",
+      "bits of what quantized weights are multiplied with; auto: 16 for q8, 8 for q4" },
+    { "kv-type",     0,  "auto|f32|f16|q8", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
+      "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" },
     { "mlock",       0,  NULL, OPT_FLAG, AT(mlock), 0, 0, NULL,
       "lock the weights into memory; an error where that is forbidden" },
     { "huge-pages",  0,  NULL, OPT_FLAG, AT(huge_pages), 0, 0, NULL,
@@ -74,7 +78,8 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
     tblock_model_describe(m, &info);
     tblock_context *c = tblock_context_new(m, &(tblock_context_options){
         .n_ctx = o->n_ctx, .n_seqs = 1, .n_batch = COMPUTE_BATCH, .threads = o->threads,
-        .isa = o->isa, .math = o->math, .kv_type = o->kv_type }, err);
+        .isa = o->isa, .math = o->math, .activations = o->activations, .kv_type = o->kv_type,
+        .affinity = o->affinity }, err);
     tblock_context_info computing;
     if (c)
         tblock_context_describe(c, &computing);

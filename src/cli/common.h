@@ -10,7 +10,7 @@ extern const Option general_options[];
 /* How logits are computed. */
 typedef struct ComputeOptions {
     int         n_ctx, threads;
-    const char *isa, *math, *kv_type;
+    const char *isa, *math, *activations, *kv_type, *affinity;
     bool        mlock, huge_pages;
 } ComputeOptions;
 extern const Option compute_options[];

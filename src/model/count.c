@@ -69,9 +69,10 @@ static void add(Count *n, const TensorSpec *s, WeightType type, uint64_t bytes, 
     }
 }
 
-KvCount count_kv_cache(const Config *c, int element_bytes)
+KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes)
 {
-    KvCount kv = { .layer_bytes = 2 * (uint64_t)c->kv_heads * (uint64_t)c->head_dim * (uint64_t)element_bytes,
+    uint64_t head = (uint64_t)c->head_dim * (uint64_t)element_bytes + (uint64_t)scale_bytes;
+    KvCount kv = { .layer_bytes = 2 * (uint64_t)c->kv_heads * head,
                    .positions   = c->window && c->window < c->n_ctx ? c->window : c->n_ctx,
                    .mha_ratio   = (double)c->kv_heads / c->heads };
     kv.token_bytes = kv.layer_bytes * (uint64_t)c->n_layers;
@@ -86,8 +87,9 @@ double count_score_bytes(const Config *c, int seq, int batch)
 
 static void count_kv(Count *n, const Config *c)
 {
-    n->kv_bytes_f32 = count_kv_cache(c, 4).token_bytes;
-    n->kv_bytes_f16 = count_kv_cache(c, 2).token_bytes;
+    n->kv_bytes_f32 = count_kv_cache(c, 4, 0).token_bytes;
+    n->kv_bytes_f16 = count_kv_cache(c, 2, 0).token_bytes;
+    n->kv_bytes_q8  = count_kv_cache(c, 1, 4).token_bytes;
 }
 
 void count_config(Count *n, const Config *c, WeightType type)

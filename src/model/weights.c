@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/cpu_count.h"
 #include "base/threads.h"
 #include "model/count.h"
 #include "model/tensor_check.h"
@@ -17,6 +18,8 @@ typedef struct Binder {
     Model            *m;
     const TensorFile *f;
     Error            *err;
+    ThreadPool       *pool;   /* packs matrices; made for the first large one */
+    int               threads;
 } Binder;
 
 /* Memory that lives as long as the model: n_bytes, 64-byte aligned. NULL: no memory, *err filled. */
@@ -65,6 +68,17 @@ static void pack_share(void *arg, Team team)
     }
 }
 
+/* On a machine with several memory nodes a page lies near the thread that writes it first, so panels are packed by the shares
+ * that multiply them later, on the same cores (those of a context with as many threads and affinity "cores"). */
+static void pack_all(Binder *b, PackJob *job, size_t n_bytes)
+{
+    if (!b->pool && n_bytes >= SMALL_MATRIX) {
+        b->threads = threads_default();
+        b->pool    = threads_pool_new(b->threads, cpu_count_nodes("") > 1);
+    }
+    threads_pool_run(b->pool, n_bytes < SMALL_MATRIX ? 1 : b->threads, pack_share, job);
+}
+
 /* The panels of a row-major tensor in owned memory. */
 static const void *pack(Binder *b, const Tensor *t, WeightType type, int rows, int k)
 {
@@ -84,7 +98,7 @@ static const void *pack(Binder *b, const Tensor *t, WeightType type, int rows, i
     }
     PackJob job = { .type = type, .rows = rows, .k = k, .from = copy ? copy : t->data, .to = own(b, n_bytes) };
     if (job.to)
-        threads_run(n_bytes < SMALL_MATRIX ? 1 : threads_default(), pack_share, &job);
+        pack_all(b, &job, n_bytes);
     free(copy);
     return job.to;
 }
@@ -245,6 +259,7 @@ bool model_bind(Model *m, const Config *cfg, const TensorFile *f, Error *err)
     }
     if (!ok)
         model_free(m);
+    threads_pool_free(b.pool);
     return ok;
 }
 

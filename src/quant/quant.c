@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "base/half.h"
-#include "quant/encode.h"
+#include "quant/codes.h"
 
 /* One row for each part of each type. A panel of a part is [ceil(k rounded up to `round` / step)][inner dimensions]. */
 typedef struct Part {

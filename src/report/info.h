@@ -26,7 +26,7 @@ typedef struct InfoPoint {
     int    seq;
     double ffn, attention_full, attention, scores; /* FLOP of one block for each token of a prompt of seq tokens; the
                                                       last two as computed, with the mask */
-    double kv[2], kv_mha;      /* KV bytes of a sequence: f32, f16; of the chosen type with a KV head for each head */
+    double kv[3], kv_mha;      /* KV bytes of a sequence: f32, f16, q8; of the chosen type with a KV head for each head */
 } InfoPoint;
 
 /* What there is to draw. Everything belongs to the caller. */
@@ -40,7 +40,7 @@ typedef struct Info {
     const Json       *tokenizer;   /* metadata entries, parsed; NULL: absent                          */
     const Json       *source;
     const char       *sha256;      /* as recorded in the file; NULL: absent                           */
-    const char       *kv_type;     /* "f32", "f16"                                                    */
+    const char       *kv_type;     /* "f32", "f16", "q8"                                              */
     FlopLoad          load;        /* of prefill                                                      */
     Flops             prefill, decode;
     Crossover         crossover;

@@ -75,7 +75,8 @@ static void out_bytes(JsonOut *o, const Info *info)
         json_out(o, ", \"weight_type\": \"%s\"", weight_type_name(info->type));
     json_out(o, ", \"bits_per_weight\": ");
     json_out_double(o, info_bits(n));
-    json_out(o, ", \"kv_bytes_per_token\": {\"f32\": %" PRIu64 ", \"f16\": %" PRIu64 "}", n->kv_bytes_f32, n->kv_bytes_f16);
+    json_out(o, ", \"kv_bytes_per_token\": {\"f32\": %" PRIu64 ", \"f16\": %" PRIu64 ", \"q8\": %" PRIu64 "}",
+             n->kv_bytes_f32, n->kv_bytes_f16, n->kv_bytes_q8);
 }
 
 /* ---- FLOP ---- */

@@ -75,9 +75,12 @@ static void attend_tile(const Run *r, const Unit *u, int l, int tile)
                                           .end   = v.end,
                                           .part  = (v.starts ? u->state : u->part) + (size_t)i * u->state_floats};
     }
+    const float *scales = kv_cache_scales(r->kv_cache, u->seq, l, u->kv_head, tile);
     r->kernels->attn_tile[r->kv_cache->shape.type](&(AttnTile){
         .k = kv_cache_k(r->kv_cache, u->seq, l, u->kv_head, tile),
         .v = kv_cache_v(r->kv_cache, u->seq, l, u->kv_head, tile),
+        .k_scale = scales,
+        .v_scale = scales ? scales + KV_TILE : NULL,
         .head_dim = u->d_head,
         .scale = r->attn_scale,
         .n_q = n_ask,
@@ -112,6 +115,7 @@ void attention(Run *r, const Act *y, int l)
 {
     const Config *c = &r->model->cfg;
     int group = c->heads / c->kv_heads, per_unit = attention_queries(c) / group, turn = 0;
+    enter_attention(r);
     for (int s = 0; s < r->n_spans; s++) {
         const Span *span = &r->span[s];
         for (int t = 0; t < span->n_tok; t += per_unit)

@@ -13,7 +13,6 @@ fi
 shipped=$PWD/models/shakespeare.bin
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 4
-export OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1
 state=${1:-20240607}
 lines=300
 ulimit -t 20 # of computing for each run: nothing here waits, so what hangs is killed

@@ -69,13 +69,13 @@ static void kv_cache_of_published_models(void)
     Config c;
     if (!preset("llama-2-7b", &c))
         return;
-    KvCount kv = count_kv_cache(&c, 2);
+    KvCount kv = count_kv_cache(&c, 2, 0);
     CHECK(kv.layer_bytes == 16384 && kv.token_bytes == 32 * 16384 && kv.mha_ratio == 1, "%llu", (unsigned long long)kv.layer_bytes);
     CHECK(kv.positions == 4096 && kv.full_bytes == kv.token_bytes * 4096, "%d positions", kv.positions);
     CHECK(count_score_bytes(&c, 2048, 3) == 3 * 4.0 * 32 * 2048 * 2048, "scores");
     if (!preset("mistral-7b", &c))
         return;
-    kv = count_kv_cache(&c, 4); /* a quarter of the heads, and a window */
+    kv = count_kv_cache(&c, 4, 0); /* a quarter of the heads, and a window */
     CHECK(kv.layer_bytes == 8192 && kv.mha_ratio == 0.25 && kv.positions == 4096 && c.n_ctx == 32768, "%d", kv.positions);
 }
 
@@ -91,7 +91,7 @@ static void small_model_by_hand(void)
     uint64_t attention = 24 * 20 + 24 + 2 * (12 * 20 + 12) + 20 * 24 + 20, ffn = 3 * 33 * 20 + 33 + 33 + 20;
     CHECK(n.layer_params == 40 + attention + ffn, "block %llu", (unsigned long long)n.layer_params);
     CHECK(n.params == 3 * n.layer_params + 2 * 50 * 20 + 20, "total %llu", (unsigned long long)n.params);
-    CHECK(n.kv_bytes_f32 == 3 * 2 * 2 * 6 * 4 && n.kv_bytes_f16 * 2 == n.kv_bytes_f32, "kv %llu",
+    CHECK(n.kv_bytes_f32 == 3 * 2 * 2 * 6 * 4 && n.kv_bytes_f16 * 2 == n.kv_bytes_f32 && n.kv_bytes_q8 == 3 * 2 * 2 * (6 + 4), "kv %llu",
           (unsigned long long)n.kv_bytes_f32);
     /* bf16 panels: 16 rows and an even number of columns; the untied embedding is row-major */
     uint64_t panels = 2 * (32 * 20 + 2 * 16 * 20 + 32 * 24 + 2 * 48 * 20 + 32 * 34);

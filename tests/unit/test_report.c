@@ -237,16 +237,17 @@ static void memory_is_what_the_runtime_allocates(void)
          "\"window\": 100}"),
         "{\"d_model\": 24, \"n_layers\": 1, \"heads\": 3, \"head_dim\": 8, \"d_ff\": 5, \"vocab_size\": 33, \"n_ctx\": 65, \"window\": 1}",
     };
-    for (int i = 0; i < 6; i++) {
-        const char *kv_type = i % 2 ? "f16" : "f32";
-        int         threads = 1 + i % 3;
+    for (int i = 0; i < 9; i++) {
+        static const char *const types[] = { "f32", "f16", "q8" };
+        const char *kv_type = types[i % 3];
+        int         threads = 1 + i / 2 % 3;
         Error       e    = { 0 };
         char       *text = NULL;
         Json       *j    = NULL;
         tblock_context_info ctx = { 0 };
         tblock_model       *m   = NULL;
         tblock_context     *c   = NULL;
-        bool ok = write_config(configs[i / 2]) && tblock_synth(in_folder("config.json"), in_folder("model.bin"), NULL, &e)
+        bool ok = write_config(configs[i / 3]) && tblock_synth(in_folder("config.json"), in_folder("model.bin"), NULL, &e)
                   && tblock_report(in_folder("model.bin"), &(tblock_report_options){ .json = true, .kv_type = kv_type }, &text, &e)
                   && (j = json_parse(text, strlen(text), "report", &e)) && (m = tblock_open(in_folder("model.bin"), NULL, &e))
                   && (c = tblock_context_new(m, &(tblock_context_options){ .threads = threads, .kv_type = kv_type }, &e));

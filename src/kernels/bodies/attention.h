@@ -9,26 +9,33 @@
 
 enum { ATTN_Q = 6, ATTN_GROUPS = KV_TILE / LANES };
 
-V_INLINE f32x16 kv_load(KvType type, const void *p, size_t i)
+/* scale: of the lanes, for KV_Q8. */
+V_INLINE f32x16 kv_load(KvType type, const void *p, size_t i, f32x16 scale)
 {
-    return type == KV_F32 ? v_load((const float *)p + i) : v_load_f16((const uint16_t *)p + i);
+    switch (type) {
+    case KV_F32:
+        return v_load((const float *)p + i);
+    case KV_F16:
+        return v_load_f16((const uint16_t *)p + i);
+    default:
+        return v_mul(v_load_i8((const int8_t *)p + i), scale);
+    }
 }
-
-V_INLINE int min_int(int a, int b) { return a < b ? a : b; }
-V_INLINE int max_int(int a, int b) { return a > b ? a : b; }
 
 /* s[q][t] = scale * (q . k[t]), soft-capped, for the positions of n_g groups from g0 on. */
 V_INLINE void scores(const AttnTile *a, KvType type, const AttnQuery *q, float (*s)[KV_TILE], int g0, int n_g, int n_q)
 {
     size_t head_dim = (size_t)a->head_dim;
-    f32x16 c[ATTN_GROUPS][ATTN_Q];
+    f32x16 c[ATTN_GROUPS][ATTN_Q], scale[ATTN_GROUPS];
+    UNROLL for (int g = 0; g < n_g; g++)
+        scale[g] = type == KV_Q8 ? v_load(a->k_scale + (g0 + g) * LANES) : v_zero();
     UNROLL for (int g = 0; g < n_g; g++)
         UNROLL for (int i = 0; i < n_q; i++)
             c[g][i] = v_zero();
     for (size_t d = 0; d < head_dim; d++) {
         f32x16 k[ATTN_GROUPS];
         UNROLL for (int g = 0; g < n_g; g++)
-            k[g] = kv_load(type, a->k, ((size_t)(g0 + g) * head_dim + d) * LANES);
+            k[g] = kv_load(type, a->k, ((size_t)(g0 + g) * head_dim + d) * LANES, scale[g]);
         UNROLL for (int i = 0; i < n_q; i++) {
             f32x16 qd = v_set(q[i].q[d]);
             UNROLL for (int g = 0; g < n_g; g++)
@@ -73,9 +80,9 @@ V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, float (
         UNROLL for (int d = 0; d < n_d; d++)
             o[d][i] = v_load(q[i].part + 16 + (d0 + d) * LANES);
     for (int t = first; t < end; t++) {
-        f32x16 v[ATTN_GROUPS];
+        f32x16 v[ATTN_GROUPS], scale = type == KV_Q8 ? v_set(a->v_scale[t]) : v_zero();
         UNROLL for (int d = 0; d < n_d; d++)
-            v[d] = kv_load(type, a->v, (size_t)t * stride + (size_t)(d0 + d) * LANES);
+            v[d] = kv_load(type, a->v, (size_t)t * stride + (size_t)(d0 + d) * LANES, scale);
         UNROLL for (int i = 0; i < n_q; i++) {
             f32x16 pt = v_set(p[i][t]);
             UNROLL for (int d = 0; d < n_d; d++)
@@ -104,14 +111,20 @@ static __attribute__((noinline)) void values_f16_one(const AttnTile *a, const At
 {
     values_all(a, KV_F16, q, p, first, end, 1);
 }
+static __attribute__((noinline)) void values_q8_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
+{
+    values_all(a, KV_Q8, q, p, first, end, 1);
+}
 
 V_INLINE void values_one(const AttnTile *a, KvType type, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
 {
     if (first < end) {
         if (type == KV_F32)
             values_f32_one(a, q, p, first, end);
-        else
+        else if (type == KV_F16)
             values_f16_one(a, q, p, first, end);
+        else
+            values_q8_one(a, q, p, first, end);
     }
 }
 
@@ -163,6 +176,7 @@ V_INLINE void attn_tile(const AttnTile *a, KvType type)
 
 static void attn_tile_f32(const AttnTile *a) { attn_tile(a, KV_F32); }
 static void attn_tile_f16(const AttnTile *a) { attn_tile(a, KV_F16); }
+static void attn_tile_q8(const AttnTile *a) { attn_tile(a, KV_Q8); }
 
 static void attn_merge(float *state, const float *part, int head_dim)
 {

@@ -1,11 +1,11 @@
-#include "quant/encode.h"
+#include "quant/codes.h"
 
 #include <string.h>
 
 #include "base/half.h"
 
-const int8_t q4_codebook[16]  = { -9, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8 };
-const int8_t q4_magnitude[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 14 };
+const int8_t q4_codebook[16]  = { -10, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 7, 9 };
+const int8_t q4_magnitude[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 12, 12, 12 };
 
 static float largest(const float *x, int n)
 {
@@ -45,14 +45,14 @@ static int nearest_code(float v)
 
 void q4_encode(const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d)
 {
-    *d = f32_to_f16(largest(x, n) / (9 * 14));
+    *d = f32_to_f16(largest(x, n) / (9 * 12));
     float scale = f16_to_f32(*d);
     memset(code, Q4_ZERO, 256);
     memset(sub, 0, 16);
     for (int g = 0; g < n; g += 16) {
         int   len  = n - g < 16 ? n - g : 16, s;
         float peak = largest(x + g, len);
-        for (s = 1; s < 14 && (float)(9 * s) * scale < peak; s++)
+        for (s = 1; s < 12 && (float)(9 * s) * scale < peak; s++)
             ;
         sub[g / 16] = (uint8_t)s;
         float r = scale > 0 ? 1 / (scale * (float)s) : 0;

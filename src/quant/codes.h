@@ -1,7 +1,7 @@
-/* quant/encode.h: floats to the codes of q8 and q4, one superblock of one row at a time. docs/numerics.md, section "Our
+/* quant/codes.h: floats to the codes of q8 and q4, one superblock of one row at a time. docs/numerics.md, section "Our
  * quantized types", says what the codes mean; which codes are chosen is this file's affair, the same on every machine. */
-#ifndef QUANT_ENCODE_H
-#define QUANT_ENCODE_H
+#ifndef QUANT_CODES_H
+#define QUANT_CODES_H
 
 #include <stdint.h>
 
