@@ -360,6 +360,45 @@ typedef struct tblock_synth_options {
  * config, type and seed, whatever the threads. */
 TBLOCK_API bool tblock_synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err);
 
+/* ---- Quantizing ----------------------------------------------------------------------------------------------- */
+
+typedef struct tblock_quantize_options {
+    const char        *type;   /* "q8", "q4", "bf16", "f16", "f32": of the matrices; vectors are f32 always              */
+    const char *const *keep;   /* "PATTERN=TYPE": another type for the matrices whose names the glob matches; the first counts */
+    size_t             n_keep;
+    int                threads; /* 0: one for each physical core                                                         */
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL                            */
+    void *user;
+} tblock_quantize_options;
+
+/* What became of one matrix. */
+typedef struct tblock_quantize_row {
+    char        name[64];          /* "layers.3.wq"                                                          */
+    const char *part;              /* "wq"                                                                   */
+    int         layer;             /* -1: outside the layers                                                 */
+    const char *from, *type;       /* "bf16", "q4"                                                           */
+    uint64_t    n_params, bytes;   /* bytes: as written                                                      */
+    double      error;             /* relative RMS error: sqrt(error2 / sum2)                                */
+    double      error2, sum2;      /* sums of squares: of the differences, and of what there was             */
+    uint64_t    flushed;           /* weights too small for the type that became 0                           */
+} tblock_quantize_row;
+
+typedef struct tblock_quantize_report {
+    size_t               n_rows;
+    tblock_quantize_row *rows;     /* in file order; release with tblock_free                                */
+    double               error;    /* relative RMS error of all matrices together                            */
+    uint64_t             n_params, bytes; /* of the whole model, vectors too                                 */
+    uint64_t             flushed;
+} tblock_quantize_report;
+
+/* Write the model at in_path with matrices of another type, atomically; config and tokenizer stay, and the metadata says what it
+ * was made from. Same bytes whatever the threads. Memory does not grow with the model. Without `keep`, the embedding and the
+ * head of a q4 model are q8 (docs/quantize.md). A q8 or q4 matrix stays as it is or becomes a float type. report may be NULL.
+ * Fails with TBLOCK_USAGE (type, keep, a pattern that matches nothing, one file twice), TBLOCK_INPUT (a weight that is not
+ * finite or too large for its type: tensor, row and column are named), TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt,
+                                tblock_quantize_report *report, tblock_error *err);
+
 #ifdef __cplusplus
 }
 #endif
