@@ -317,7 +317,7 @@ typedef struct tblock_report_options {
     int  seq;            /* tokens of the prompt whose cost is counted; 0: 2048, or n_ctx where that is less       */
     int  batch;          /* sequences of that length at once; 0: 1                                                 */
     const char *kv_type; /* NULL or "auto", "f32", "f16", "q8"                                                     */
-    const char *type;    /* weight type that a bare config is counted with: NULL or "bf16", "f32", "f16"           */
+    const char *type;    /* weight type that a bare config is counted with: NULL or "bf16", "f32", "f16", "q8", "q4" */
     const char *html;    /* also write the report to this file, as one page that needs nothing else; NULL: no page */
 } tblock_report_options;
 
@@ -327,7 +327,7 @@ typedef struct tblock_report_options {
 TBLOCK_API bool tblock_report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err);
 
 typedef struct tblock_synth_options {
-    const char *type; /* NULL or "bf16", "f32", "f16"                          */
+    const char *type; /* NULL or "bf16", "f32", "f16", "q8", "q4"              */
     uint64_t    seed;
     int         threads;
     void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */

@@ -39,7 +39,7 @@ bool model_file_check(const TensorFile *f, Error *err);
 
 /* How many tokens a context computes at once; n_batch 0: the default. One sequence never needs more than n_ctx. */
 int context_batch(int n_batch, int n_ctx, int n_seqs);
-/* "auto" (or NULL), "f32" or "f16"; else USAGE. auto: f32 for float weights, f16 for quantized ones. */
+/* "auto" (or NULL), "f32", "f16" or "q8"; else USAGE. auto: f32 for float weights, f16 for quantized ones. */
 bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err);
 const char *kv_type_name(KvType t);
 

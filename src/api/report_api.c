@@ -166,15 +166,15 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
     Info   info = { .path = path, .cfg = &c, .count = &count, .type = WT_BF16 };
     if (opt->check)
         return fail(err, USAGE, "check: goes with a model file, and %s is a config", path);
-    if (opt->type && (!weight_type_parse(opt->type, &info.type) || weight_type_quantized(info.type)))
-        return fail(err, USAGE, "type: expected bf16, f16 or f32, found '%s'", opt->type);
+    if (opt->type && !weight_type_parse(opt->type, &info.type))
+        return fail(err, USAGE, "type: expected bf16, f16, f32, q8 or q4, found '%s'", opt->type);
     if (!file_read(path, MAX_CONFIG, &json, &n_bytes, err))
         return false;
     bool ok = config_parse(&c, json, n_bytes, path, err) && config_supported(&c, path, err);
     free(json);
     if (!ok)
         return false;
-    for (int t = 0; t < WT_FLOATS; t++) {
+    for (int t = 0; t < WT_COUNT; t++) {
         count_config(&count, &c, (WeightType)t);
         info.type_bytes[t] = count.bytes;
     }

@@ -37,7 +37,7 @@ static void add_to_block(Count *n, const TensorSpec *s, uint64_t params, uint64_
     n->layer_bytes  += bytes;
 }
 
-static void add(Count *n, const TensorSpec *s, DType dtype, uint64_t bytes, bool panels)
+static void add(Count *n, const TensorSpec *s, WeightType type, uint64_t bytes, bool panels)
 {
     uint64_t   params = tensor_spec_params(s);
     CountPart *p      = find_part(n, s);
@@ -45,12 +45,12 @@ static void add(Count *n, const TensorSpec *s, DType dtype, uint64_t bytes, bool
         p->one_bytes = bytes;
     p->params += params;
     p->bytes  += bytes;
-    p->dtypes |= 1u << dtype;
+    p->types  |= 1u << type;
     p->n_panels    += panels;
     n->n_row_major += s->panels && !panels;
     n->params += params;
     n->bytes  += bytes;
-    n->bytes_of[dtype] += bytes;
+    n->bytes_of[type] += bytes;
     if (s->layer >= 0) {
         n->blocks_params += params;
         n->blocks_bytes  += bytes;
@@ -94,11 +94,9 @@ static void count_kv(Count *n, const Config *c)
 
 void count_config(Count *n, const Config *c, WeightType type)
 {
-    static const DType dtypes[WT_FLOATS] = { [WT_F32] = DT_F32, [WT_F16] = DT_F16, [WT_BF16] = DT_BF16 };
     *n = (Count){ 0 };
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);) {
-        add(n, &s, s.k ? dtypes[type] : DT_F32, tensor_spec_bytes(&s, type), s.panels);
-    }
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);)
+        add(n, &s, s.k ? type : WT_F32, tensor_spec_bytes(&s, type), tensor_spec_panels(&s, type));
     count_kv(n, c);
 }
 
@@ -109,7 +107,7 @@ bool count_file(Count *n, const Config *c, const TensorFile *f, Error *err)
         CheckedTensor t;
         if (!tensor_check(&s, f, &t, err))
             return false;
-        add(n, &s, t.t->dtype, t.t->n_bytes, t.panels);
+        add(n, &s, t.type, checked_bytes(&t), t.panels);
         size_t packed;
         if (s.panels && !t.panels && matrix_bytes(t.type, s.rows, s.k, &packed))
             n->pack_bytes += packed;
