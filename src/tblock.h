@@ -118,7 +118,7 @@ typedef struct tblock_context_options {
     int         n_seqs;   /* sequences 0 .. n_seqs - 1; 0: 1                                        */
     int         n_batch;  /* most tokens computed at once; longer batches are cut; 0: 512           */
     int         threads;  /* 0: one for each physical core this process may use, fewer for a tiny model */
-    const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", "avx512", "neon" */
+    const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", "avx512vnni" ... */
     const char *math;     /* NULL or "auto", "f32", "int8", "bf16" (docs/numerics.md, "Modes")      */
     const char *activations; /* NULL or "auto", "8", "16": bits, where quantized weights meet integers */
     const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8"                                     */
@@ -155,6 +155,28 @@ TBLOCK_API int32_t tblock_seq_length(const tblock_context *c, int32_t seq);
 /* Forget all but the first length tokens of a sequence. Fails (TBLOCK_USAGE) when a windowed layer has already given
  * up positions that token length would need; length 0 always works. */
 TBLOCK_API bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_error *err);
+
+/* Make sequence `to` the first n_tokens of sequence `from`, whatever it held before: it can go on from there by itself, with
+ * the bits it would have from scratch. KV tiles of 64 tokens are shared, not copied, and counted once in kv_bytes; a
+ * partial last one is copied when either sequence goes on. Fails with TBLOCK_USAGE (a sequence that does not exist, both the
+ * same, more tokens than there are; a windowed layer has given up positions that are needed: as tblock_seq_rewind) and
+ * TBLOCK_SYSTEM (memory); `to` is then unchanged or empty. */
+TBLOCK_API bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_tokens, tblock_error *err);
+
+/* Write sequence seq to a file (docs/format.md, "State"), atomically: tokens [n_tokens], all the tokens it holds, and its KV
+ * cache. The file is bound to the model by its hash, and to everything else that changes bits. A model file without a hash
+ * is read as a whole to make one. Fails with TBLOCK_USAGE (an empty sequence, another number of tokens, the model's own
+ * file as path) and TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens,
+                                  const char *path, tblock_error *err);
+
+/* Make sequence seq, whatever it held before, the one that the file holds; it goes on with the same bits as from scratch.
+ * The KV cache is mapped, not read: pages come when they are used, and what the sequence writes stays in this process.
+ * *tokens is allocated. Replace such a file by renaming; truncating it under a running context raises SIGBUS. Fails with
+ * TBLOCK_INPUT (no state file, or made with another model, KV type, ...: what differs is named), TBLOCK_USAGE (a sequence
+ * that does not exist, more tokens than the context holds) and TBLOCK_SYSTEM; the sequence is then unchanged or empty. */
+TBLOCK_API bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens, size_t *n_tokens,
+                                  tblock_error *err);
 
 /* Called during tblock_decode with "embed", "layer0", ..., "final_norm": x is [n_tok, stride] f32 of which d_model
  * columns count, for items first .. first + n_tok - 1 of the batch. NULL removes the observer. */
@@ -337,6 +359,45 @@ typedef struct tblock_synth_options {
 /* Write a model file with seeded random weights for the JSON config at config_path. Atomic. Same bytes for the same
  * config, type and seed, whatever the threads. */
 TBLOCK_API bool tblock_synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err);
+
+/* ---- Quantizing ----------------------------------------------------------------------------------------------- */
+
+typedef struct tblock_quantize_options {
+    const char        *type;   /* "q8", "q4", "bf16", "f16", "f32": of the matrices; vectors are f32 always              */
+    const char *const *keep;   /* "PATTERN=TYPE": another type for the matrices whose names the glob matches; the first counts */
+    size_t             n_keep;
+    int                threads; /* 0: one for each physical core                                                         */
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL                            */
+    void *user;
+} tblock_quantize_options;
+
+/* What became of one matrix. */
+typedef struct tblock_quantize_row {
+    char        name[64];          /* "layers.3.wq"                                                          */
+    const char *part;              /* "wq"                                                                   */
+    int         layer;             /* -1: outside the layers                                                 */
+    const char *from, *type;       /* "bf16", "q4"                                                           */
+    uint64_t    n_params, bytes;   /* bytes: as written                                                      */
+    double      error;             /* relative RMS error: sqrt(error2 / sum2)                                */
+    double      error2, sum2;      /* sums of squares: of the differences, and of what there was             */
+    uint64_t    flushed;           /* weights too small for the type that became 0                           */
+} tblock_quantize_row;
+
+typedef struct tblock_quantize_report {
+    size_t               n_rows;
+    tblock_quantize_row *rows;     /* in file order; release with tblock_free                                */
+    double               error;    /* relative RMS error of all matrices together                            */
+    uint64_t             n_params, bytes; /* of the whole model, vectors too                                 */
+    uint64_t             flushed;
+} tblock_quantize_report;
+
+/* Write the model at in_path with matrices of another type, atomically; config and tokenizer stay, and the metadata says what it
+ * was made from. Same bytes whatever the threads. Memory does not grow with the model. Without `keep`, the embedding and the
+ * head of a q4 model are q8 (docs/quantize.md). A q8 or q4 matrix stays as it is or becomes a float type. report may be NULL.
+ * Fails with TBLOCK_USAGE (type, keep, a pattern that matches nothing, one file twice), TBLOCK_INPUT (a weight that is not
+ * finite or too large for its type: tensor, row and column are named), TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt,
+                                tblock_quantize_report *report, tblock_error *err);
 
 #ifdef __cplusplus
 }

@@ -121,7 +121,8 @@ static bool make_tensor(Pipe *p, const TensorSpec *spec, WeightType type)
 {
     size_t whole, block = first_part(spec, type, &whole);
     int    n_blocks = spec->k ? panel_count(spec->rows) : 1;
-    int    at_once  = block < CHUNK ? (int)(CHUNK / block) : 1;
+    size_t chunk    = weight_type_quantized(type) ? CHUNK / 4 : CHUNK; /* codes take long to choose, and progress is told between */
+    int    at_once  = block < chunk ? (int)(chunk / block) : 1;
     p->turn = !p->turn;
     for (int first = 0; first < n_blocks; first += at_once) {
         Chunk *c = &p->making;

@@ -103,6 +103,13 @@ static void advise(const FileMap *f, size_t offset, size_t n_bytes, int advice)
 
 void file_map_will_need(const FileMap *f, size_t offset, size_t n_bytes) { advise(f, offset, n_bytes, MADV_WILLNEED); }
 
+void file_map_release(const FileMap *f, size_t offset, size_t n_bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), first = (offset + page - 1) / page * page;
+    if (offset < f->size && n_bytes <= f->size - offset && first < offset + n_bytes)
+        advise(f, first, (offset + n_bytes - first) / page * page, MADV_DONTNEED);
+}
+
 void file_map_huge_pages(const FileMap *f) { advise(f, 0, f->size, MADV_HUGEPAGE); }
 
 void file_map_populate(const FileMap *f)

@@ -22,6 +22,7 @@ void file_map_close(FileMap *f);
 void file_map_will_need(const FileMap *f, size_t offset, size_t n_bytes);
 void file_map_huge_pages(const FileMap *f);
 void file_map_populate(const FileMap *f);
+void file_map_release(const FileMap *f, size_t offset, size_t n_bytes); /* whole pages in it leave this process's memory */
 bool file_map_lock(const FileMap *f, Error *err);
 
 /* Read a whole small file (at most max_bytes, else INPUT) into *text, NUL-terminated; caller frees. "-" is standard

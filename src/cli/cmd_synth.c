@@ -54,6 +54,6 @@ const Command cmd_synth = {
     { "synth", operands, groups },
     "write a model with random weights for a config",
     "For benchmarks and tests at real sizes. The file appears under its name when it is complete; it has no "
-    "tokenizer.",
+    "tokenizer. Weights of q8 and q4 are random codes, not quantized floats.",
     examples, sizeof(SynthArgs), synth,
 };

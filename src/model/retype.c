@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -190,6 +191,14 @@ void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const
         compare(type, panels, to, rows, n, k, (float *)(void *)((char *)scratch + panel_room(k)), report);
 }
 
+void retype_vector(const TensorSpec *s, const CheckedTensor *t, float *out, RetypeReport *report)
+{
+    size_t n = (size_t)s->rows;
+    *report  = (RetypeReport){ .n = n };
+    read_run(t->type, t->part[0]->data, n, out);
+    check_finite(out, n, 1, report);
+}
+
 /* ---- Reports ---- */
 
 void retype_sum(RetypeReport *sum, const RetypeReport *later, int first_row)
@@ -206,12 +215,17 @@ void retype_sum(RetypeReport *sum, const RetypeReport *later, int first_row)
     }
 }
 
-bool retype_fail(const RetypeReport *report, const char *path, const char *name, WeightType type, Error *err)
+bool retype_fail(const RetypeReport *report, const char *path, const TensorSpec *s, WeightType type, Error *err)
 {
+    char  place[32];
     float x = report->value;
+    if (s->k)
+        snprintf(place, sizeof place, "[%d, %d]", report->row, report->column);
+    else
+        snprintf(place, sizeof place, "[%d]", report->row);
     if (report->fault == RETYPE_NOT_FINITE)
-        return fail(err, INPUT, "%s: tensor %s: element [%d, %d] is %s: no %s stands for it", path, name, report->row, report->column,
-                    x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite", weight_type_name(type));
-    return fail(err, INPUT, "%s: tensor %s: element [%d, %d] is %g, too large for %s", path, name, report->row, report->column,
-                (double)x, weight_type_name(type));
+        return fail(err, INPUT, "%s: tensor %s: element %s is %s: expected finite weights", path, s->name, place,
+                    x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite");
+    return fail(err, INPUT, "%s: tensor %s: element %s is %g, too large for %s", path, s->name, place, (double)x,
+                weight_type_name(type));
 }

@@ -31,10 +31,13 @@ void retype_read(const TensorSpec *s, const CheckedTensor *t, int first, int n, 
 void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows, int n, int k, bool measure,
                   void *scratch, RetypeReport *report);
 
+/* A vector as f32 [s->rows], exact, checked as retype_store does; its place is the report's row. */
+void retype_vector(const TensorSpec *s, const CheckedTensor *t, float *out, RetypeReport *report);
+
 /* Add a later report to a sum; of two faults the earlier stays. first_row: of the later one. */
 void retype_sum(RetypeReport *sum, const RetypeReport *later, int first_row);
 
 /* The message of a fault (INPUT): file, tensor, row, column. Returns false. */
-bool retype_fail(const RetypeReport *report, const char *path, const char *name, WeightType type, Error *err);
+bool retype_fail(const RetypeReport *report, const char *path, const TensorSpec *s, WeightType type, Error *err);
 
 #endif

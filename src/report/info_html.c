@@ -439,12 +439,13 @@ static void draw_sources(JsonOut *o, const Json *source)
         Error       ignored;
         const char *name, *hash;
         bool        synth = json_read_string(json_get(i, "synth"), "", &name, &ignored);
-        if (!synth && !json_read_string(json_get(i, "file"), "", &name, &ignored))
+        bool        quantized = !synth && json_read_string(json_get(i, "quantized"), "", &name, &ignored);
+        if (!synth && !quantized && !json_read_string(json_get(i, "file"), "", &name, &ignored))
             continue;
-        json_out(o, "<dt>source</dt><dd>%s", synth ? "synth, " : "");
+        json_out(o, "<dt>source</dt><dd>%s", synth ? "synth, " : quantized ? "quantized to " : "");
         page_text(o, name);
-        if (!synth && json_read_string(json_get(i, "sha256"), "", &hash, &ignored)) {
-            json_out(o, " <code>");
+        if (!synth && json_read_string(json_get(i, quantized ? "from_sha256" : "sha256"), "", &hash, &ignored)) {
+            json_out(o, "%s <code>", quantized ? ", from" : "");
             page_text(o, hash);
             json_out(o, "</code>");
         }

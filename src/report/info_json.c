@@ -185,11 +185,13 @@ static void out_sources(JsonOut *o, const Json *source)
     const char *open = "{";
     json_out(o, ", \"source\": [");
     for (const Json *i = json_first(source); i; i = json_next(i)) {
-        const Json *synth = json_get(i, "synth");
-        json_out(o, "%s\"kind\": \"%s\"", open, synth ? "synth" : "file");
-        out_copy(o, synth ? "synth" : "file", synth ? synth : json_get(i, "file"));
-        if (!synth)
+        const char *kind = json_get(i, "synth") ? "synth" : json_get(i, "quantized") ? "quantized" : "file";
+        json_out(o, "%s\"kind\": \"%s\"", open, kind);
+        out_copy(o, kind, json_get(i, kind));
+        if (strcmp(kind, "file") == 0)
             out_copy(o, "sha256", json_get(i, "sha256"));
+        if (strcmp(kind, "quantized") == 0)
+            out_copy(o, "from_sha256", json_get(i, "from_sha256"));
         json_out(o, "}");
         open = ", {";
     }

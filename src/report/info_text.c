@@ -301,6 +301,16 @@ static void draw_check(Page *p, const DataCheck *d)
     draw_check_part(p, "weights", &d->finite, "ok: all finite", "none in this file");
 }
 
+/* Enough of a hash to recognise it by; --json has it whole. */
+static void draw_hash(Page *p, const char *before, const char *hash)
+{
+    char start[20];
+    snprintf(start, sizeof start, "%.12s", hash);
+    json_out(&p->out, "%s", before);
+    out_safe(p, start);
+    json_out(&p->out, "...");
+}
+
 static void draw_sources(Page *p, const Json *source)
 {
     bool first = true;
@@ -311,15 +321,15 @@ static void draw_sources(Page *p, const Json *source)
         if (json_read_string(json_get(i, "synth"), "", &name, &ignored)) {
             json_out(&p->out, "synth, ");
             out_safe(p, name);
+        } else if (json_read_string(json_get(i, "quantized"), "", &name, &ignored)) {
+            json_out(&p->out, "quantized to ");
+            out_safe(p, name);
+            if (json_read_string(json_get(i, "from_sha256"), "", &hash, &ignored))
+                draw_hash(p, ", from sha256 ", hash);
         } else if (json_read_string(json_get(i, "file"), "", &name, &ignored)) {
             out_safe(p, name);
-            if (json_read_string(json_get(i, "sha256"), "", &hash, &ignored)) {
-                char start[20]; /* enough to recognise it by; --json has it whole */
-                snprintf(start, sizeof start, "%.12s", hash);
-                json_out(&p->out, ", sha256 ");
-                out_safe(p, start);
-                json_out(&p->out, "...");
-            }
+            if (json_read_string(json_get(i, "sha256"), "", &hash, &ignored))
+                draw_hash(p, ", sha256 ", hash);
         }
         json_out(&p->out, "\n");
         first = false;
