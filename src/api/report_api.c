@@ -15,12 +15,12 @@ enum { MAX_CONFIG = 1 << 20, MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ =
 /* The vectors that integers are made of, as numerics_ints says of a model; and has a layer's matrix a quantized type? */
 static unsigned ints_of(const Info *info, bool *quantized)
 {
-    const unsigned codes = 1u << DT_I8 | 1u << DT_U8;
+    const unsigned codes = 1u << WT_Q8 | 1u << WT_Q4;
     unsigned       mask  = 0;
     *quantized = false;
     for (int i = 0; i < info->count->n_parts; i++) {
         const CountPart *p = &info->count->part[i];
-        if (p->k == 0 || !(p->dtypes & codes))
+        if (p->k == 0 || !(p->types & codes))
             continue;
         mask |= ints_of_role(p->role, info->cfg->tied_embeddings);
         *quantized |= p->in_layer;

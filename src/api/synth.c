@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "base/threads.h"
 #include "model/config.h"
-#include "quant/encode.h"
+#include "quant/codes.h"
 
 enum { MAX_CONFIG = 1 << 20 }; /* bytes of a config file */
 
