@@ -38,16 +38,24 @@ Q = @printf '%-4s %s\n' "$(1)" $@;
 endif
 
 # Folders of another CPU family are left out.
-ISA_x86_64  = avx2 avx512
-ISA_aarch64 = neon
-OTHER_ISA  := $(filter-out $(ISA_$(ARCH)),avx2 avx512 neon)
+ISA_x86_64  = avx2 avxvnni avx512 avx512vnni
+ISA_aarch64 = neon neondot
+OTHER_ISA  := $(filter-out $(ISA_$(ARCH)),$(ISA_x86_64) $(ISA_aarch64))
 SRC     := $(sort $(wildcard src/*.c src/*/*.c src/kernels/*/*.c))
 SRC     := $(filter-out $(wildcard $(OTHER_ISA:%=src/kernels/%/*.c)),$(SRC))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(filter $(BUILD)/src/main.o $(BUILD)/src/cli/%,$(OBJ))
 LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
-$(BUILD)/src/kernels/avx2/%.o:   ISA_FLAGS = -mavx2 -mfma -mf16c
-$(BUILD)/src/kernels/avx512/%.o: ISA_FLAGS = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
+AVX2   = -mavx2 -mfma -mf16c
+AVX512 = $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
+$(BUILD)/src/kernels/avx2/%.o:       ISA_FLAGS = $(AVX2)
+$(BUILD)/src/kernels/avxvnni/%.o:    ISA_FLAGS = $(AVX2) -mavxvnni
+$(BUILD)/src/kernels/avx512/%.o:     ISA_FLAGS = $(AVX512)
+$(BUILD)/src/kernels/avx512vnni/%.o: ISA_FLAGS = $(AVX512) -mavx512vnni
+$(BUILD)/src/kernels/neondot/%.o:    ISA_FLAGS = -march=armv8.2-a+dotprod
+
+# selections instead of branches: the same bits, vectors in gcc
+$(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fno-trapping-math
 
 # Test and bench programs, one for each file, linked with every room's functions.
 TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) tests/exact/exact.c tests/neon/make_image.c
@@ -57,7 +65,7 @@ SRC       := $(filter-out %/json.c %/hash.c %/config_json.c %/model_writer.c,$(f
 OBJ       := $(SRC:%.c=$(BUILD)/%.o)
 LIB_OBJ   := $(OBJ)
 LIBS       = -lm
-TEST_SRC  := tests/kernels/check_kernels.c tests/neon/check_image.c $(addprefix tests/unit/,test_block.c test_kv_cache.c test_quant.c)
+TEST_SRC  := tests/kernels/check_kernels.c tests/kernels/check_integer.c tests/neon/check_image.c $(addprefix tests/unit/,test_block.c test_codes.c test_kv_cache.c test_quant.c)
 endif
 TEST_BIN  := $(TEST_SRC:%.c=$(BUILD)/%)
 BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
@@ -133,6 +141,7 @@ bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine'
 	@$(MAKE) --no-print-directory $(BENCH_MODEL)
 	@mkdir -p bench/results
 	$(BUILD)/bench/bench_matmul
+	$(BUILD)/bench/bench_attention
 	$(BUILD)/bench/bench_model $(BENCH_MODEL) --csv "$(BENCH_CSV)"
 
 PEERS =

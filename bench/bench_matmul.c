@@ -1,7 +1,8 @@
 /* bench_matmul: the matrices of the llama-3.2-1b shape, as the forward pass multiplies them, against the machine's limits.
  * Decode (1 .. 4 tokens) reads the weights once and waits for memory; prefill (512 tokens) waits for the multipliers.
- *   bench_matmul [--isa NAME] [--threads N] [--type f32|f16|bf16] [--repeats N]
- * Weights are those of 4 layers and the output head, 1 GB in bf16: more than any cache. */
+ *   bench_matmul [--isa NAME] [--threads N] [--type f32|f16|bf16|q8|q4] [--bits 8|16] [--repeats N]
+ * Weights are those of 4 layers and the output head, 1 GB in bf16: more than any cache. Quantized ones are multiplied with
+ * integers of 8 and of 16 bits. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,9 @@ typedef struct Bench {
     char          *w;
     size_t         layer_bytes, head_bytes;
     float         *x, *y;
+    int16_t       *q;            /* x as integers, scales in d; bits 0: float activations */
+    float         *d;
+    int            bits;
     char          *scratch;
     int            threads, n_tok;
     ThreadPool    *pool;
@@ -52,19 +56,31 @@ static size_t bytes_of(WeightType type, int rows, int k)
     return n;
 }
 
-/* Numbers of about 2^-7 in every type. */
+/* Numbers of about 2^-7 in every float type; quantized ones: any bits, but no NaN where a scale is. */
 static void fill_share(void *arg, Team team)
 {
     Bench   *b = arg;
     size_t   n = (b->layer_bytes * N_LAYERS + b->head_bytes) / 2, share = n / (size_t)team.n_threads;
     uint16_t *h = (uint16_t *)(void *)b->w + share * (size_t)team.thread;
-    uint32_t  s = 1 + (uint32_t)team.thread, base = b->type == WT_F16 ? 0x2000 : 0x3c00;
+    uint32_t  s = 1 + (uint32_t)team.thread, base = b->type == WT_BF16 || b->type == WT_F32 ? 0x3c00 : 0x2000;
+    uint32_t  mask = weight_type_quantized(b->type) ? 0x1fff : 0x7f;
     if (team.thread == team.n_threads - 1)
         share = n - share * (size_t)team.thread;
     for (size_t i = 0; i < share; i++) {
         s    = s * 1664525u + 1013904223u;
-        h[i] = (uint16_t)(base | (s >> 25) | (s & 0x8000));
+        h[i] = (uint16_t)(base | (s >> 16 & mask) | (s & 0x8000));
     }
+}
+
+/* The parts of a matrix stand one behind the other. */
+static Panels parts_of(WeightType type, const char *w, int rows, int k)
+{
+    Panels p = { { NULL } };
+    for (int i = 0; i < part_count(type); i++) {
+        p.part[i] = w;
+        w += part_bytes(type, i, k) * (size_t)panel_count(rows);
+    }
+    return p;
 }
 
 /* This member's panels of one matrix. */
@@ -72,17 +88,17 @@ static const char *multiply(const Bench *b, Team team, const char *w, int rows, 
 {
     int first, end;
     threads_share(team, panel_count(rows), &first, &end);
-    MatmulArgs a = { b->y + (size_t)first * 16,
-                     (size_t)panel_count(rows) * 16,
-                     b->x,
-                     (size_t)k,
-                     panels_from(b->type, (Panels){ { w } }, first, k),
-                     end - first,
-                     k,
-                     b->n_tok,
-                     NULL,
-                     b->scratch + (size_t)team.thread * KERNEL_SCRATCH };
-    b->kernels->matmul[b->type](&a);
+    Panels panels  = panels_from(b->type, parts_of(b->type, w, rows, k), first, k);
+    float *y       = b->y + (size_t)first * 16;
+    void  *scratch = b->scratch + (size_t)team.thread * KERNEL_SCRATCH;
+    size_t stride  = (size_t)panel_count(rows) * 16;
+    if (b->bits) {
+        IntMatmulArgs a = { y, stride, b->q, (size_t)k, b->d, (size_t)k / SUPERBLOCK, b->bits, panels, end - first, k, b->n_tok, NULL, scratch };
+        b->kernels->matmul_int[b->type](&a);
+    } else {
+        MatmulArgs a = { y, stride, b->x, (size_t)k, panels, end - first, k, b->n_tok, NULL, scratch };
+        b->kernels->matmul[b->type](&a);
+    }
     return w + bytes_of(b->type, rows, k);
 }
 
@@ -120,6 +136,14 @@ static double median(double *s, int n)
     return s[n / 2];
 }
 
+/* "bf16", "q8 x 16 bits" */
+static const char *label(const Bench *b)
+{
+    static char text[32];
+    snprintf(text, sizeof text, b->bits ? "%s x %d bits" : "%s", weight_type_name(b->type), b->bits);
+    return text;
+}
+
 /* Reading and decoding take turns: the bandwidth of a shared machine changes while one looks. */
 static void decode(Bench *b, size_t n, int repeats)
 {
@@ -133,21 +157,29 @@ static void decode(Bench *b, size_t n, int repeats)
     printf("read: %.1f GB/s (best of %d rounds over %.2f GB)\n", read, repeats + 1, 1e-9 * (double)n);
     for (int t = 1; t <= 4; t++) {
         double gb = 1e-9 * (double)n / median(s[t], repeats);
-        printf("decode %-4s %d token%s: %6.1f GB/s, %5.1f%% of read bandwidth\n", weight_type_name(b->type), t, t > 1 ? "s" : " ", gb,
+        printf("decode %-12s %d token%s: %6.1f GB/s, %5.1f%% of read bandwidth\n", label(b), t, t > 1 ? "s" : " ", gb,
                100 * gb / read);
     }
 }
 
+/* peak: of the multipliers that the type takes, 10^9 operations a second. */
 static void prefill(Bench *b, int n_tok, int repeats, double peak)
 {
-    double s[MAX_REPEATS], flops = 2.0 * (double)(b->layer_bytes / weight_type_bytes(b->type)) * N_LAYERS * n_tok;
+    double s[MAX_REPEATS], products = 0;
+    for (int i = 0; i < N_SHAPES; i++)
+        products += (double)shape[i].rows * shape[i].k;
     for (int i = -1; i < repeats; i++)
         s[i < 0 ? 0 : i] = timed_step(b, n_tok, false);
-    double gf = 1e-9 * flops / median(s, repeats);
-    printf("prefill %-4s %3d tokens: %6.1f GFLOP/s, %5.1f%% of the fma peak\n", weight_type_name(b->type), n_tok, gf, 100 * gf / peak);
+    double rate = 2e-9 * products * N_LAYERS * n_tok / median(s, repeats);
+    printf("prefill %-12s %3d tokens: %6.1f %s/s, %5.1f%% of the peak\n", label(b), n_tok, rate, b->bits ? "GOP" : "GFLOP", 100 * rate / peak);
 }
 
-static void run_type(Bench *b, WeightType type, int repeats, double peak)
+static double peak_of(const Bench *b)
+{
+    return b->bits ? roofline_dot(b->kernels->isa, b->bits, b->threads) : roofline_fma(b->kernels->isa, b->threads);
+}
+
+static void run_type(Bench *b, WeightType type, int only_bits, int repeats)
 {
     b->type = type, b->layer_bytes = 0, b->head_bytes = bytes_of(type, VOCAB, D_MODEL);
     for (int i = 0; i < N_SHAPES; i++)
@@ -155,11 +187,19 @@ static void run_type(Bench *b, WeightType type, int repeats, double peak)
     size_t n = b->layer_bytes * N_LAYERS + b->head_bytes;
     b->w     = memory(n);
     threads_run(b->threads, fill_share, b);
-    decode(b, n, repeats);
-    static const int n_tok[] = { 8, 16, 64, MAX_TOK };
-    for (int i = 0; i < 4; i++)
-        prefill(b, n_tok[i], repeats, peak);
-    fflush(stdout);
+    for (b->bits = weight_type_quantized(type) ? 8 : 0; b->bits <= 16; b->bits += b->bits ? 8 : 17) {
+        if (only_bits && b->bits && only_bits != b->bits)
+            continue;
+        for (int t = 0; b->bits && t < MAX_TOK; t++) /* of D_FF; a shorter row reads its start */
+            b->kernels->quantize(b->q + (size_t)t * D_FF, b->d + (size_t)t * (D_FF / SUPERBLOCK), b->x + (size_t)t * D_FF, D_FF, b->bits);
+        double peak = peak_of(b);
+        printf("peak: %.1f %s/s\n", peak, b->bits ? "GOP" : "GFLOP");
+        decode(b, n, repeats);
+        static const int n_tok[] = { 8, 16, 64, MAX_TOK };
+        for (int i = 0; i < 4; i++)
+            prefill(b, n_tok[i], repeats, peak);
+        fflush(stdout);
+    }
     free(b->w);
 }
 
@@ -167,7 +207,7 @@ int main(int argc, char **argv)
 {
     Error       err;
     const char *isa = NULL, *type = NULL;
-    int         threads = threads_default(), repeats = 5;
+    int         threads = threads_default(), repeats = 5, bits = 0;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--isa") == 0)
             isa = argv[i + 1];
@@ -177,25 +217,28 @@ int main(int argc, char **argv)
             type = argv[i + 1];
         else if (strcmp(argv[i], "--repeats") == 0)
             repeats = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--bits") == 0)
+            bits = atoi(argv[i + 1]);
     }
     WeightType only = WT_COUNT;
     Bench      b    = { .kernels = kernels_select(isa, &err), .threads = threads, .pool = threads_pool_new(threads, false) };
     if (!b.kernels || threads < 1 || repeats < 1 || repeats > MAX_REPEATS || (type && !weight_type_parse(type, &only))) {
-        fprintf(stderr, "bench_matmul: %s\n", b.kernels ? "--threads N, --repeats 1 to 99, --type f32, f16 or bf16" : err.msg);
+        fprintf(stderr, "bench_matmul: %s\n", b.kernels ? "--threads N, --repeats 1 to 99, --type f32, f16, bf16, q8 or q4" : err.msg);
         return 2;
     }
     char name[128];
     machine_name(name, sizeof name);
-    double peak = roofline_fma(b.kernels->isa, threads);
-    printf("%s, %s, %d threads, medians of %d\nfma: %.1f GFLOP/s\n", name, b.kernels->isa, threads, repeats, peak);
+    printf("%s, %s, %d threads, medians of %d\n", name, b.kernels->isa, threads, repeats);
     b.x       = memory((size_t)MAX_TOK * D_FF * sizeof *b.x);
     b.y       = memory((size_t)4 * VOCAB * sizeof *b.y + (size_t)MAX_TOK * D_FF * sizeof *b.y);
+    b.q       = memory((size_t)MAX_TOK * D_FF * sizeof *b.q);
+    b.d       = memory((size_t)MAX_TOK * (D_FF / SUPERBLOCK) * sizeof *b.d);
     b.scratch = memory((size_t)threads * KERNEL_SCRATCH);
     for (size_t i = 0; i < (size_t)MAX_TOK * D_FF; i++)
         b.x[i] = (float)(i % 17) * 0.125f - 1.0f;
-    for (int t = 0; t < WT_FLOATS; t++)
+    for (int t = 0; t < WT_COUNT; t++)
         if (!type || t == (int)only)
-            run_type(&b, (WeightType)t, repeats, peak);
-    free(b.x), free(b.y), free(b.scratch), threads_pool_free(b.pool);
+            run_type(&b, (WeightType)t, bits, repeats);
+    free(b.x), free(b.y), free(b.q), free(b.d), free(b.scratch), threads_pool_free(b.pool);
     return 0;
 }

@@ -179,11 +179,74 @@ static const struct {
     { "scalar", 1, fma_scalar },
 #if defined(__x86_64__)
     { "avx2", 8, fma_avx2 },
+    { "avxvnni", 8, fma_avx2 },
     { "avx512", 16, fma_avx512 },
+    { "avx512vnni", 16, fma_avx512 },
 #else
     { "neon", 4, fma_neon },
+    { "neondot", 4, fma_neon },
 #endif
 };
+
+/* ---- Integer dot products ---------------------------------------------------------------------------------------- */
+
+/* CHAINS chains of dot(c, x, y), as FMA_LOOP. */
+#define DOT_LOOP(type, set, add, dot)                                  \
+    type x = set(3), y = set(5), c[CHAINS];                            \
+    _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) c[i] = set(i); \
+    for (int n = 0; n < FMA_STEPS; n++) {                              \
+        __asm__ volatile("" : DOT_REGISTER(x)); /* no product is the same twice */ \
+        _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) {    \
+            c[i] = dot(c[i], x, y);                                    \
+            __asm__ volatile("" : DOT_REGISTER(c[i]));                 \
+        }                                                              \
+    }                                                                  \
+    type s = c[0];                                                     \
+    _Pragma("GCC unroll 12") for (int i = 1; i < CHAINS; i++)          \
+        s = add(s, c[i])
+
+#if defined(__x86_64__)
+#define DOT_REGISTER(r) "+v"(r)
+#define MADD_512(c, x, y) _mm512_add_epi32(c, _mm512_madd_epi16(x, y))
+#define MADD_256(c, x, y) _mm256_add_epi32(c, _mm256_madd_epi16(x, y))
+#define LOW_512(a)        (float)_mm_cvtsi128_si32(_mm512_castsi512_si128(a))
+#define LOW_256(a)        (float)_mm_cvtsi128_si32(_mm256_castsi256_si128(a))
+#define DOT(name, isas, type, set, add, dot, low)                      \
+    __attribute__((target(isas))) static float name(void)              \
+    {                                                                  \
+        DOT_LOOP(type, set, add, dot);                                 \
+        return low(s);                                                 \
+    }
+DOT(dot8_avx512vnni, "avx512vnni", __m512i, _mm512_set1_epi32, _mm512_add_epi32, _mm512_dpbusd_epi32, LOW_512)
+DOT(dot16_avx512vnni, "avx512vnni", __m512i, _mm512_set1_epi32, _mm512_add_epi32, _mm512_dpwssd_epi32, LOW_512)
+DOT(dot16_avx512, "avx512bw", __m512i, _mm512_set1_epi32, _mm512_add_epi32, MADD_512, LOW_512)
+#undef DOT_REGISTER
+#define DOT_REGISTER(r) "+x"(r)
+DOT(dot8_avxvnni, "avxvnni", __m256i, _mm256_set1_epi32, _mm256_add_epi32, _mm256_dpbusd_avx_epi32, LOW_256)
+DOT(dot16_avxvnni, "avxvnni", __m256i, _mm256_set1_epi32, _mm256_add_epi32, _mm256_dpwssd_avx_epi32, LOW_256)
+DOT(dot16_avx2, "avx2", __m256i, _mm256_set1_epi32, _mm256_add_epi32, MADD_256, LOW_256)
+#endif
+
+/* products: of one instruction (or pair) */
+static const struct {
+    const char *isa;
+    int         bits, products;
+    float (*run)(void);
+} dots[] = {
+#if defined(__x86_64__)
+    { "avx2", 8, 16, dot16_avx2 }, /* bytes are widened to 16 bits there */
+    { "avx2", 16, 16, dot16_avx2 },
+    { "avxvnni", 8, 32, dot8_avxvnni },
+    { "avxvnni", 16, 16, dot16_avxvnni },
+    { "avx512", 8, 32, dot16_avx512 },
+    { "avx512", 16, 32, dot16_avx512 },
+    { "avx512vnni", 8, 64, dot8_avx512vnni },
+    { "avx512vnni", 16, 32, dot16_avx512vnni },
+#endif
+    { "", 0, 0, NULL },
+};
+
+/* ---- Running them on all threads --------------------------------------------------------------------------------- */
 
 typedef struct Multiplying {
     float (*run)(void);
@@ -199,17 +262,33 @@ static void fma_share(void *arg, Team team)
         m->n_threads = team.n_threads;
 }
 
-double roofline_fma(const char *isa, int threads)
+/* Best of several runs: 10^9 chain steps a second of all threads together. */
+static double best_rate(float (*run)(void), int threads)
 {
     static Multiplying m;
     double             best = 0;
-    for (int i = 0; i < (int)(sizeof fmas / sizeof *fmas); i++)
-        for (int n = 0; strcmp(isa, fmas[i].isa) == 0 && n < 30; n++) {
-            m.run        = fmas[i].run;
-            double start = seconds_now();
-            threads_run(threads < MAX_THREADS ? threads : MAX_THREADS, fma_share, &m);
-            double gflops = 2e-9 * FMA_STEPS * CHAINS * fmas[i].lanes * m.n_threads / (seconds_now() - start);
-            best          = gflops > best ? gflops : best;
-        }
+    for (int n = 0; n < 30; n++) {
+        m.run        = run;
+        double start = seconds_now();
+        threads_run(threads < MAX_THREADS ? threads : MAX_THREADS, fma_share, &m);
+        double rate = 1e-9 * FMA_STEPS * CHAINS * m.n_threads / (seconds_now() - start);
+        best        = rate > best ? rate : best;
+    }
     return best;
+}
+
+double roofline_fma(const char *isa, int threads)
+{
+    for (int i = 0; i < (int)(sizeof fmas / sizeof *fmas); i++)
+        if (strcmp(isa, fmas[i].isa) == 0)
+            return 2 * fmas[i].lanes * best_rate(fmas[i].run, threads);
+    return 0;
+}
+
+double roofline_dot(const char *isa, int bits, int threads)
+{
+    for (int i = 0; dots[i].run; i++)
+        if (strcmp(isa, dots[i].isa) == 0 && bits == dots[i].bits)
+            return 2 * dots[i].products * best_rate(dots[i].run, threads);
+    return 0;
 }

@@ -1,4 +1,4 @@
-/* bench/roofline.h: what this machine can do at most: the two numbers that kernels are measured against. */
+/* bench/roofline.h: what this machine can do at most: the numbers that kernels are measured against. */
 #ifndef BENCH_ROOFLINE_H
 #define BENCH_ROOFLINE_H
 
@@ -13,6 +13,10 @@ double roofline_read(const void *data, size_t n_bytes, int threads, int repeats,
 /* Peak of f32 fused multiply-adds in GFLOP/s (two operations each) with the instructions of one ISA, all threads
  * together: the best of several runs over independent chains in registers. 0: an ISA that is unknown here. */
 double roofline_fma(const char *isa, int threads);
+
+/* The same for integer dot products in GOP/s (a product and its addition are two): int8 (bits 8) or int16 (16) inputs, int32
+ * sums, with the instructions that an ISA's kernels take. 0: it has none of its own. */
+double roofline_dot(const char *isa, int bits, int threads);
 
 /* The processor's name as the system gives it, "unknown" where it does not. */
 void machine_name(char *name, size_t size);

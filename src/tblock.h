@@ -118,7 +118,7 @@ typedef struct tblock_context_options {
     int         n_seqs;   /* sequences 0 .. n_seqs - 1; 0: 1                                        */
     int         n_batch;  /* most tokens computed at once; longer batches are cut; 0: 512           */
     int         threads;  /* 0: one for each physical core this process may use, fewer for a tiny model */
-    const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", "avx512", "neon" */
+    const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", "avx512vnni" ... */
     const char *math;     /* NULL or "auto", "f32", "int8", "bf16" (docs/numerics.md, "Modes")      */
     const char *activations; /* NULL or "auto", "8", "16": bits, where quantized weights meet integers */
     const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8"                                     */
@@ -155,6 +155,28 @@ TBLOCK_API int32_t tblock_seq_length(const tblock_context *c, int32_t seq);
 /* Forget all but the first length tokens of a sequence. Fails (TBLOCK_USAGE) when a windowed layer has already given
  * up positions that token length would need; length 0 always works. */
 TBLOCK_API bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_error *err);
+
+/* Make sequence `to` the first n_tokens of sequence `from`, whatever it held before: it can go on from there by itself, with
+ * the bits it would have from scratch. KV tiles of 64 tokens are shared, not copied, and counted once in kv_bytes; a
+ * partial last one is copied when either sequence goes on. Fails with TBLOCK_USAGE (a sequence that does not exist, both the
+ * same, more tokens than there are; a windowed layer has given up positions that are needed: as tblock_seq_rewind) and
+ * TBLOCK_SYSTEM (memory); `to` is then unchanged or empty. */
+TBLOCK_API bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_tokens, tblock_error *err);
+
+/* Write sequence seq to a file (docs/format.md, "State"), atomically: tokens [n_tokens], all the tokens it holds, and its KV
+ * cache. The file is bound to the model by its hash, and to everything else that changes bits. A model file without a hash
+ * is read as a whole to make one. Fails with TBLOCK_USAGE (an empty sequence, another number of tokens, the model's own
+ * file as path) and TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens,
+                                  const char *path, tblock_error *err);
+
+/* Make sequence seq, whatever it held before, the one that the file holds; it goes on with the same bits as from scratch.
+ * The KV cache is mapped, not read: pages come when they are used, and what the sequence writes stays in this process.
+ * *tokens is allocated. Replace such a file by renaming; truncating it under a running context raises SIGBUS. Fails with
+ * TBLOCK_INPUT (no state file, or made with another model, KV type, ...: what differs is named), TBLOCK_USAGE (a sequence
+ * that does not exist, more tokens than the context holds) and TBLOCK_SYSTEM; the sequence is then unchanged or empty. */
+TBLOCK_API bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens, size_t *n_tokens,
+                                  tblock_error *err);
 
 /* Called during tblock_decode with "embed", "layer0", ..., "final_norm": x is [n_tok, stride] f32 of which d_model
  * columns count, for items first .. first + n_tok - 1 of the batch. NULL removes the observer. */

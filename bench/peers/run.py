@@ -131,6 +131,12 @@ def worker_env(args):
     return env
 
 
+def rest(priority, seconds):
+    """After real-time work the others get the machine for as long as it took."""
+    if priority:
+        time.sleep(seconds)
+
+
 class Worker:
     def __init__(self, args, name, command):
         self.name, self.priority, self.verbose, self.disturbed = name, args.priority, args.verbose, 0
@@ -177,6 +183,7 @@ class Worker:
             if self.priority:
                 self.schedule(os.SCHED_OTHER, 0)
         share = max([0, *(s - before.get(task, 0) for task, s in after.items())]) / wall
+        rest(self.priority, wall)
         if self.verbose:
             say("%s: %s: %.3f s, waited %.1f%% of it" % (self.name, " ".join(map(str, words[:4])), wall, 100 * share))
         return share, answer
@@ -231,6 +238,7 @@ def first_token(args, program, command):
     out = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - started
+    rest(args.priority, wall)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise SystemExit("peers: status %d of: %s" % (process.returncode, " ".join(command)))

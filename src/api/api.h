@@ -43,9 +43,15 @@ int context_batch(int n_batch, int n_ctx, int n_seqs);
 bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err);
 const char *kv_type_name(KvType t);
 
-/* Metadata of a file of results: its format, and everything that changes the bits of what was computed. */
 typedef struct RunSettings { const char *math, *activations, *kv_type; } RunSettings;
 RunSettings run_settings(const tblock_context *c);
+
+/* Everything that changes the bits of what is computed, as text; the strings live as long as the model. */
+enum { RUN_FACTS = 7 };
+typedef struct RunFact { const char *key, *value; } RunFact;
+void run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS]);
+
+/* Metadata of a file of results: its format, and the facts. */
 bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s, Error *err);
 
 #endif

@@ -26,7 +26,7 @@ const Option compute_options[] = {
       "computing threads; 0: one for each physical core, fewer for a tiny model" },
     { "affinity",    0,  "none|cores", OPT_CHOICE, AT(affinity), 0, 0, "none",
       "cores: each thread stays on a physical core; two such processes at once take the same ones" },
-    { "isa",         0,  "auto|scalar|avx2|avx512|neon", OPT_CHOICE, AT(isa), 0, 0, "auto",
+    { "isa",         0,  "auto|scalar|avx2|avxvnni|avx512|avx512vnni|neon|neondot", OPT_CHOICE, AT(isa), 0, 0, "auto",
       "instruction set; every one gives the same bits" },
     { "math",        0,  "auto|f32|int8|bf16", OPT_CHOICE, AT(math), 0, 0, "auto",
       "arithmetic; auto: int8 for quantized weights, f32 for others" },
@@ -133,7 +133,7 @@ static bool copy_ids(Prompt *p, const int32_t *ids, size_t n, tblock_error *err)
 
 static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m, bool quiet, tblock_error *err)
 {
-    unsigned flags = (o->no_bos ? 0 : TBLOCK_ADD_SPECIAL) | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
+    unsigned flags = (o->no_bos || o->continues ? 0 : TBLOCK_ADD_SPECIAL) | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
     int32_t *ids = NULL;
     size_t   n = 0;
     bool     good =
@@ -167,7 +167,7 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
                      : !need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err) ||
                            !read_tokens(p, o, m, quiet, err))
         return false;
-    return p->n > 0 || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
+    return p->n > 0 || o->continues || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
                                 o->ids.given ? "--ids has none" : o->no_bos ? "--no-bos leaves out the BOS"
                                                                             : "the tokenizer puts none first");
 }

@@ -29,6 +29,7 @@ typedef struct PromptOptions {
     const char *text, *file;
     IdList      ids;
     bool        no_bos, special;
+    bool        continues; /* no option: the text goes on from other tokens; none is put first, and it may be empty */
 } PromptOptions;
 extern const Option prompt_options[];
 

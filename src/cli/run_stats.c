@@ -48,6 +48,8 @@ void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock
 
     fprintf(stderr, "load      %.2f ms: %s, %s, %" PRIu64 " parameters, %s read for each token\n", s->load_s * 1e3,
             m->family, m->weight_types, m->n_params, spell_bytes(m->bytes_per_token, weights));
+    if (s->n_loaded)
+        fprintf(stderr, "state     %zu tokens loaded\n", s->n_loaded);
     fprintf(stderr, "prefill   %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", s->n_prefilled, s->prefill_s * 1e3,
             prefill.tok_per_s, prefill.gb_per_s);
     fprintf(stderr, "decode    %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", s->n_decoded, s->decode_s * 1e3,
@@ -79,6 +81,8 @@ void run_stats_json(const RunStats *s, const tblock_model_info *m, const tblock_
     output_format("\"seed\": %" PRIu64 ", \"logits_hash\": \"%016" PRIx64 "\", \"stats\": {", s->seed, s->hash);
     output_json_number("load_seconds", s->load_s);
     output_format(", ");
+    if (s->n_loaded)
+        output_format("\"state_tokens\": %zu, ", s->n_loaded);
     print_json_speed("prefill", speed(m, s->n_prefilled, s->n_pieces, s->prefill_s), s->n_prefilled, s->prefill_s);
     print_json_speed("decode", speed(m, s->n_decoded, s->n_calls, s->decode_s), s->n_decoded, s->decode_s);
     if (s->drafts) {

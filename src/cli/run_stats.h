@@ -6,6 +6,7 @@
 
 typedef struct RunStats {
     double   load_s, prefill_s, decode_s;
+    size_t   n_loaded;    /* tokens of a loaded state                      */
     size_t   n_prefilled; /* tokens of the prompt computed, in n_pieces calls */
     size_t   n_pieces;
     size_t   n_decoded;   /* tokens computed after it, in n_calls calls       */

@@ -8,7 +8,10 @@
 void kernels_fill_scalar(Kernels *k);
 void kernels_fill_integer(Kernels *k); /* plain C too: part of the scalar table */
 void kernels_fill_avx2(Kernels *k);
+void kernels_fill_avxvnni(Kernels *k);
 void kernels_fill_avx512(Kernels *k);
+void kernels_fill_avx512vnni(Kernels *k);
 void kernels_fill_neon(Kernels *k);
+void kernels_fill_neondot(Kernels *k);
 
 #endif

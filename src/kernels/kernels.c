@@ -21,7 +21,20 @@ static bool has_avx512(void)
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
-#elif !defined(__aarch64__)
+static bool has_avx512vnni(void) { return has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+
+/* Leaf 7.1, which older compilers have no name for. */
+static bool has_avxvnni(void)
+{
+    unsigned a, b, c, d;
+    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
+}
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+enum { HAS_ASIMDDP = 1 << 20 }; /* of AT_HWCAP */
+static bool has_dotprod(void) { return (getauxval(AT_HWCAP) & HAS_ASIMDDP) != 0; }
+#else
 #error "x86-64 or aarch64"
 #endif
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -30,7 +43,7 @@ static bool has_avx512(void)
 
 static bool always(void) { return true; }
 
-/* What this build holds, weakest first. */
+/* What this build holds, weakest first. Each table starts as a copy of the one before. */
 static const struct {
     const char *name;
     bool (*has)(void);
@@ -39,9 +52,12 @@ static const struct {
     { "scalar", always, kernels_fill_scalar },
 #if defined(__x86_64__)
     { "avx2", has_avx2, kernels_fill_avx2 },
+    { "avxvnni", has_avxvnni, kernels_fill_avxvnni },
     { "avx512", has_avx512, kernels_fill_avx512 },
+    { "avx512vnni", has_avx512vnni, kernels_fill_avx512vnni },
 #else
     { "neon", always, kernels_fill_neon },
+    { "neondot", has_dotprod, kernels_fill_neondot },
 #endif
 };
 enum { N_ISAS = sizeof isas / sizeof *isas };

@@ -64,6 +64,7 @@ typedef struct AttnTile {
     const void  *k;              /* [4][head_dim][16] of the KV type: position t of the tile is lane t%16 of group t/16 */
     const void  *v;              /* [64][v_stride] of the KV type; v_stride = head_dim rounded up to 16                 */
     const float *k_scale, *v_scale; /* KV_Q8: [64] each, aligned: by what a position's codes are multiplied; else NULL   */
+    const void  *next_k, *next_v; /* of the tile that follows, to be fetched meanwhile; NULL: unknown                   */
     int          head_dim;
     float        scale, soft_cap; /* soft_cap 0: none                                       */
     int          n_q;
@@ -73,7 +74,7 @@ typedef struct AttnTile {
 static inline size_t attn_state_floats(int head_dim) { return 16 + ((size_t)head_dim + 15) / 16 * 16; }
 
 typedef struct Kernels {
-    const char *isa;                                              /* "scalar", "avx2", "avx512", "neon"              */
+    const char *isa;                                              /* "scalar", "avx2", "avxvnni", "avx512" ...          */
     void (*matmul[WT_COUNT])(const MatmulArgs *a);
     void (*matmul_int[WT_COUNT])(const IntMatmulArgs *a);         /* NULL for float types                            */
     void (*matmul_bf16)(const MatmulArgs *a);                     /* bf16 weights, --math bf16: x is rounded inside  */

@@ -222,6 +222,7 @@ static void run_member(void *arg, Team team)
     Run      r = f->run;
     r.team     = team;
     r.profile  = team.thread == 0 ? f->profile : NULL;
+    r.thread_bytes = f->thread_bytes;
     place_own(f, &r, f->thread_memory + (size_t)team.thread * f->thread_bytes);
     transformer(&r);
 }

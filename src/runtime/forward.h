@@ -31,8 +31,8 @@ void     forward_all_threads(Forward *f);
 void     forward_pin_threads(Forward *f); /* to physical cores (base/threads.h: pin); before the first call */
 size_t   forward_bytes(const Forward *f);
 
-/* What forward_bytes would answer, without a model: c passed config_check, ints as numerics_ints says. And one thread's part of it
- * that attention works in, whatever the length of the sequence: states of the running softmax, no score is ever kept. */
+/* What forward_bytes would answer, without a model: c passed config_check, ints as numerics_ints says. And one thread's
+ * part of it that attention works in, whatever the length of the sequence: states of the running softmax, no score is kept. */
 size_t   forward_plan_bytes(const Config *c, unsigned ints, int max_tok, int threads);
 size_t   forward_attention_bytes(const Config *c);
 void     forward_observe(Forward *f, ForwardObserver observer, void *user);

@@ -215,8 +215,8 @@ bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err)
     int first = c->shape.n_layers > 0 && length > 0 ? c->seq[from].layer[0].first : 0;
     if (first * KV_TILE > oldest_seen(&c->shape, length)) {
         kv_cache_rewind(c, to, 0);
-        return fail(err, USAGE, "sequence %d: cannot copy its first %d tokens: the window of %d has moved on", from, length,
-                    c->shape.window);
+        return fail(err, USAGE, "sequence %d: cannot copy its first %d tokens: the window of %d has moved on", from,
+                    length, c->shape.window);
     }
     if (!start_tables(c, to, length, first, err))
         return false;
@@ -231,10 +231,7 @@ bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err)
     return true;
 }
 
-int kv_cache_first_tile(const KvCache *c, int length)
-{
-    return length > 0 ? oldest_seen(&c->shape, length - 1) / KV_TILE : 0;
-}
+int kv_cache_first_tile(const KvCache *c, int length) { return oldest_seen(&c->shape, length) / KV_TILE; }
 
 bool kv_cache_adopt(KvCache *c, int seq, int length, int first, const void *const *layer_data, FileMap *file, Error *err)
 {

@@ -64,7 +64,7 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err);
  * what the next token needs, and with SYSTEM without memory; `to` is then empty. */
 bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err);
 
-/* The first tile that a sequence of `length` tokens needs to go on, or to compute its last token again. */
+/* The first tile that the token after `length` others sees. */
 int kv_cache_first_tile(const KvCache *c, int length);
 
 /* A tile as it is stored: zeros where no position is, so that a file tells nothing of other sequences. out: [tile_bytes] */

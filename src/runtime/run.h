@@ -55,6 +55,7 @@ typedef struct Run {
     Profile       *profile;             /* NULL: nobody asks, or another thread's */
     void          *scratch;             /* KERNEL_SCRATCH bytes of this thread */
     float         *attn_scratch;
+    size_t         thread_bytes;        /* from a thread's scratch to the next one's */
 } Run;
 
 /* ops.c: each computes this thread's share. Who reads a result finds it complete. Shapes as in forward.c. */

@@ -12,7 +12,7 @@
 
 #include "tblock.h"
 
-enum { MAX_TOKENS = 140, N_SEQS = 3 }; /* 140 positions: three tiles of 64, the last not full */
+enum { MAX_TOKENS = 140, N_SEQS = 3, MAX_ISAS = 7 }; /* 140 positions: three tiles of 64, the last not full */
 
 static const char *const kv_types[] = {"f32", "f16", "q8"};
 static const int thread_counts[]    = {1, 2, 3, 7};
@@ -106,9 +106,9 @@ static void describe_difference(const float *a, const float *b, int vocab_size, 
 }
 
 /* isas[0 .. n): those this CPU has, scalar first. The library has no list of them: ask for each. */
-static int find_isas(const tblock_model *m, const char *isas[4])
+static int find_isas(const tblock_model *m, const char *isas[MAX_ISAS])
 {
-    static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
+    static const char *const names[] = {"scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "neon", "neondot"};
     int n = 0;
     for (int i = 0; i < COUNT(names); i++) {
         tblock_error    err;
@@ -124,7 +124,7 @@ static int find_isas(const tblock_model *m, const char *isas[4])
 /* Every piece with every thread count, with an f16 or q8 cache every second pair; the instruction set and the batch limit rotate. */
 static void check_cuts(const tblock_model *m, const char *name, const char *kv, int n, const float *want, float *got, int vocab_size)
 {
-    const char  *isas[4];
+    const char  *isas[MAX_ISAS];
     const int    n_isas = find_isas(m, isas);
     const size_t bytes  = (size_t)n * (size_t)vocab_size * sizeof *want;
     const bool   f32 = strcmp(kv, "f32") == 0, q8 = strcmp(kv, "q8") == 0;

@@ -60,7 +60,7 @@ compare() {
     fi
 }
 
-for isa in scalar avx2 avx512 neon; do
+for isa in scalar avx2 avxvnni avx512 avx512vnni neon neondot; do
     options=(--isa "$isa")
     if "$exact" --digest --isa "$isa" "${cases[0]}" > /dev/null; then
         compare "$isa" "$exact"

@@ -432,6 +432,72 @@ static void integers_are_the_same_however_they_are_shared(void)
     }
 }
 
+/* Panels of bf16: every weight rounded. */
+static Mat rounded(Tiny *t, const Mat *m)
+{
+    Mat    b    = *m;
+    size_t one  = panel_bytes(WT_BF16, m->k);
+    char  *to   = take(t, one * (size_t)panel_count(m->rows));
+    float *row  = take(t, (size_t)(PANEL_ROWS * m->k) * sizeof *row);
+    for (int p = 0; p < panel_count(m->rows); p++) {
+        for (int r = 0; r < PANEL_ROWS; r++)
+            panel_row_to_f32(WT_F32, row + r * m->k, panels_from(WT_F32, m->w, p, m->k), r, m->k);
+        uint16_t *half = take(t, (size_t)(PANEL_ROWS * m->k) * sizeof *half);
+        elements_from_f32(WT_BF16, half, row, (size_t)(PANEL_ROWS * m->k));
+        panel_pack(WT_BF16, to + (size_t)p * one, half, PANEL_ROWS, m->k);
+    }
+    b.type      = WT_BF16;
+    b.w.part[0] = to;
+    return b;
+}
+
+/* bf16 matrices beside a quantized one: near the floats, and the same however they are shared. */
+static void math_bf16_is_near_the_floats_and_the_same_everywhere(void)
+{
+    enum { N = 19 };
+    static float want[N * 32], got[N * 32], one[N * 32];
+    int          tokens[N];
+    Tiny         t;
+    Mat          unused;
+    count_up(tokens, N);
+    tiny_make(&t, config_of(64, 4, 2, 16, 512, 0));
+    Layer *l     = t.model.layer;
+    Mat   *mat[] = {&l->wq, &l->wk, &l->wo, &l->w_gate, &l->w_down, &t.model.lm_head};
+    for (int i = 0; i < 6; i++)
+        *mat[i] = rounded(&t, mat[i]);
+    l->w_up = quantized(&t, &l->w_up, WT_Q8, &unused);
+    run(&t.model, tokens, N, NULL, want);
+    numerics = (Numerics){MATH_BF16, 0};
+    how      = (How){"scalar", 1, N};
+    run(&t.model, tokens, N, NULL, one);
+    double d = largest(one, want, N * 32) / largest(want, NULL, N * 32);
+    CHECK(d > 1e-5 && d < 2e-2, "%g of the largest logit", d);
+    for (int v = 0; v < 4; v++) {
+        how = (How){"auto", 1 + v, v == 1 ? 1 : N};
+        run(&t.model, tokens, N, NULL, got);
+        CHECK(memcmp(got, one, sizeof got) == 0, "%d threads", how.threads);
+    }
+    how      = usual;
+    numerics = (Numerics){MATH_F32, 0};
+    tiny_free(&t);
+}
+
+static void tiny_bf16_weights_are_found(void)
+{
+    Tiny t;
+    tiny_make(&t, config_of(64, 4, 2, 16, 512, 0));
+    Layer *l = t.model.layer;
+    l->w_up  = rounded(&t, &l->w_up);
+    CHECK(bf16_weights_check(&t.model, "a.bin", &err), "%s", err.msg);
+    uint16_t *last = (uint16_t *)(uintptr_t)l->w_up.w.part[0] + 512 * 64 - 1;
+    *last = f32_to_bf16(-0x1p-50f);
+    CHECK(bf16_weights_check(&t.model, "a.bin", &err), "%s", err.msg);
+    *last = (uint16_t)(*last - 1);
+    CHECK(!bf16_weights_check(&t.model, "a.bin", &err) && err.status == INPUT && strstr(err.msg, "a.bin: tensor layers.0.w_up"), "%s",
+          err.msg);
+    tiny_free(&t);
+}
+
 static void activations_are_as_wide_as_the_widest_of_a_group_asks(void)
 {
     const Mat q8 = {.type = WT_Q8}, q4 = {.type = WT_Q4}, f = {.type = WT_F32};
@@ -635,6 +701,8 @@ int main(int argc, char **argv)
     TEST(math_f32_is_that_of_the_dequantized_weights);
     TEST(integers_are_near_the_floats);
     TEST(integers_are_the_same_however_they_are_shared);
+    TEST(math_bf16_is_near_the_floats_and_the_same_everywhere);
+    TEST(tiny_bf16_weights_are_found);
     TEST(activations_are_as_wide_as_the_widest_of_a_group_asks);
     TEST(softmax_rows_sum_to_one);
     TEST(attention_to_equal_values_gives_that_value);

@@ -96,7 +96,8 @@ static void check_weights(const Model *m)
     }
     double n = (double)m->cfg.vocab_size * m->cfg.d_model;
     CHECK(fabs(sum / n) < 4 / sqrt(n * m->cfg.d_model), "mean %g", sum / n);
-    CHECK(fabs(squares / n * m->cfg.d_model - 1) < 0.02, "variance %g of 1/k", squares / n * m->cfg.d_model);
+    /* the sub-scales of q4 spread the squares of 16 weights at once: about 0.03 for so few */
+    CHECK(fabs(squares / n * m->cfg.d_model - 1) < (m->embed.type == WT_Q4 ? 0.12 : 0.02), "variance %g of 1/k", squares / n * m->cfg.d_model);
     for (int i = 0; i < m->cfg.d_model; i++)
         CHECK(m->final_norm[i] == 1 && m->layer[0].attn_norm[i] == 1, "norm %d", i);
 }

@@ -1,5 +1,10 @@
-#include "kernels/lanes/neon.h"
+#include "kernels/lanes/int_neon.h"
 
 #include "kernels/bodies/all.h"
+#include "kernels/bodies/all_int.h"
 
-void kernels_fill_neon(Kernels *k) { fill(k); }
+void kernels_fill_neon(Kernels *k)
+{
+    fill(k);
+    fill_int(k);
+}

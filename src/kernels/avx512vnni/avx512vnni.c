@@ -1,0 +1,14 @@
+/* AVX-512 with VNNI: integer dot products of its own, the rest as AVX-512. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/isa.h"
+#include "kernels/lanes/int_avx512.h"
+
+#include "kernels/bodies/matmul_int.h"
+
+void kernels_fill_avx512vnni(Kernels *k)
+{
+    k->isa = I_ISA;
+    fill_matmul_int(k);
+}

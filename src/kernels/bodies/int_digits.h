@@ -1,0 +1,147 @@
+/* kernels/bodies/int_digits.h: integer activations as the multipliers take them, and where quantized weights lie.
+ * One superblock of one token becomes one or two digit rows:
+ *
+ *   BYTES   q itself, 4 k to 32 bits (8-bit activations)
+ *   PLANES  two rows of bytes, hi and lo, q = 255 * hi + lo
+ *   WORDS   q itself, the k of 64 bits in the order 0 2 1 3: that of i_even and i_odd */
+#ifndef KERNELS_BODIES_INT_DIGITS_H
+#define KERNELS_BODIES_INT_DIGITS_H
+
+typedef enum Form { FORM_BYTES, FORM_PLANES, FORM_WORDS } Form;
+
+/* What a row's sum starts from, because the weights are multiplied with something added: nothing, or one number for each
+ * superblock (i_offset), or one for each sub-block (the codebook of q4). */
+typedef enum Starts { START_ZERO, START_SUPERBLOCK, START_SUB_BLOCK } Starts;
+
+V_INLINE int    form_rows(Form f) { return f == FORM_PLANES ? 2 : 1; }
+V_INLINE size_t form_bytes(Form f) { return f == FORM_WORDS ? 512 : 256; }
+V_INLINE size_t start_bytes(Starts s) { return s == START_ZERO ? 0 : s == START_SUPERBLOCK ? 4 : 256; } /* of a row */
+
+V_INLINE i512 i_bcast(const void *p)
+{
+    int32_t a;
+    memcpy(&a, p, sizeof a);
+    return i_set32(a);
+}
+
+V_INLINE int32_t i_fold_add(i512 a)
+{
+    int32_t lane[16], sum = 0;
+    i_store(lane, a);
+    for (int i = 0; i < 16; i++)
+        sum += lane[i];
+    return sum;
+}
+
+/* 64 q to 64 k of a token's rows. */
+V_INLINE void digits_of(Form f, char *x, const int16_t *q)
+{
+    i512 a = i_load(q), b = i_load(q + 32);
+    if (f == FORM_WORDS) {
+        i_store(x, i_pair(a)), i_store(x + 64, i_pair(b));
+        return;
+    }
+    if (f == FORM_PLANES) {
+        i512 times = i_set32(257 << 16 | 257), base = i_set32(255 << 16 | 255);
+        i512 a_hi = i_round_mul16(a, times), b_hi = i_round_mul16(b, times);
+        i_store(x, i_pack(a_hi, b_hi));
+        x += form_bytes(f);
+        a = i_sub16(a, i_mul16(a_hi, base)), b = i_sub16(b, i_mul16(b_hi, base));
+    }
+    i_store(x, i_pack(a, b));
+}
+
+/* One token's rows of a superblock of 64 * groups k, and what their sums start from. */
+V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const int16_t *q, int groups)
+{
+    size_t step = form_bytes(f) / 4;
+    for (int g = 0; g < groups; g++)
+        digits_of(f, x + (size_t)g * step, q + 64 * g);
+    for (int row = 0; starts != START_ZERO && row < form_rows(f); row++) {
+        const char *from = x + (size_t)row * form_bytes(f);
+        char       *to   = start + (size_t)row * start_bytes(starts);
+        i512        sum  = i_set32(0);
+        for (int g = 0; g < groups; g++)
+            if (starts == START_SUB_BLOCK)
+                i_store(to + 64 * g, i_sub_start(i_load(from + 64 * g)));
+            else
+                sum = i_dot4(sum, i_offset(i_set32(0)), i_load(from + 64 * g));
+        int32_t minus = -i_fold_add(sum);
+        if (starts == START_SUPERBLOCK)
+            memcpy(to, &minus, sizeof minus);
+    }
+}
+
+/* ---- A slice: some superblocks of some tokens, in scratch -------------------------------------------------------- */
+
+typedef struct Slice {
+    int         s0, end, t0, n_tok; /* superblocks s0 .. end, tokens t0 .. t0 + n_tok               */
+    const char *x, *start;          /* [superblock][token][row][form_bytes]; ... [start_bytes]      */
+    size_t      token, token_start; /* bytes of one token in a superblock of each                   */
+} Slice;
+
+V_INLINE size_t slice_bytes(Form f, Starts starts) { return (size_t)form_rows(f) * (form_bytes(f) + start_bytes(starts)); }
+
+V_INLINE int groups_of(int k, int s)
+{
+    int n = k - s * SUPERBLOCK;
+    return n >= SUPERBLOCK ? SUPERBLOCK / 64 : (n + 63) / 64;
+}
+
+/* memory: (end - s0) * n_tok * slice_bytes. */
+V_INLINE Slice slice_make(const IntMatmulArgs *a, Form f, Starts starts, char *memory, int s0, int end, int t0, int n_tok)
+{
+    Slice  r = { .s0 = s0, .end = end, .t0 = t0, .n_tok = n_tok };
+    size_t n = (size_t)(end - s0) * (size_t)n_tok;
+    r.token = (size_t)form_rows(f) * form_bytes(f), r.token_start = (size_t)form_rows(f) * start_bytes(starts);
+    char *x = memory, *start = memory + n * r.token;
+    r.x = x, r.start = start;
+    for (int s = s0; s < end; s++)
+        for (int t = t0; t < t0 + n_tok; t++, x += r.token, start += r.token_start)
+            digits_token(f, starts, x, start, a->q + (size_t)t * a->q_stride + (size_t)s * SUPERBLOCK, groups_of(a->k, s));
+    return r;
+}
+
+/* ---- Where weights lie ------------------------------------------------------------------------------------------- */
+
+typedef struct Walk {
+    const unsigned char *part[MAX_PARTS];
+    size_t               panel[MAX_PARTS], superblock[MAX_PARTS];
+} Walk;
+
+V_INLINE Walk walk_of(WeightType type, Panels w, int k)
+{
+    Walk r = { { NULL }, { 0 }, { 0 } };
+    for (int i = 0; i < part_count(type); i++) {
+        r.part[i]       = w.part[i];
+        r.panel[i]      = part_bytes(type, i, k);
+        r.superblock[i] = part_bytes(type, i, SUPERBLOCK);
+    }
+    return r;
+}
+
+V_INLINE const unsigned char *walk_to(const Walk *w, int part, int panel, int s)
+{
+    return w->part[part] + (size_t)panel * w->panel[part] + (size_t)s * w->superblock[part];
+}
+
+V_INLINE const uint16_t *walk_scales(WeightType type, const Walk *w, int panel, int s)
+{
+    return (const uint16_t *)(const void *)walk_to(w, type == WT_Q8 ? 1 : 2, panel, s);
+}
+
+/* ---- The end of a superblock: acc = fmaf(dw * dx, (float)sum, acc); before the first one acc is the bias or +0. ---- */
+
+V_INLINE void finish_int(float *y, i512 sum, f32x16 dw, float dx, bool first, const float *bias)
+{
+    f32x16 acc = !first ? v_load(y) : bias ? v_load(bias) : v_zero();
+    v_store(y, v_fma(v_mul(dw, v_set(dx)), i_to_f32(sum), acc));
+}
+
+/* A token's sum from those of its rows. */
+V_INLINE i512 sum_rows(Form f, const i512 *row)
+{
+    return f == FORM_PLANES ? i_add32(i_sub32(i_times256(row[0]), row[0]), row[1]) : row[0];
+}
+
+#endif

@@ -1,0 +1,167 @@
+/* kernels/bodies/int_stream.h: few tokens times q8 or q4: weights go from memory to the multipliers, one panel after the
+ * other, so that each part of the matrix is read as one run. Integers may be added in any order: where there are few tokens,
+ * several sums of one row hide the latency. Tokens that find no register take the superblock from L1 again. */
+#ifndef KERNELS_BODIES_INT_STREAM_H
+#define KERNELS_BODIES_INT_STREAM_H
+
+#if !defined(INT_AHEAD)
+#define INT_AHEAD 2048 /* bytes of codes under way */
+#endif
+
+/* One superblock of one panel for some tokens. */
+typedef struct IntStep {
+    const unsigned char *codes;
+    const i512          *sub;   /* q4: [16] sub-scales                     */
+    f32x16               dw;
+    const char          *x, *start; /* of the first token                  */
+    int                  groups;
+    float               *y;
+    size_t               y_stride;
+    const float         *dx;
+    size_t               d_stride;
+    bool                 first;
+    const float         *bias;
+} IntStep;
+
+V_INLINE void step_end(const IntStep *a, Form f, int n_t, const i512 *acc)
+{
+    UNROLL for (int t = 0; t < n_t; t++)
+        finish_int(a->y + (size_t)t * a->y_stride, sum_rows(f, acc + t * form_rows(f)), a->dw, a->dx[(size_t)t * a->d_stride], a->first,
+                   a->bias);
+}
+
+V_INLINE void step_q8(const IntStep *a, Form f, int n_t)
+{
+    const int   n_v = n_t * form_rows(f), chains = n_v >= 4 ? 1 : n_v >= 2 ? 2 : 4;
+    i512        acc[4][I_STREAM_V];
+    const char *x = a->x;
+    UNROLL for (int c = 0; c < chains; c++)
+        UNROLL for (int v = 0; v < n_v; v++)
+            acc[c][v] = c == 0 && f != FORM_WORDS && I_OFFSET ? i_bcast(a->start + 4 * v) : i_set32(0);
+    const unsigned char *w = a->codes, *end = w + 1024 * (size_t)a->groups;
+    for (; w < end; w += 64 * chains, x += chains * (f == FORM_WORDS ? 8 : 4))
+        UNROLL for (int c = 0; c < chains; c++) {
+            i512 codes = i_load(w + 64 * c);
+            __builtin_prefetch(w + 64 * c + INT_AHEAD);
+            if (f == FORM_WORDS) {
+                i512 even = i_even(codes), odd = i_odd(codes);
+                UNROLL for (int v = 0; v < n_v; v++) {
+                    acc[c][v] = i_dot2(acc[c][v], even, i_bcast(x + v * 512 + 8 * c));
+                    acc[c][v] = i_dot2(acc[c][v], odd, i_bcast(x + v * 512 + 8 * c + 4));
+                }
+            } else {
+                codes = i_offset(codes);
+                UNROLL for (int v = 0; v < n_v; v++)
+                    acc[c][v] = i_dot4(acc[c][v], codes, i_bcast(x + v * 256 + 4 * c));
+            }
+        }
+    UNROLL for (int c = 1; c < chains; c++)
+        UNROLL for (int v = 0; v < n_v; v++)
+            acc[0][v] = i_add32(acc[0][v], acc[c][v]);
+    step_end(a, f, n_t, acc[0]);
+}
+
+/* Bytes times the codebook over a sub-block, then times its sub-scale. */
+V_INLINE void step_q4(const IntStep *a, Form f, int n_t)
+{
+    const int n_v = n_t * form_rows(f);
+    int8_t    book[16];
+    i512      acc[I_SUB_V], part[I_SUB_V];
+    for (int i = 0; i < 16; i++)
+        book[i] = (int8_t)(q4_codebook[i] + I_BOOK_OFFSET);
+    i512 table = i_table(book);
+    UNROLL for (int v = 0; v < n_v; v++)
+        acc[v] = i_set32(0);
+    const unsigned char *w = a->codes;
+    const char          *x = a->x, *start = a->start;
+    for (int b = 0; b < 4 * a->groups; b++, x += 16, start += 16) {
+        UNROLL for (int v = 0; v < n_v; v++)
+            part[v] = I_BOOK_OFFSET ? i_bcast(start + v * 256) : i_set32(0);
+        UNROLL for (int i = 0; i < 2; i++, w += 64) {
+            i512 codes = i_load(w);
+            __builtin_prefetch(w + INT_AHEAD);
+            i512 low = i_lookup(table, i_low_nibbles(codes)), high = i_lookup(table, i_high_nibbles(codes));
+            UNROLL for (int v = 0; v < n_v; v++)
+                part[v] = i_sub_dot(part[v], low, i_bcast(x + v * 256 + 8 * i));
+            UNROLL for (int v = 0; v < n_v; v++)
+                part[v] = i_sub_dot(part[v], high, i_bcast(x + v * 256 + 8 * i + 4));
+        }
+        UNROLL for (int v = 0; v < n_v; v++)
+            acc[v] = i_sub_end(acc[v], part[v], a->sub[b]);
+    }
+    step_end(a, f, n_t, acc);
+}
+
+V_INLINE void step_type(const IntStep *a, WeightType type, Form f, int n_t)
+{
+    const IntStep local = *a; /* for the compiler a store to y could change *a */
+    if (type == WT_Q8)
+        step_q8(&local, f, n_t);
+    else
+        step_q4(&local, f, n_t);
+}
+
+V_INLINE int stream_rows(WeightType type) { return type == WT_Q8 ? I_STREAM_V : I_SUB_V; }
+
+#define STEP_CASE(n)                                            \
+    case n:                                                     \
+        if ((n) * form_rows(f) <= stream_rows(type))            \
+            step_type(a, type, f, (n));                         \
+        return;
+
+V_INLINE void step_any(const IntStep *a, WeightType type, Form f, int n_t)
+{
+    switch (n_t) {
+        STEP_CASE(1) STEP_CASE(2)
+#if I_STREAM_V >= 4
+        STEP_CASE(3) STEP_CASE(4)
+#endif
+#if I_STREAM_V >= 8
+        STEP_CASE(5) STEP_CASE(6) STEP_CASE(7) STEP_CASE(8)
+#endif
+    default:
+        return;
+    }
+}
+
+/* One superblock of one panel for all tokens of the slice, some at a time. */
+V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, int p, int s)
+{
+    i512    sub[16];
+    IntStep step = { .codes = walk_to(w, 0, p, s), .sub = sub, .groups = groups_of(a->k, s), .y_stride = a->y_stride };
+    step.dw       = v_load_f16(walk_scales(type, w, p, s));
+    step.d_stride = a->d_stride, step.first = s == 0, step.bias = a->bias ? a->bias + (size_t)p * PANEL_ROWS : NULL;
+    if (type == WT_Q4) {
+        const unsigned char *from = walk_to(w, 1, p, s);
+        for (int g = 0; g < step.groups; g++)
+            i_subscales(sub + 4 * g, from + 40 * g, q4_magnitude);
+        UNROLL for (int i = 0; i < 160; i += 64)
+            __builtin_prefetch(from + 640 + i);
+    }
+    __builtin_prefetch((const char *)walk_scales(type, w, p, s) + 256);
+    int    each = stream_rows(type) / form_rows(f), parts = (x->n_tok + each - 1) / each;
+    size_t at = (size_t)(s - x->s0) * (size_t)x->n_tok;
+    for (int i = 0; i < parts; i++) {
+        int t = x->n_tok * i / parts, end = x->n_tok * (i + 1) / parts;
+        step.x  = x->x + (at + (size_t)t) * x->token, step.start = x->start + (at + (size_t)t) * x->token_start;
+        step.y  = a->y + (size_t)(x->t0 + t) * a->y_stride + (size_t)p * PANEL_ROWS;
+        step.dx = a->d + (size_t)(x->t0 + t) * a->d_stride + s;
+        step_any(&step, type, f, end - t);
+    }
+}
+
+V_INLINE void int_stream(const IntMatmulArgs *a, WeightType type, Form f)
+{
+    Starts starts = type == WT_Q4 ? START_SUB_BLOCK : f != FORM_WORDS && I_OFFSET ? START_SUPERBLOCK : START_ZERO;
+    Walk   w      = walk_of(type, a->w, a->k);
+    int    n_s    = (a->k + SUPERBLOCK - 1) / SUPERBLOCK;
+    int    most   = (int)(KERNEL_SCRATCH / (slice_bytes(f, starts) * (size_t)a->n_tok)); /* superblocks of a slice */
+    for (int s0 = 0; s0 < n_s; s0 += most) {
+        Slice x = slice_make(a, f, starts, a->scratch, s0, n_s - s0 < most ? n_s : s0 + most, 0, a->n_tok);
+        for (int p = 0; p < a->n_panels; p++)
+            for (int s = x.s0; s < x.end; s++)
+                stream_superblock(a, type, f, &w, &x, p, s);
+    }
+}
+
+#endif

@@ -1,0 +1,14 @@
+/* NEON with dotprod: integer dot products of its own, the rest as NEON. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/isa.h"
+#include "kernels/lanes/int_neon.h"
+
+#include "kernels/bodies/matmul_int.h"
+
+void kernels_fill_neondot(Kernels *k)
+{
+    k->isa = I_ISA;
+    fill_matmul_int(k);
+}
