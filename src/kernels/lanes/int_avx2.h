@@ -7,7 +7,7 @@
  *   I_STREAM_V, I_SUB_V      a stream's registers: digit rows with q8, with q4
  *   I_OFFSET                 what i_offset adds to the bytes of weights that i_dot4 takes: 128 where it wants them unsigned
  *   I_BOOK_OFFSET            what is added to the codebook of q4 for i_sub_dot, for the same reason
- *   i_dot4, i_dot2           acc + the products of 4 bytes or 2 words in each row
+ *   i_dot4, i_dot2           acc + the products of 4 bytes or 2 words in each row; _at: with the same 32 bits in all rows
  *   i_sub_dot, i_sub_end     a sub-block of q4: part + products of 4 bytes; acc + part * sub-scale. A part fits its words.
  *   i_sub_start              what the parts of 4 sub-blocks (16 bytes each of x) start from, in each 32 bits of the 16 bytes
  *   i_round_mul16            (a * b + 2^15) >> 16;   i_even, i_odd: the bytes of each word as words;   i_join: back to bytes
@@ -15,6 +15,8 @@
  *   i_subscales              40 bytes of sub-scales of q4 to 4 vectors that hold them in both words of each row */
 #ifndef KERNELS_LANES_INT_AVX2_H
 #define KERNELS_LANES_INT_AVX2_H
+
+#include <string.h>
 
 #include "kernels/lanes/avx2.h"
 
@@ -55,6 +57,12 @@ V_INLINE void i_store(void *p, i512 x)
     _mm256_storeu_si256(p, x.a), _mm256_storeu_si256((void *)((char *)p + 32), x.b);
 }
 V_INLINE i512 i_set32(int32_t x) { return i_of(_mm256_set1_epi32(x), _mm256_set1_epi32(x)); }
+V_INLINE i512 i_bcast(const void *p)
+{
+    int32_t a;
+    memcpy(&a, p, sizeof a);
+    return i_set32(a);
+}
 V_INLINE i512 i_table(const int8_t t[16])
 {
     __m256i v = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)t));
@@ -131,6 +139,9 @@ V_INLINE __m256i i_sub_start8(__m256i x)
 }
 #endif
 I_MAP1(i_sub_start, i_sub_start8)
+V_INLINE i512 i_dot4_at(i512 acc, i512 w, const void *x) { return i_dot4(acc, w, i_bcast(x)); }
+V_INLINE i512 i_dot2_at(i512 acc, i512 w, const void *x) { return i_dot2(acc, w, i_bcast(x)); }
+V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_sub_dot(part, w, i_bcast(x)); }
 
 V_INLINE __m256i i_subscale8(__m128i magnitude, __m256i signs, __m256i bit)
 {
