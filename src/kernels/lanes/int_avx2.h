@@ -124,12 +124,20 @@ V_INLINE __m256i i_sub_start8(__m256i x)
     return _mm256_sub_epi32(zero, _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xb1)));
 }
 #else
-#define I_DOT2(acc, w, x)         _mm256_add_epi32(acc, _mm256_madd_epi16(w, x))
-#define I_SUB_DOT(part, w, x)     _mm256_add_epi16(part, _mm256_maddubs_epi16(w, x))
+/* Together, or gcc 12 takes all products before the first sum and has no register left. */
+#define I_DOT(name, multiply, add)                                                                                   \
+    V_INLINE __m256i name(__m256i acc, __m256i w, __m256i x)                                                         \
+    {                                                                                                                \
+        __m256i product;                                                                                             \
+        __asm__(multiply " %3, %2, %1\n\t" add " %1, %0, %0" : "+x"(acc), "=&x"(product) : "x"(w), "x"(x));          \
+        return acc;                                                                                                  \
+    }
+I_DOT(i_dot2_8, "vpmaddwd", "vpaddd")
+I_DOT(i_sub_dot8, "vpmaddubsw", "vpaddw")
 #define I_SUB_END(acc, part, sub) _mm256_add_epi32(acc, _mm256_madd_epi16(part, sub))
 V_INLINE i512 i_dot4(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; } /* no form here asks for it */
-I_MAP3(i_dot2, I_DOT2)
-I_MAP3(i_sub_dot, I_SUB_DOT)
+I_MAP3(i_dot2, i_dot2_8)
+I_MAP3(i_sub_dot, i_sub_dot8)
 I_MAP3(i_sub_end, I_SUB_END)
 V_INLINE __m256i i_sub_start8(__m256i x)
 {

@@ -100,8 +100,16 @@ V_INLINE i512 i_sub_start(i512 x)
 }
 #else
 V_INLINE i512 i_dot4(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; } /* no form here asks for it */
-V_INLINE i512 i_dot2(i512 acc, i512 w, i512 x) { return _mm512_add_epi32(acc, _mm512_madd_epi16(w, x)); }
-V_INLINE i512 i_sub_dot(i512 part, i512 w, i512 x) { return _mm512_add_epi16(part, _mm512_maddubs_epi16(w, x)); }
+/* Together, or gcc 12 takes all products before the first sum and has no register left. */
+#define I_DOT(name, multiply, add)                                                                                   \
+    V_INLINE i512 name(i512 acc, i512 w, i512 x)                                                                     \
+    {                                                                                                                \
+        i512 product;                                                                                                \
+        __asm__(multiply " %3, %2, %1\n\t" add " %1, %0, %0" : "+v"(acc), "=&v"(product) : "v"(w), "v"(x));          \
+        return acc;                                                                                                  \
+    }
+I_DOT(i_dot2, "vpmaddwd", "vpaddd")
+I_DOT(i_sub_dot, "vpmaddubsw", "vpaddw")
 V_INLINE i512 i_sub_end(i512 acc, i512 part, i512 sub) { return _mm512_add_epi32(acc, _mm512_madd_epi16(part, sub)); }
 V_INLINE i512 i_dot4_at(i512 acc, i512 w, const void *x) { return i_dot4(acc, w, i_bcast(x)); }
 V_INLINE i512 i_dot2_at(i512 acc, i512 w, const void *x) { return i_dot2(acc, w, i_bcast(x)); }
