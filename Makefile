@@ -48,6 +48,7 @@ CLI_OBJ := $(filter $(BUILD)/src/main.o $(BUILD)/src/cli/%,$(OBJ))
 LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
 AVX2   = -mavx2 -mfma -mf16c
 AVX512 = $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
+$(BUILD)/src/kernels/%.o: ALL_CFLAGS += -g1
 $(BUILD)/src/kernels/avx2/%.o:       ISA_FLAGS = $(AVX2)
 $(BUILD)/src/kernels/avxvnni/%.o:    ISA_FLAGS = $(AVX2) -mavxvnni
 $(BUILD)/src/kernels/avx512/%.o:     ISA_FLAGS = $(AVX512)
