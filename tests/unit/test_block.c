@@ -12,7 +12,7 @@ static Error err;
 
 /* ---- Small models in memory ----------------------------------------------------------------------------------- */
 
-enum { MAX_OWNED = 128, MAX_TOK = 160, THREADS = 2 };
+enum { MAX_OWNED = 256, MAX_TOK = 160, THREADS = 2 };
 
 typedef struct Tiny { /* a model that owns what it points to */
     Model model;
