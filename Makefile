@@ -7,13 +7,13 @@ ARCH   := $(shell uname -m)
 VERSION = $(shell sed -n 's/^\#define TBLOCK_VERSION "\(.*\)"/\1/p' src/tblock.h)
 SOMAJOR = 0
 
-OPENMP  = -fopenmp
-ifeq ($(config),clang)
+THREADS = -pthread
+ifneq ($(filter clang tsan,$(config)),)
 CC     := clang
 else ifeq ($(config),neon)
 CC     := aarch64-linux-gnu-gcc
 ARCH   := aarch64
-OPENMP  = -static
+THREADS = -pthread -static
 endif
 OPT_release = -O2
 OPT_clang   = -O2
@@ -21,14 +21,15 @@ OPT_neon    = -O2
 OPT_debug   = -O0
 OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer
 OPT_ubsan   = -O1 -fsanitize=undefined -fno-sanitize-recover=all
-OPT        ?= $(or $(OPT_$(config)),$(error config=$(config): expected release, debug, asan, ubsan or clang))
+OPT_tsan    = -O1 -fsanitize=thread
+OPT        ?= $(or $(OPT_$(config)),$(error config=$(config): expected release, debug, asan, ubsan, tsan or clang))
 
 # -ffp-contract=off: a fused multiply-add that the source does not spell changes bits (docs/numerics.md)
 WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 PKGS       = libcjson libpcre2-8 libutf8proc nettle
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
-ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(OPENMP) $(WARN) $(CFLAGS)
+ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(THREADS) $(WARN) $(CFLAGS)
 CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
 LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
 # one short line for each step; V=1 shows the commands
@@ -53,20 +54,23 @@ $(BUILD)/src/kernels/avx512/%.o:     ISA_FLAGS = $(AVX512)
 $(BUILD)/src/kernels/avx512vnni/%.o: ISA_FLAGS = $(AVX512) -mavx512vnni
 $(BUILD)/src/kernels/neondot/%.o:    ISA_FLAGS = -march=armv8.2-a+dotprod
 
+# selections instead of branches: the same bits, vectors in gcc
+$(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
+
 # Test and bench programs, one for each file, linked with every room's functions.
 TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) tests/exact/exact.c tests/neon/make_image.c
-BENCH_SRC := $(sort $(wildcard bench/bench_*.c))
+BENCH_SRC := $(sort $(wildcard bench/bench_*.c bench/*/bench_*.c))
 ifeq ($(config),neon) # a static program without other libraries, for tests/neon: the rooms and tests that need none
 SRC       := $(filter-out %/json.c %/hash.c %/config_json.c %/model_writer.c,$(filter src/base/% src/quant/% src/format/tensors.c src/kernels/% src/model/% src/runtime/%,$(SRC)))
 OBJ       := $(SRC:%.c=$(BUILD)/%.o)
 LIB_OBJ   := $(OBJ)
 LIBS       = -lm
-TEST_SRC  := tests/kernels/check_kernels.c tests/kernels/check_integer.c tests/neon/check_image.c $(addprefix tests/unit/,test_block.c test_kv_cache.c test_quant.c)
+TEST_SRC  := tests/kernels/check_kernels.c tests/kernels/check_integer.c tests/neon/check_image.c $(addprefix tests/unit/,test_block.c test_codes.c test_kv_cache.c test_quant.c)
 endif
 TEST_BIN  := $(TEST_SRC:%.c=$(BUILD)/%)
 BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
 
-all: $(BUILD)/tblock $(BUILD)/libtblock.so ## build the program and both libraries (config=release|debug|asan|ubsan|clang)
+all: $(BUILD)/tblock $(BUILD)/libtblock.so ## build the program and both libraries (config=release|debug|asan|ubsan|tsan|clang)
 
 $(BUILD)/%.o: %.c Makefile | headers
 	@mkdir -p $(@D)
@@ -80,7 +84,7 @@ $(BUILD)/src/report/attn_html.o: $(BUILD)/src/report/attn_page.html.inc
 $(BUILD)/src/report/attn_html.o: CPPFLAGS += -I$(BUILD)/src
 
 headers:
-	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null && echo '#include <omp.h>' | $(CC) -fopenmp -E - >/dev/null 2>&1 || CC="$(CC)" tools/setup.sh --missing
+	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing
 
 # The rooms' functions, for the tests; the library that users link shows only tblock_*, so no name of theirs can clash.
 $(BUILD)/librooms.a: $(LIB_OBJ)
@@ -137,7 +141,12 @@ bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine'
 	@$(MAKE) --no-print-directory $(BENCH_MODEL)
 	@mkdir -p bench/results
 	$(BUILD)/bench/bench_matmul
+	$(BUILD)/bench/bench_attention
 	$(BUILD)/bench/bench_model $(BENCH_MODEL) --csv "$(BENCH_CSV)"
+
+PEERS =
+bench-peers: all $(BUILD)/bench/peers/bench_peer ## tblock beside llama.cpp and PyTorch (from PyPI, gigabytes); PEERS="--help" lists options
+	bench/peers/run.py --build $(BUILD) $(PEERS)
 
 update-cli: all ## rewrite the expected output of tests/cli (read the diff)
 	@BUILD=$(BUILD) tests/cli/run_cases.sh --update
@@ -153,8 +162,7 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	install -m 755 $(BUILD)/libtblock.so "$(DESTDIR)$(LIBDIR)/libtblock.so.$(VERSION)"
 	ln -sf libtblock.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libtblock.so.$(SOMAJOR)"
 	ln -sf libtblock.so.$(SOMAJOR) "$(DESTDIR)$(LIBDIR)/libtblock.so"
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@OPENMP@|$(if $(findstring clang,$(CC)),-lomp,-lgomp)|' \
-	    tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	install -m 644 README.md LICENSE docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/tblock"
 	install -d $(patsubst %/,"$(DESTDIR)$(PREFIX)/share/%",$(dir $(PRINTED)))
 	$(BUILD)/tblock help --man > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"
@@ -175,6 +183,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d) $(BUILD)/bench/roofline.d
-.PHONY: all headers programs tests demo test check bench test-neon update-cli install uninstall clean help
+.PHONY: all headers programs tests demo test check bench bench-peers test-neon update-cli install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

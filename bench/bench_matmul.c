@@ -35,6 +35,7 @@ typedef struct Bench {
     int            bits;
     char          *scratch;
     int            threads, n_tok;
+    ThreadPool    *pool;
     bool           head;
 } Bench;
 
@@ -125,7 +126,7 @@ static double timed_step(Bench *b, int n_tok, bool head)
 {
     b->n_tok = n_tok, b->head = head;
     double start = seconds_now();
-    threads_run(b->threads, step, b);
+    threads_pool_run(b->pool, b->threads, step, b);
     return seconds_now() - start;
 }
 
@@ -220,7 +221,7 @@ int main(int argc, char **argv)
             bits = atoi(argv[i + 1]);
     }
     WeightType only = WT_COUNT;
-    Bench      b    = { .kernels = kernels_select(isa, &err), .threads = threads };
+    Bench      b    = { .kernels = kernels_select(isa, &err), .threads = threads, .pool = threads_pool_new(threads, false) };
     if (!b.kernels || threads < 1 || repeats < 1 || repeats > MAX_REPEATS || (type && !weight_type_parse(type, &only))) {
         fprintf(stderr, "bench_matmul: %s\n", b.kernels ? "--threads N, --repeats 1 to 99, --type f32, f16, bf16, q8 or q4" : err.msg);
         return 2;
@@ -238,6 +239,6 @@ int main(int argc, char **argv)
     for (int t = 0; t < WT_COUNT; t++)
         if (!type || t == (int)only)
             run_type(&b, (WeightType)t, bits, repeats);
-    free(b.x), free(b.y), free(b.q), free(b.d), free(b.scratch);
+    free(b.x), free(b.y), free(b.q), free(b.d), free(b.scratch), threads_pool_free(b.pool);
     return 0;
 }

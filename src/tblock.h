@@ -119,11 +119,16 @@ typedef struct tblock_context_options {
     int         n_batch;  /* most tokens computed at once; longer batches are cut; 0: 512           */
     int         threads;  /* 0: one for each physical core this process may use, fewer for a tiny model */
     const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", "avx512vnni" ... */
-    const char *math;     /* NULL or "auto", "f32" (docs/numerics.md)                               */
-    const char *kv_type;  /* NULL or "auto", "f32", "f16"                                           */
+    const char *math;     /* NULL or "auto", "f32", "int8", "bf16" (docs/numerics.md, "Modes")      */
+    const char *activations; /* NULL or "auto", "8", "16": bits, where quantized weights meet integers */
+    const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8"                                     */
+    const char *affinity; /* NULL or "none"; "cores": each computing thread stays on a physical core */
 } tblock_context_options;
 
-/* KV memory grows with the sequences; n_ctx reserves nothing. opt may be NULL. */
+/* KV memory grows with the sequences; n_ctx reserves nothing. opt may be NULL. The context makes its threads when it first needs
+ * them and ends them with itself; what the system does not give is done without, and decoding takes fewer while other work has the
+ * processors. affinity "cores" takes the first cores of the caller's mask, the caller itself pinned to the first while it
+ * computes: two such contexts or processes at once take the same ones, unless each has a mask of its own (taskset). */
 TBLOCK_API tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt, tblock_error *err);
 TBLOCK_API void            tblock_context_free(tblock_context *c); /* NULL is accepted */
 
@@ -151,6 +156,28 @@ TBLOCK_API int32_t tblock_seq_length(const tblock_context *c, int32_t seq);
  * up positions that token length would need; length 0 always works. */
 TBLOCK_API bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_error *err);
 
+/* Make sequence `to` the first n_tokens of sequence `from`, whatever it held before: it can go on from there by itself, with
+ * the bits it would have from scratch. KV tiles of 64 tokens are shared, not copied, and counted once in kv_bytes; a
+ * partial last one is copied when either sequence goes on. Fails with TBLOCK_USAGE (a sequence that does not exist, both the
+ * same, more tokens than there are; a windowed layer has given up positions that are needed: as tblock_seq_rewind) and
+ * TBLOCK_SYSTEM (memory); `to` is then unchanged or empty. */
+TBLOCK_API bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_tokens, tblock_error *err);
+
+/* Write sequence seq to a file (docs/format.md, "State"), atomically: tokens [n_tokens], all the tokens it holds, and its KV
+ * cache. The file is bound to the model by its hash, and to everything else that changes bits. A model file without a hash
+ * is read as a whole to make one. Fails with TBLOCK_USAGE (an empty sequence, another number of tokens, the model's own
+ * file as path) and TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens,
+                                  const char *path, tblock_error *err);
+
+/* Make sequence seq, whatever it held before, the one that the file holds; it goes on with the same bits as from scratch.
+ * The KV cache is mapped, not read: pages come when they are used, and what the sequence writes stays in this process.
+ * *tokens is allocated. Replace such a file by renaming; truncating it under a running context raises SIGBUS. Fails with
+ * TBLOCK_INPUT (no state file, or made with another model, KV type, ...: what differs is named), TBLOCK_USAGE (a sequence
+ * that does not exist, more tokens than the context holds) and TBLOCK_SYSTEM; the sequence is then unchanged or empty. */
+TBLOCK_API bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens, size_t *n_tokens,
+                                  tblock_error *err);
+
 /* Called during tblock_decode with "embed", "layer0", ..., "final_norm": x is [n_tok, stride] f32 of which d_model
  * columns count, for items first .. first + n_tok - 1 of the batch. NULL removes the observer. */
 typedef void (*tblock_observer)(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride);
@@ -159,10 +186,26 @@ TBLOCK_API void tblock_observe(tblock_context *c, tblock_observer fn, void *user
 typedef struct tblock_context_info {
     int         n_ctx, n_seqs, n_batch, threads;
     const char *isa, *math, *kv_type;
+    const char *activations;      /* "8", "16", "auto" (both occur), "none" (no integers) */
     size_t      kv_bytes;         /* KV memory in use now          */
     size_t      activation_bytes; /* buffers of the context        */
 } tblock_context_info;
 TBLOCK_API void tblock_context_describe(const tblock_context *c, tblock_context_info *out);
+
+/* Where the time of tblock_decode goes: one row for each operation of the forward pass, summed over layers and calls. */
+typedef struct tblock_profile_row {
+    const char *name;        /* "embed", "norm", "qkv", "attention", "wo", "gate_up", "down", "head"                        */
+    uint64_t    calls;
+    double      seconds;     /* from its start to the start of the next, on the first thread, waiting for others included   */
+    double      bytes;       /* of weights or KV cache, counted once a call of up to n_batch tokens                         */
+    double      operations;  /* of its products: a multiply-add is 2                                                        */
+} tblock_profile_row;
+
+/* on: begin from zero; off: stop, what was measured stays to be read. Fails with TBLOCK_SYSTEM without memory. No bit changes. */
+TBLOCK_API bool tblock_profile(tblock_context *c, bool on, tblock_error *err);
+
+/* Fills up to n rows in the order of the first calls; returns how many there are (at most 16). */
+TBLOCK_API size_t tblock_profile_read(const tblock_context *c, tblock_profile_row *row, size_t n);
 
 /* ---- Sampling (docs/numerics.md) ------------------------------------------------------------------------------ */
 
@@ -184,6 +227,24 @@ TBLOCK_API void            tblock_sampler_free(tblock_sampler *s);
  * give the same token on every machine. A NaN logit is an error (TBLOCK_INPUT). */
 TBLOCK_API bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
                                     uint32_t index, int32_t *token, tblock_error *err);
+
+/* ---- Drafts --------------------------------------------------------------------------------------------------- */
+
+typedef struct tblock_draft_options {
+    int min_match; /* fewest tokens at the end of the text that must have occurred before; 0: 2       */
+    int max_match; /* a match of so many tokens is as good as a longer one; 0: 16                     */
+    int window;    /* how many of the newest tokens are searched; 0: 65536                            */
+} tblock_draft_options;
+
+/* Prompt lookup: guess the tokens after ids [n], the text so far, from what followed its last tokens where they occurred
+ * before (the longest match, the newest of equals). Writes them to out [most] and returns how many: `most`, or 0 where
+ * nothing matches. opt may be NULL; below 0 counts as 0. Cannot fail, keeps nothing.
+ *
+ * To use a draft, decode the last token and the draft in one batch with want_logits everywhere, draw from each item's
+ * logits in turn while the token drawn is the one drafted, and forget the rest with tblock_seq_rewind. A batch gives the
+ * bits of single tokens, so the text is the same with and without it; going back to a length that the sequence had
+ * before the call, or a greater one, always works as long as the call has at most n_batch items. */
+TBLOCK_API size_t tblock_draft_ngram(const int32_t *ids, size_t n, const tblock_draft_options *opt, int32_t *out, size_t most);
 
 /* A hash of n floats (NaN canonical), the one `run --stats` prints: equal bits give equal hashes. */
 TBLOCK_API uint64_t tblock_hash_floats(const float *x, size_t n);
@@ -277,8 +338,8 @@ typedef struct tblock_report_options {
     bool check;          /* read all data: is the sha256 right, padding zero, every weight finite?                 */
     int  seq;            /* tokens of the prompt whose cost is counted; 0: 2048, or n_ctx where that is less       */
     int  batch;          /* sequences of that length at once; 0: 1                                                 */
-    const char *kv_type; /* NULL or "auto", "f32", "f16"                                                           */
-    const char *type;    /* weight type that a bare config is counted with: NULL or "bf16", "f32", "f16"           */
+    const char *kv_type; /* NULL or "auto", "f32", "f16", "q8"                                                     */
+    const char *type;    /* weight type that a bare config is counted with: NULL or "bf16", "f32", "f16", "q8", "q4" */
     const char *html;    /* also write the report to this file, as one page that needs nothing else; NULL: no page */
 } tblock_report_options;
 
@@ -288,7 +349,7 @@ typedef struct tblock_report_options {
 TBLOCK_API bool tblock_report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err);
 
 typedef struct tblock_synth_options {
-    const char *type; /* NULL or "bf16", "f32", "f16"                          */
+    const char *type; /* NULL or "bf16", "f32", "f16", "q8", "q4"              */
     uint64_t    seed;
     int         threads;
     void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */
@@ -298,6 +359,45 @@ typedef struct tblock_synth_options {
 /* Write a model file with seeded random weights for the JSON config at config_path. Atomic. Same bytes for the same
  * config, type and seed, whatever the threads. */
 TBLOCK_API bool tblock_synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err);
+
+/* ---- Quantizing ----------------------------------------------------------------------------------------------- */
+
+typedef struct tblock_quantize_options {
+    const char        *type;   /* "q8", "q4", "bf16", "f16", "f32": of the matrices; vectors are f32 always              */
+    const char *const *keep;   /* "PATTERN=TYPE": another type for the matrices whose names the glob matches; the first counts */
+    size_t             n_keep;
+    int                threads; /* 0: one for each physical core                                                         */
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL                            */
+    void *user;
+} tblock_quantize_options;
+
+/* What became of one matrix. */
+typedef struct tblock_quantize_row {
+    char        name[64];          /* "layers.3.wq"                                                          */
+    const char *part;              /* "wq"                                                                   */
+    int         layer;             /* -1: outside the layers                                                 */
+    const char *from, *type;       /* "bf16", "q4"                                                           */
+    uint64_t    n_params, bytes;   /* bytes: as written                                                      */
+    double      error;             /* relative RMS error: sqrt(error2 / sum2)                                */
+    double      error2, sum2;      /* sums of squares: of the differences, and of what there was             */
+    uint64_t    flushed;           /* weights too small for the type that became 0                           */
+} tblock_quantize_row;
+
+typedef struct tblock_quantize_report {
+    size_t               n_rows;
+    tblock_quantize_row *rows;     /* in file order; release with tblock_free                                */
+    double               error;    /* relative RMS error of all matrices together                            */
+    uint64_t             n_params, bytes; /* of the whole model, vectors too                                 */
+    uint64_t             flushed;
+} tblock_quantize_report;
+
+/* Write the model at in_path with matrices of another type, atomically; config and tokenizer stay, and the metadata says what it
+ * was made from. Same bytes whatever the threads. Memory does not grow with the model. Without `keep`, the embedding and the
+ * head of a q4 model are q8 (docs/quantize.md). A q8 or q4 matrix stays as it is or becomes a float type. report may be NULL.
+ * Fails with TBLOCK_USAGE (type, keep, a pattern that matches nothing, one file twice), TBLOCK_INPUT (a weight that is not
+ * finite or too large for its type: tensor, row and column are named), TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt,
+                                tblock_quantize_report *report, tblock_error *err);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,6 @@ cd "$(dirname "$0")/.." || exit 4
 export BUILD=${BUILD:-build/release} CC=${CC:-cc} PYTHON=.venv/bin/python
 export TBLOCK=${TBLOCK:-$PWD/$BUILD/tblock} TBLOCK_SHARED=${TBLOCK_SHARED:-../shared}
 export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
-export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} # tests run beside each other: waiting threads must not spin
 jobs=${TEST_JOBS:-2}
 logs=$BUILD/tests/log
 rm -rf "$logs" "$BUILD/tests/summary"

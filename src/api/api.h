@@ -22,7 +22,9 @@ struct tblock_context {
     Forward            *forward;
     KvCache             kv;
     int                 n_ctx, n_seqs, n_batch, threads;
-    const char         *math;
+    Numerics            numerics;
+    const char         *activations;    /* of the integers: "16", "8", "auto", "none" */
+    Profile            *profile;        /* NULL until tblock_profile                  */
     BatchToken         *token;          /* the last batch, [cap_items] */
     size_t              n_items, cap_items;
     int                *next_pos;       /* [n_seqs] scratch of the batch check */
@@ -37,11 +39,19 @@ bool model_file_check(const TensorFile *f, Error *err);
 
 /* How many tokens a context computes at once; n_batch 0: the default. One sequence never needs more than n_ctx. */
 int context_batch(int n_batch, int n_ctx, int n_seqs);
-/* "auto" (or NULL), "f32" or "f16"; else USAGE. auto: f32, as all weight types so far are floats. */
-bool kv_type_parse(const char *name, KvType *out, Error *err);
+/* "auto" (or NULL), "f32", "f16" or "q8"; else USAGE. auto: f32 for float weights, f16 for quantized ones. */
+bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err);
 const char *kv_type_name(KvType t);
 
-/* Metadata of a file of results: its format, and everything that changes the bits of what was computed. */
-bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const char *math, KvType kv_type, Error *err);
+typedef struct RunSettings { const char *math, *activations, *kv_type; } RunSettings;
+RunSettings run_settings(const tblock_context *c);
+
+/* Everything that changes the bits of what is computed, as text; the strings live as long as the model. */
+enum { RUN_FACTS = 7 };
+typedef struct RunFact { const char *key, *value; } RunFact;
+void run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS]);
+
+/* Metadata of a file of results: its format, and the facts. */
+bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s, Error *err);
 
 #endif

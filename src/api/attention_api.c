@@ -10,8 +10,7 @@
 
 struct tblock_attention {
     const tblock_model *model;
-    const char         *math;
-    KvType              kv_type;
+    RunSettings         settings;
     int      n_layers, n_heads;  /* kept */
     int     *layer, *head;       /* the kept ones, in the order of the data: [n_layers], [n_heads] */
     int     *layer_at, *head_at; /* where a layer or head of the model stands among them; -1: not kept */
@@ -127,7 +126,7 @@ tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens,
         fail(err, SYSTEM, "out of memory");
         return NULL;
     }
-    *a = (tblock_attention){.model = c->model, .math = c->math, .kv_type = c->kv.shape.type, .n = n};
+    *a = (tblock_attention){.model = c->model, .settings = run_settings(c), .n = n};
     bool ok = prepare(a, c, tokens, opt ? opt : &all, err) && tblock_seq_rewind(c, 0, 0, err) && compute(a, c, err);
     if (!tblock_seq_rewind(c, 0, 0, ok ? err : NULL) || !ok) {
         tblock_attention_free(a);
@@ -159,7 +158,7 @@ static bool view_of(const tblock_attention *a, AttnView *v, Error *err)
     *v = (AttnView){
         .model    = slash ? slash + 1 : m->file.map.path,
         .sha256   = hash ? hash : "",
-        .kv_type  = kv_type_name(a->kv_type),
+        .kv_type  = a->settings.kv_type,
         .cfg      = &m->weights.cfg,
         .n_tokens = a->n,
         .token    = a->token,
@@ -219,7 +218,7 @@ static bool declare(const tblock_attention *a, TensorWriter *w, Error *err)
     char    text[32];
     int64_t n = (int64_t)a->n;
     snprintf(text, sizeof text, "%d", a->model->weights.cfg.window);
-    bool ok = run_metadata(w, "tblock-attention", a->model, a->math, a->kv_type, err) && head_list(a, w, err)
+    bool ok = run_metadata(w, "tblock-attention", a->model, &a->settings, err) && head_list(a, w, err)
               && tensor_writer_meta(w, "window", text, err) && tensor_writer_declare(w, "tokens", DT_I32, 1, &n, err);
     for (int i = 0; ok && i < a->n_layers; i++) {
         snprintf(text, sizeof text, "attn.layer%d", a->layer[i]);

@@ -9,11 +9,14 @@
 #include "base/half.h"
 #include "base/hash.h"
 #include "base/threads.h"
+#include "runtime/draft.h"
 #include "runtime/sampler.h"
 
 enum { MAX_SEQS = 1 << 16, MAX_BATCH = 1 << 16, MAX_THREADS = 1024 };
 
-const char *kv_type_name(KvType t) { return t == KV_F16 ? "f16" : "f32"; }
+static const char *const kv_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8" };
+
+const char *kv_type_name(KvType t) { return kv_names[t]; }
 
 static bool in_range(const char *name, int value, int max, Error *err)
 {
@@ -28,12 +31,26 @@ int context_batch(int n_batch, int n_ctx, int n_seqs)
     return n_batch > n_ctx && n_seqs == 1 ? n_ctx : n_batch;
 }
 
-bool kv_type_parse(const char *name, KvType *out, Error *err)
+bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err)
 {
-    if (!is_auto(name) && strcmp(name, "f32") != 0 && strcmp(name, "f16") != 0)
-        return fail(err, USAGE, "kv-type: expected auto, f32 or f16, found '%s'", name);
-    *out = !is_auto(name) && strcmp(name, "f16") == 0 ? KV_F16 : KV_F32;
-    return true;
+    *out = quantized ? KV_F16 : KV_F32;
+    if (is_auto(name))
+        return true;
+    for (int t = 0; t < KV_COUNT; t++)
+        if (strcmp(name, kv_names[t]) == 0) {
+            *out = (KvType)t;
+            return true;
+        }
+    return fail(err, USAGE, "kv-type: expected auto, f32, f16 or q8, found '%s'", name);
+}
+
+/* --math bf16 needs a kernel, and weights without tiny magnitudes: the converter wrote that it saw to it, or they are all read. */
+static bool check_bf16(const tblock_context *c, Error *err)
+{
+    const char *least = tensor_meta(&c->model->file, "bf16_min");
+    if (!c->kernels->matmul_bf16)
+        return fail(err, USAGE, "math bf16: the instruction set %s has no kernel for it in this build", c->kernels->isa);
+    return (least && strcmp(least, "2^-50") == 0) || bf16_weights_check(&c->model->weights, c->model->file.map.path, err);
 }
 
 static bool choose(tblock_context *c, const tblock_context_options *o, KvType *kv, Error *err)
@@ -46,10 +63,15 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
     c->n_seqs  = o->n_seqs ? o->n_seqs : 1;
     c->n_batch = context_batch(o->n_batch, c->n_ctx, c->n_seqs);
     c->threads = o->threads ? o->threads : threads_default();
-    if (!is_auto(o->math) && strcmp(o->math, "f32") != 0)
-        return fail(err, USAGE, "math: expected auto or f32, found '%s'", o->math);
-    c->math = "f32";
-    return kv_type_parse(o->kv_type, kv, err);
+    if (o->affinity && strcmp(o->affinity, "none") != 0 && strcmp(o->affinity, "cores") != 0)
+        return fail(err, USAGE, "affinity: expected none or cores, found '%s'", o->affinity);
+    const Model *m = &c->model->weights;
+    c->kernels = kernels_select(o->isa, err);
+    if (!c->kernels || !numerics_choose(&c->numerics, m, o->math, o->activations, err)
+        || !kv_type_parse(o->kv_type, model_is_quantized(m), kv, err))
+        return false;
+    c->activations = activations_name(c->numerics, m);
+    return c->numerics.math != MATH_BF16 || check_bf16(c, err);
 }
 
 static tblock_context *context_new(const tblock_model *m, const tblock_context_options *opt, Error *err)
@@ -70,14 +92,16 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     }
     c->model         = m;
     c->logits_stride = round_up((size_t)cfg->vocab_size, LANES);
-    bool ok = choose(c, opt, &kv, err) && (c->kernels = kernels_select(opt->isa, err)) != NULL;
+    bool ok = choose(c, opt, &kv, err);
     if (ok) {
         KvShape shape = {cfg->n_layers, cfg->kv_heads, cfg->head_dim, cfg->window, kv};
         ok = kv_cache_init(&c->kv, &shape, c->n_seqs, err)
-             && (c->forward = forward_new(&m->weights, c->kernels, c->n_batch, c->threads, err)) != NULL;
+             && (c->forward = forward_new(&m->weights, c->kernels, c->numerics, c->n_batch, c->threads, err)) != NULL;
     }
     if (ok && opt->threads)
         forward_all_threads(c->forward); /* a number that was asked for is meant */
+    if (ok && opt->affinity && strcmp(opt->affinity, "cores") == 0)
+        forward_pin_threads(c->forward);
     if (ok && !(c->next_pos = malloc((size_t)c->n_seqs * sizeof *c->next_pos)))
         ok = fail(err, SYSTEM, "out of memory");
     if (!ok) {
@@ -104,6 +128,7 @@ void tblock_context_free(tblock_context *c)
     free(c->token);
     free(c->next_pos);
     free(c->logits);
+    free(c->profile);
     free(c);
 }
 
@@ -207,6 +232,31 @@ void tblock_observe(tblock_context *c, tblock_observer fn, void *user)
     c->observer_user = user;
 }
 
+RunSettings run_settings(const tblock_context *c)
+{
+    return (RunSettings){math_name(c->numerics.math), c->activations, kv_type_name(c->kv.shape.type)};
+}
+
+bool tblock_profile(tblock_context *c, bool on, tblock_error *err)
+{
+    if (on && !c->profile && !(c->profile = malloc(sizeof *c->profile)))
+        return fail(err, SYSTEM, "out of memory");
+    if (on)
+        *c->profile = (Profile){0};
+    forward_profile(c->forward, on ? c->profile : NULL);
+    return true;
+}
+
+size_t tblock_profile_read(const tblock_context *c, tblock_profile_row *row, size_t n)
+{
+    size_t n_rows = c->profile ? (size_t)c->profile->n : 0;
+    for (size_t i = 0; i < n_rows && i < n; i++) {
+        const ProfileRow *p = &c->profile->row[i];
+        row[i] = (tblock_profile_row){p->name, p->calls, p->seconds, p->bytes, p->operations};
+    }
+    return n_rows;
+}
+
 void tblock_context_describe(const tblock_context *c, tblock_context_info *out)
 {
     *out = (tblock_context_info){
@@ -215,7 +265,8 @@ void tblock_context_describe(const tblock_context *c, tblock_context_info *out)
         .n_batch = c->n_batch,
         .threads = c->threads,
         .isa = c->kernels->isa,
-        .math = c->math,
+        .math = math_name(c->numerics.math),
+        .activations = c->activations,
         .kv_type = kv_type_name(c->kv.shape.type),
         .kv_bytes = c->kv.bytes,
         .activation_bytes = forward_bytes(c->forward) + c->cap_logits * c->logits_stride * sizeof *c->logits,
@@ -239,6 +290,16 @@ bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *
     bool  ok     = sampler_next(s, logits, previous, n_previous, index, token, err);
     fp_env_leave(caller);
     return ok;
+}
+
+size_t tblock_draft_ngram(const int32_t *ids, size_t n, const tblock_draft_options *opt, int32_t *out, size_t most)
+{
+    tblock_draft_options o = opt ? *opt : (tblock_draft_options){0};
+    o.min_match = o.min_match > 0 ? o.min_match : 2;
+    o.max_match = o.max_match > 0 ? o.max_match : 16;
+    o.window    = o.window > 0 ? o.window : 65536;
+    o.max_match = o.max_match > o.min_match ? o.max_match : o.min_match;
+    return draft_ngram(ids, n, &o, out, most);
 }
 
 uint64_t tblock_hash_floats(const float *x, size_t n)

@@ -20,6 +20,9 @@ typedef struct Golden {
 /* Tensor numbers in the order of declaration. */
 enum { T_TOKENS, T_LOGITS, T_EMBED, T_LAYER0 };
 
+#define NUMERICS_TEXT(n)  NUMERICS_TEXT_(n)
+#define NUMERICS_TEXT_(n) #n
+
 static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows, Error *err)
 {
     int64_t vocab = c->model->weights.cfg.vocab_size;
@@ -36,20 +39,25 @@ static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows,
     return ok;
 }
 
-bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const char *math, KvType kv_type, Error *err)
+void run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS])
 {
-    const TensorFile *f = &m->file;
-    const char       *hash = tensor_meta(f, "sha256"), *config = tensor_meta(f, "config");
-    char              numerics[16];
-    snprintf(numerics, sizeof numerics, "%d", TBLOCK_NUMERICS_VERSION);
-    const char *entry[][2] = {
-        {"format", format}, {"tblock", TBLOCK_VERSION}, {"numerics", numerics}, {"model_sha256", hash ? hash : ""},
-        {"config", config}, {"math", math}, {"weight_types", m->types}, {"kv_type", kv_type_name(kv_type)},
+    static const char version[] = NUMERICS_TEXT(TBLOCK_NUMERICS_VERSION);
+    const char *hash = tensor_meta(&m->file, "sha256");
+    const RunFact facts[RUN_FACTS] = {
+        {"numerics", version}, {"model_sha256", hash ? hash : ""}, {"config", tensor_meta(&m->file, "config")},
+        {"math", s->math}, {"weight_types", m->types}, {"activations", s->activations}, {"kv_type", s->kv_type},
     };
-    for (size_t i = 0; i < sizeof entry / sizeof *entry; i++)
-        if (!tensor_writer_meta(w, entry[i][0], entry[i][1], err))
-            return false;
-    return true;
+    memcpy(fact, facts, sizeof facts);
+}
+
+bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s, Error *err)
+{
+    RunFact fact[RUN_FACTS];
+    run_facts(m, s, fact);
+    bool ok = tensor_writer_meta(w, "format", format, err) && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err);
+    for (size_t i = 0; ok && i < RUN_FACTS; i++)
+        ok = tensor_writer_meta(w, fact[i].key, fact[i].value, err);
+    return ok;
 }
 
 static void keep_hidden(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride)
@@ -97,7 +105,8 @@ bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, con
     tblock_observer saved      = c->observer;
     void           *saved_user = c->observer_user;
     tblock_observe(c, g.hidden ? keep_hidden : NULL, &g);
-    bool ok = run_metadata(g.writer, "tblock-logits", c->model, c->math, c->kv.shape.type, err)
+    RunSettings settings = run_settings(c);
+    bool ok = run_metadata(g.writer, "tblock-logits", c->model, &settings, err)
               && declare(&g, c, n, last ? 1 : n, err) && tensor_writer_begin(g.writer, err)
               && tensor_writer_put(g.writer, T_TOKENS, 0, tokens, n * sizeof *tokens, err);
     while (ok && g.at < n)

@@ -50,13 +50,8 @@ static bool open_tokenizer(tblock_model *m, Error *err)
 /* The weight types of the matrices, most bytes first. */
 static void name_types(tblock_model *m)
 {
-    size_t bytes[WT_COUNT] = {0};
-    for (int i = 0; i < m->file.n_tensors; i++) {
-        const Tensor *t = &m->file.tensors[i];
-        if (t->rank < 2 || strncmp(t->name, "tok.", 4) == 0)
-            continue;
-        bytes[t->dtype == DT_F32 ? WT_F32 : t->dtype == DT_F16 ? WT_F16 : WT_BF16] += t->n_bytes;
-    }
+    size_t bytes[WT_COUNT];
+    memcpy(bytes, m->weights.matrix_bytes, sizeof bytes);
     for (;;) {
         int best = 0;
         for (int t = 1; t < WT_COUNT; t++)

@@ -12,19 +12,38 @@ enum { MAX_CONFIG = 1 << 20, MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ =
 
 /* ---- Counting ---- */
 
+/* The vectors that integers are made of, as numerics_ints says of a model; and has a layer's matrix a quantized type? */
+static unsigned ints_of(const Info *info, bool *quantized)
+{
+    const unsigned codes = 1u << WT_Q8 | 1u << WT_Q4;
+    unsigned       mask  = 0;
+    *quantized = false;
+    for (int i = 0; i < info->count->n_parts; i++) {
+        const CountPart *p = &info->count->part[i];
+        if (p->k == 0 || !(p->types & codes))
+            continue;
+        mask |= ints_of_role(p->role, info->cfg->tied_embeddings);
+        *quantized |= p->in_layer;
+    }
+    return mask;
+}
+
 static bool choose_load(Info *info, const tblock_report_options *opt, KvType *kv, Error *err)
 {
     if (opt->seq < 0 || opt->seq > MAX_SEQ)
         return fail(err, USAGE, "seq: expected 0 to %d, found %d", MAX_SEQ, opt->seq);
     if (opt->batch < 0 || opt->batch > MAX_BATCH)
         return fail(err, USAGE, "batch: expected 0 to %d, found %d", MAX_BATCH, opt->batch);
-    if (!kv_type_parse(opt->kv_type, kv, err))
+    bool quantized;
+    ints_of(info, &quantized);
+    if (!kv_type_parse(opt->kv_type, quantized, kv, err))
         return false;
     int n_ctx = info->cfg->n_ctx;
     info->kv_type = kv_type_name(*kv);
     info->load    = (FlopLoad){ .seq      = opt->seq ? opt->seq : n_ctx < USUAL_SEQ ? n_ctx : USUAL_SEQ,
                                 .batch    = opt->batch ? opt->batch : 1,
-                                .kv_bytes = *kv == KV_F16 ? 2 : 4 };
+                                .kv_bytes = (int)kv_element_bytes(*kv),
+                                .kv_scale_bytes = (int)kv_scale_bytes(*kv) };
     return true;
 }
 
@@ -33,14 +52,16 @@ static bool plan_memory(Info *info, KvType kv, Error *err)
     const Config *c = info->cfg;
     MemoryPlan   *m = &info->memory;
     size_t        all_kv, total;
+    bool          quantized;
     m->n_ctx   = c->n_ctx;
     m->n_seqs  = info->load.batch;
     m->n_batch = context_batch(0, m->n_ctx, m->n_seqs);
     KvShape shape  = { c->n_layers, c->kv_heads, c->head_dim, c->window, kv };
     m->weights     = info->count->bytes;
     m->packed      = info->count->pack_bytes;
-    m->activations = forward_plan_bytes(c, m->n_batch, 1);
-    m->each_thread = forward_plan_bytes(c, m->n_batch, 2) - m->activations;
+    unsigned ints  = ints_of(info, &quantized);
+    m->activations = forward_plan_bytes(c, ints, m->n_batch, 1);
+    m->each_thread = forward_plan_bytes(c, ints, m->n_batch, 2) - m->activations;
     m->attention   = forward_attention_bytes(c);
     m->logits      = round_up((size_t)c->vocab_size, LANES) * sizeof(float);
     if (!mul_size(kv_cache_plan_bytes(&shape, m->n_ctx, m->n_batch), (size_t)m->n_seqs, &all_kv)
@@ -62,10 +83,12 @@ static int fill_curve(InfoPoint *curve, const Info *info)
     for (int i = 0; n < MAX_POINTS && (at = (int)((SHORTEST << i / 4) * quarter[i % 4])) <= 2 * longest; i++, n++) {
         Flops f;
         int   kept = c->window && c->window < at ? c->window : at;
-        count_flops(&f, c, info->count, &(FlopLoad){ .seq = at, .batch = 1, .kv_bytes = info->load.kv_bytes });
+        FlopLoad load = { .seq = at, .batch = 1, .kv_bytes = info->load.kv_bytes, .kv_scale_bytes = info->load.kv_scale_bytes };
+        count_flops(&f, c, info->count, &load);
         curve[n] = (InfoPoint){ .seq = at, .kv_mha = mha * kept };
-        curve[n].kv[0] = (double)count_kv_cache(c, 4).token_bytes * kept;
-        curve[n].kv[1] = (double)count_kv_cache(c, 2).token_bytes * kept;
+        curve[n].kv[0] = (double)info->count->kv_bytes_f32 * kept;
+        curve[n].kv[1] = (double)info->count->kv_bytes_f16 * kept;
+        curve[n].kv[2] = (double)info->count->kv_bytes_q8 * kept;
         curve[n].ffn            = f.group[GROUP_FFN].full / at;
         curve[n].attention_full = f.attention.full / at;
         curve[n].attention      = f.attention.computed / at;
@@ -85,7 +108,7 @@ static bool count_all(Info *info, const tblock_report_options *opt, InfoPoint *c
     count_flops(&info->prefill, info->cfg, info->count, &info->load);
     count_flops(&info->decode, info->cfg, info->count, &step);
     info->crossover   = count_crossover(info->cfg, info->count);
-    info->kv          = count_kv_cache(info->cfg, info->load.kv_bytes);
+    info->kv          = count_kv_cache(info->cfg, info->load.kv_bytes, info->load.kv_scale_bytes);
     info->score_bytes = count_score_bytes(info->cfg, info->load.seq, info->load.batch);
     info->curve       = curve;
     info->n_curve     = fill_curve(curve, info);
@@ -143,15 +166,15 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
     Info   info = { .path = path, .cfg = &c, .count = &count, .type = WT_BF16 };
     if (opt->check)
         return fail(err, USAGE, "check: goes with a model file, and %s is a config", path);
-    if (opt->type && (!weight_type_parse(opt->type, &info.type) || weight_type_quantized(info.type)))
-        return fail(err, USAGE, "type: expected bf16, f16 or f32, found '%s'", opt->type);
+    if (opt->type && !weight_type_parse(opt->type, &info.type))
+        return fail(err, USAGE, "type: expected bf16, f16, f32, q8 or q4, found '%s'", opt->type);
     if (!file_read(path, MAX_CONFIG, &json, &n_bytes, err))
         return false;
     bool ok = config_parse(&c, json, n_bytes, path, err) && config_supported(&c, path, err);
     free(json);
     if (!ok)
         return false;
-    for (int t = 0; t < WT_FLOATS; t++) {
+    for (int t = 0; t < WT_COUNT; t++) {
         count_config(&count, &c, (WeightType)t);
         info.type_bytes[t] = count.bytes;
     }

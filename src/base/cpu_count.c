@@ -17,23 +17,30 @@ static bool read_small(const char *path, char *text, size_t n)
     return got > 0;
 }
 
-/* Does a list such as "0-3,8,10-11" name an allowed CPU below `cpu`? */
+/* Take the first range off a list such as "0-3,8,10-11". */
+static bool next_range(const char **list, int *first, int *last)
+{
+    char *end;
+    if (**list < '0' || **list > '9')
+        return false;
+    *first = *last = (int)strtol(*list, &end, 10);
+    if (*end == '-')
+        *last = (int)strtol(end + 1, &end, 10);
+    *list = *end == ',' ? end + 1 : "";
+    return true;
+}
+
+/* Does the list name an allowed CPU below `cpu`? */
 static bool lower_sibling(const char *list, int cpu, const bool *allowed)
 {
-    for (const char *p = list; *p >= '0' && *p <= '9';) {
-        char *end;
-        long  first = strtol(p, &end, 10), last = first;
-        if (*end == '-')
-            last = strtol(end + 1, &end, 10);
-        for (long i = first; i <= last && i < cpu; i++)
+    for (int i, last; next_range(&list, &i, &last);)
+        for (; i <= last && i < cpu; i++)
             if (allowed[i])
                 return true;
-        p = *end == ',' ? end + 1 : "";
-    }
     return false;
 }
 
-int cpu_count_cores(const char *root, const bool *allowed, int n_cpus)
+int cpu_count_cores(const char *root, const bool *allowed, int n_cpus, int *first)
 {
     int n = 0;
     for (int cpu = 0; cpu < n_cpus; cpu++) {
@@ -41,9 +48,24 @@ int cpu_count_cores(const char *root, const bool *allowed, int n_cpus)
         if (!allowed[cpu])
             continue;
         snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", root, cpu);
-        n += !read_small(path, list, sizeof list) || !lower_sibling(list, cpu, allowed);
+        if (read_small(path, list, sizeof list) && lower_sibling(list, cpu, allowed))
+            continue;
+        if (first)
+            first[n] = cpu;
+        n++;
     }
     return n;
+}
+
+int cpu_count_nodes(const char *root)
+{
+    char path[PATH_MAX], list[4096];
+    int  n = 0, first, last;
+    snprintf(path, sizeof path, "%s/sys/devices/system/node/has_memory", root);
+    if (read_small(path, list, sizeof list))
+        for (const char *p = list; next_range(&p, &first, &last);)
+            n += last - first + 1;
+    return n < 1 ? 1 : n;
 }
 
 static void lower(int *limit, double quota, double period)

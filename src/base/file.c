@@ -29,7 +29,7 @@ static int status_of(int error)
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
-static bool map_fd(FileMap *f, int fd, const char *path, Error *err)
+static bool map_fd(FileMap *f, int fd, const char *path, bool writable, Error *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
@@ -41,7 +41,8 @@ static bool map_fd(FileMap *f, int fd, const char *path, Error *err)
     if (!m.path)
         return fail(err, SYSTEM, "%s: no memory", path);
     if (m.size) {
-        void *data = mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0);
+        void *data = writable ? mmap(NULL, m.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0)
+                              : mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0);
         if (data == MAP_FAILED) {
             fail(err, SYSTEM, "%s: cannot map %zu bytes: %s", path, m.size, strerror(errno));
             free(m.path);
@@ -53,7 +54,7 @@ static bool map_fd(FileMap *f, int fd, const char *path, Error *err)
     return true;
 }
 
-bool file_map_open(FileMap *f, const char *path, Error *err)
+static bool open_map(FileMap *f, const char *path, bool writable, Error *err)
 {
     *f = (FileMap){ 0 };
     /* Looked at before it is opened: opening a FIFO would let its writer go, opening a device may act on it. It may
@@ -64,10 +65,13 @@ bool file_map_open(FileMap *f, const char *path, Error *err)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return fail(err, status_of(errno), "%s: cannot open: %s", path, strerror(errno));
-    bool ok = map_fd(f, fd, path, err);
+    bool ok = map_fd(f, fd, path, writable, err);
     close(fd);
     return ok;
 }
+
+bool file_map_open(FileMap *f, const char *path, Error *err) { return open_map(f, path, false, err); }
+bool file_map_open_private(FileMap *f, const char *path, Error *err) { return open_map(f, path, true, err); }
 
 void file_map_close(FileMap *f)
 {
@@ -98,6 +102,13 @@ static void advise(const FileMap *f, size_t offset, size_t n_bytes, int advice)
 }
 
 void file_map_will_need(const FileMap *f, size_t offset, size_t n_bytes) { advise(f, offset, n_bytes, MADV_WILLNEED); }
+
+void file_map_release(const FileMap *f, size_t offset, size_t n_bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), first = (offset + page - 1) / page * page;
+    if (offset < f->size && n_bytes <= f->size - offset && first < offset + n_bytes)
+        advise(f, first, (offset + n_bytes - first) / page * page, MADV_DONTNEED);
+}
 
 void file_map_huge_pages(const FileMap *f) { advise(f, 0, f->size, MADV_HUGEPAGE); }
 

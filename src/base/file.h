@@ -13,12 +13,16 @@ typedef struct FileMap {
 /* Map a regular file read-only. A directory, FIFO, device or missing file is an error that says so (INPUT for what is
  * there but is not a regular file or does not exist, SYSTEM for other failures). A zeroed FileMap may be closed. */
 bool file_map_open(FileMap *f, const char *path, Error *err);
+/* The same, but data may be written to (cast the const away): what is written stays in this process and never reaches the
+ * file; pages that are only read are shared with whoever else reads it. */
+bool file_map_open_private(FileMap *f, const char *path, Error *err);
 void file_map_close(FileMap *f);
 
 /* Hints. offset and n_bytes are clipped to the file. file_map_lock fails (SYSTEM) naming the limit. */
 void file_map_will_need(const FileMap *f, size_t offset, size_t n_bytes);
 void file_map_huge_pages(const FileMap *f);
 void file_map_populate(const FileMap *f);
+void file_map_release(const FileMap *f, size_t offset, size_t n_bytes); /* whole pages in it leave this process's memory */
 bool file_map_lock(const FileMap *f, Error *err);
 
 /* Read a whole small file (at most max_bytes, else INPUT) into *text, NUL-terminated; caller frees. "-" is standard

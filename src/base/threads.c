@@ -1,43 +1,52 @@
 #include "base/threads.h"
 
 #include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/affinity.h"
 #include "base/cpu_count.h"
 #include "base/fp_env.h"
 #include "base/platform.h"
-#if defined(_OPENMP)
-#include <omp.h>
-#include <pthread.h>
-#endif
-#if defined(__linux__)
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
-/* ---- The team --------------------------------------------------------------------------------------------------- */
+/* ---- Waiting ----------------------------------------------------------------------------------------------------- */
 
-static void run_member(void (*fn)(void *arg, Team team), void *arg, Team team)
+enum {
+    LINE        = 64,            /* what two threads write lies this far apart                                                 */
+    SPIN_MOST   = 50000,         /* ns; what falling asleep and being woken costs both sides (bench/bench_threads.c)           */
+    SPIN_LEAST  = 1000,          /* ns; members that run arrive within it in most operations of a tiny model                   */
+    SPIN_LOST   = 200000,        /* ns between two looks at the clock: the kernel gave this processor to somebody else         */
+    STACK_BYTES = 512 << 10      /* what members need lies in scratch memory of their owner; room for callbacks of a caller    */
+};
+
+/* How one member waits at one kind of place. Spinning is for waits that end soon: its length doubles after one that did and halves
+ * after one that did not, so on a machine whose processors are taken by others it shrinks to next to nothing. */
+typedef struct Patience {
+    int64_t spin_ns, slept_ns;
+} Patience;
+
+/* A number that one thread raises and others wait for. */
+typedef struct Gate {
+    _Alignas(LINE) _Atomic uint32_t value;
+    _Atomic uint32_t sleepers;
+} Gate;
+
+static int64_t now_ns(void)
 {
-    FpEnv old = fp_env_enter();
-    fn(arg, team); /* a call through a pointer: no arithmetic moves across the two switches */
-    fp_env_leave(old);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
-
-/* A barrier of our own: libgomp's spins for milliseconds, which on a busy machine starves the very thread it waits for.
- * This one spins for some microseconds, what the stragglers of an operation need, and then sleeps. */
-typedef struct Barrier {
-    _Alignas(64) atomic_int arrived;
-    _Alignas(64) atomic_int generation, sleepers;
-} Barrier;
-
-enum { SPINS_BEFORE_SLEEP = 2000 };
 
 static void relax(void)
 {
@@ -48,98 +57,100 @@ static void relax(void)
 #endif
 }
 
-static void sleep_until_changed(Barrier *b, int generation)
+static bool opened(Gate *g, uint32_t old) { return atomic_load_explicit(&g->value, memory_order_acquire) != old; }
+
+/* Did the gate open while this thread was looking? *waited: ns since start. */
+static bool spin(Gate *g, uint32_t old, int64_t spin_ns, int64_t start, int64_t *waited)
 {
-#if defined(__linux__)
-    atomic_fetch_add(&b->sleepers, 1);
-    while (atomic_load(&b->generation) == generation) /* the kernel compares once more before it sleeps */
-        syscall(SYS_futex, &b->generation, FUTEX_WAIT_PRIVATE, generation, NULL, NULL, 0);
-    atomic_fetch_sub(&b->sleepers, 1);
-#else
-    while (atomic_load(&b->generation) == generation)
-        sched_yield();
-#endif
+    for (int64_t last = 0;; last = *waited) {
+        for (int i = 0; i < 16; i++) {
+            if (opened(g, old))
+                return true;
+            relax();
+        }
+        *waited = now_ns() - start;
+        if (*waited >= spin_ns || *waited - last > SPIN_LOST)
+            return false;
+    }
 }
 
-static void wake_sleepers(Barrier *b)
+/* Sequentially consistent, here and in gate_open: either the opener sees the sleeper or the sleeper sees the gate open. */
+static void sleep_until_open(Gate *g, uint32_t old)
 {
-#if defined(__linux__)
-    if (atomic_load(&b->sleepers) > 0)
-        syscall(SYS_futex, &b->generation, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-#else
-    (void)b;
-#endif
+    atomic_fetch_add(&g->sleepers, 1);
+    while (atomic_load(&g->value) == old) /* the kernel compares once more before it sleeps */
+        syscall(SYS_futex, &g->value, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+    atomic_fetch_sub(&g->sleepers, 1);
+}
+
+static void gate_wait(Gate *g, uint32_t old, Patience *p, bool hurry)
+{
+    if (opened(g, old))
+        return;
+    int64_t start = now_ns(), waited = 0;
+    if (hurry || !spin(g, old, p->spin_ns, start, &waited)) {
+        sleep_until_open(g, old);
+        waited = now_ns() - start;
+        p->slept_ns += waited;
+    }
+    int64_t next = waited <= 2 * SPIN_MOST ? 2 * p->spin_ns : p->spin_ns / 2;
+    p->spin_ns   = next > SPIN_MOST ? SPIN_MOST : next < SPIN_LEAST ? SPIN_LEAST : next;
+}
+
+static void gate_open(Gate *g, uint32_t value)
+{
+    atomic_store(&g->value, value);
+    if (atomic_load(&g->sleepers) > 0)
+        syscall(SYS_futex, &g->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* ---- The barrier ------------------------------------------------------------------------------------------------- */
+
+typedef struct Member {
+    Gate        go;              /* opened for each team that this member is in */
+    Patience    idle, at_barrier;
+    ThreadPool *pool;
+    pthread_t   thread;
+    uint32_t    seen;            /* value of `go` when the thread began */
+    int         number;
+    _Atomic int cpu;             /* where it was when it last arrived at a barrier */
+} Member;
+
+typedef struct Barrier {
+    _Alignas(LINE) _Atomic int arrived;
+    Gate    all;
+    Member *member;
+} Barrier;
+
+/* Count one member in; the last one opens the gate. `round` is the gate's value before. */
+static bool arrive(Barrier *b, int n_threads, uint32_t round)
+{
+    if (atomic_fetch_add_explicit(&b->arrived, 1, memory_order_acq_rel) + 1 < n_threads)
+        return false;
+    atomic_store_explicit(&b->arrived, 0, memory_order_relaxed);
+    gate_open(&b->all, round + 1);
+    return true;
+}
+
+/* Is another member kept from running by this one? It was on the same processor when it last arrived. */
+static bool in_the_way(const Barrier *b, Team team, int cpu)
+{
+    for (int i = 0; i < team.n_threads; i++)
+        if (i != team.thread && atomic_load_explicit(&b->member[i].cpu, memory_order_relaxed) == cpu)
+            return true;
+    return false;
 }
 
 void threads_barrier(Team team)
 {
     if (team.n_threads == 1)
         return;
-    Barrier *b          = team.barrier;
-    int      generation = atomic_load(&b->generation);
-    if (atomic_fetch_add(&b->arrived, 1) + 1 == team.n_threads) {
-        atomic_store(&b->arrived, 0);
-        atomic_store(&b->generation, generation + 1);
-        wake_sleepers(b);
-        return;
-    }
-    for (int spin = 0; atomic_load(&b->generation) == generation; spin++) {
-        if (spin == SPINS_BEFORE_SLEEP) {
-            sleep_until_changed(b, generation);
-            return;
-        }
-        relax();
-    }
-}
-
-#if defined(_OPENMP)
-static void *wait_for_gate(void *gate)
-{
-    pthread_mutex_lock(gate);
-    pthread_mutex_unlock(gate);
-    return NULL;
-}
-
-/* How many of n threads this process can have. OpenMP ends the process where it cannot create a thread (a limit on
- * processes or memory), which a library must not do to its caller: so they are created by hand once before. That is
- * sure enough with GNU's OpenMP; LLVM's reserves memory that cannot be foreseen. OpenMP keeps its threads for each
- * calling thread, and so does this its answer. */
-static int possible_threads(int n)
-{
-    static _Thread_local int proven = 1, most = INT_MAX;
-    n = n < most ? n : most;
-    if (n <= proven)
-        return n;
-    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-    pthread_t      *thread = malloc((size_t)n * sizeof *thread);
-    int             created = 0;
-    pthread_mutex_lock(&gate);
-    while (thread && created < n - 1 && pthread_create(&thread[created], NULL, wait_for_gate, &gate) == 0)
-        created++;
-    pthread_mutex_unlock(&gate);
-    for (int i = 0; i < created; i++)
-        pthread_join(thread[i], NULL);
-    free(thread);
-    if (created == n - 1)
-        return proven = n;
-    return most = created / 2 + 1; /* room is left for OpenMP's own tables, which may be as large as the stacks */
-}
-#endif
-
-void threads_run(int n_threads, void (*fn)(void *arg, Team team), void *arg)
-{
-#if defined(_OPENMP)
-    n_threads = possible_threads(n_threads);
-    if (n_threads > 1) {
-        Barrier barrier = { 0 };
-#pragma omp parallel num_threads(n_threads)
-        run_member(fn, arg, (Team){ omp_get_thread_num(), omp_get_num_threads(), &barrier });
-        return;
-    }
-#else
-    (void)n_threads;
-#endif
-    run_member(fn, arg, (Team){ 0, 1, NULL });
+    Barrier *b     = team.barrier;
+    int      cpu   = sched_getcpu();
+    atomic_store_explicit(&b->member[team.thread].cpu, cpu, memory_order_relaxed);
+    uint32_t round = atomic_load_explicit(&b->all.value, memory_order_relaxed); /* cannot change before this member arrives */
+    if (!arrive(b, team.n_threads, round))
+        gate_wait(&b->all, round, &b->member[team.thread].at_barrier, in_the_way(b, team, cpu));
 }
 
 void threads_share(Team team, int n, int *first, int *end)
@@ -149,34 +160,158 @@ void threads_share(Team team, int n, int *first, int *end)
     *end = *first + each + (team.thread < more);
 }
 
-/* ---- How many --------------------------------------------------------------------------------------------------- */
+/* ---- The pool ---------------------------------------------------------------------------------------------------- */
 
-/* The affinity mask as flags, caller frees; NULL where it cannot be read. */
-static bool *allowed_cpus(int *n_cpus)
+struct ThreadPool {
+    Barrier  barrier;
+    void   (*fn)(void *arg, Team team); /* what the team of the moment does; fn NULL: end */
+    void    *arg;
+    int      n_members;
+    int      most, n_made;       /* members there may be; threads created, which are members 1 .. n_made */
+    pid_t    pid;                /* of the process that has them */
+    Affinity *cores;             /* where they are pinned; NULL: nowhere */
+    Member   member[];
+};
+
+static void run_member(void (*fn)(void *arg, Team team), void *arg, Team team)
 {
-    for (size_t n = 1024; n <= 1 << 18; n *= 2) { /* the kernel refuses a mask smaller than its own */
-        size_t     bytes = CPU_ALLOC_SIZE(n);
-        cpu_set_t *set = CPU_ALLOC(n);
-        bool      *allowed = set && sched_getaffinity(0, bytes, set) == 0 ? calloc(n, sizeof *allowed) : NULL;
-        for (size_t i = 0; allowed && i < n; i++)
-            allowed[i] = CPU_ISSET_S(i, bytes, set);
-        CPU_FREE(set);
-        if (allowed) {
-            *n_cpus = (int)n;
-            return allowed;
-        }
+    FpEnv old = fp_env_enter();
+    fn(arg, team); /* a call through a pointer: no arithmetic moves across the two switches */
+    fp_env_leave(old);
+}
+
+static void *serve(void *arg)
+{
+    Member     *m = arg;
+    ThreadPool *p = m->pool;
+    if (p->cores)
+        affinity_pin(p->cores, m->number);
+    for (uint32_t seen = m->seen;; seen++) {
+        gate_wait(&m->go, seen, &m->idle, false);
+        if (!p->fn)
+            return NULL;
+        int n = p->n_members; /* may change as soon as this member has arrived */
+        run_member(p->fn, p->arg, (Team){ m->number, n, &p->barrier });
+        arrive(&p->barrier, n, atomic_load_explicit(&p->barrier.all.value, memory_order_relaxed));
     }
-    return NULL;
+}
+
+/* The mask of a new thread is its creator's: block all signals but the faults, whose handlers run on the thread that errs. */
+static void block_signals(sigset_t *before)
+{
+    static const int fault[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP };
+    sigset_t         set;
+    sigfillset(&set);
+    for (size_t i = 0; i < sizeof fault / sizeof *fault; i++)
+        sigdelset(&set, fault[i]);
+    pthread_sigmask(SIG_SETMASK, &set, before);
+}
+
+/* Have threads for a team of n, or as many as the system gives. */
+static void make_threads(ThreadPool *p, int n)
+{
+    pthread_attr_t attr;
+    sigset_t       before;
+    if (pthread_attr_init(&attr) != 0)
+        return;
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    block_signals(&before);
+    while (p->n_made + 1 < n) {
+        Member *m = &p->member[p->n_made + 1];
+        m->seen   = atomic_load_explicit(&m->go.value, memory_order_relaxed);
+        if (pthread_create(&m->thread, &attr, serve, m) != 0) {
+            p->most = p->n_made + 1; /* do not ask again for each team */
+            break;
+        }
+        p->n_made++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+}
+
+static void reset(ThreadPool *p, int most)
+{
+    p->most = most;
+    p->n_made = 0;
+    p->pid = getpid();
+    atomic_init(&p->barrier.arrived, 0);
+    p->barrier.all = (Gate){ 0 };
+    p->barrier.member = p->member;
+    for (int i = 0; i < most; i++)
+        p->member[i] = (Member){ .pool = p, .number = i, .idle = { .spin_ns = SPIN_MOST }, .at_barrier = { .spin_ns = SPIN_MOST } };
+}
+
+ThreadPool *threads_pool_new(int n_threads, bool pin)
+{
+    int         n = n_threads < 1 ? 1 : n_threads;
+    ThreadPool *p = aligned_alloc(LINE, sizeof *p + (size_t)n * sizeof *p->member);
+    if (!p)
+        return NULL;
+    reset(p, n);
+    p->cores = pin && n > 1 ? affinity_new() : NULL;
+    return p;
+}
+
+void threads_pool_free(ThreadPool *p)
+{
+    if (!p)
+        return;
+    p->fn = NULL;
+    for (int i = 1; p->pid == getpid() && i <= p->n_made; i++) {
+        gate_open(&p->member[i].go, atomic_load_explicit(&p->member[i].go.value, memory_order_relaxed) + 1);
+        pthread_join(p->member[i].thread, NULL);
+    }
+    affinity_free(p->cores);
+    free(p);
+}
+
+static double take_slept(ThreadPool *p, int n)
+{
+    int64_t ns = 0;
+    for (int i = 0; i < n; i++) {
+        ns += p->member[i].at_barrier.slept_ns;
+        p->member[i].at_barrier.slept_ns = 0;
+    }
+    return 1e-9 * (double)ns;
+}
+
+double threads_pool_run(ThreadPool *p, int n_threads, void (*fn)(void *arg, Team team), void *arg)
+{
+    int n = p && n_threads > 1 ? n_threads : 1;
+    if (n > 1 && p->pid != getpid())
+        reset(p, p->most);
+    if (n > 1 && (n = n < p->most ? n : p->most) > p->n_made + 1) {
+        make_threads(p, n);
+        n = p->n_made + 1 < n ? p->n_made + 1 : n;
+    }
+    if (n <= 1) {
+        run_member(fn, arg, (Team){ 0, 1, NULL });
+        return 0;
+    }
+    p->fn = fn;
+    p->arg = arg;
+    p->n_members = n;
+    if (p->cores)
+        affinity_enter(p->cores, 0);
+    for (int i = 1; i < n; i++)
+        gate_open(&p->member[i].go, atomic_load_explicit(&p->member[i].go.value, memory_order_relaxed) + 1);
+    Team team = { 0, n, &p->barrier };
+    run_member(fn, arg, team);
+    threads_barrier(team);
+    if (p->cores)
+        affinity_leave(p->cores);
+    return take_slept(p, n);
+}
+
+void threads_run(int n_threads, void (*fn)(void *arg, Team team), void *arg)
+{
+    ThreadPool *p = n_threads > 1 ? threads_pool_new(n_threads, false) : NULL;
+    threads_pool_run(p, n_threads, fn, arg);
+    threads_pool_free(p);
 }
 
 int threads_default(void)
 {
-    int   n_cpus;
-    bool *allowed = allowed_cpus(&n_cpus);
-    int   n = allowed ? cpu_count_cores("", allowed, n_cpus) : 1;
-    int   quota = cpu_count_quota("");
-    free(allowed);
-    if (quota && quota < n)
-        n = quota;
-    return n < 1 ? 1 : n;
+    int n = affinity_count(), quota = cpu_count_quota("");
+    return quota && quota < n ? quota : n;
 }

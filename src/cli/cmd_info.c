@@ -42,8 +42,9 @@ static const Option options[] = {
       "tokens of the prompt whose cost is counted, and positions that a decode step sees; 0: 2048, or the model's context where"
       " that is less" },
     { "batch",   0, "N", OPT_INT,  AT(batch), 1, 1 << 16, "1", "sequences of that length at once" },
-    { "kv-type", 0, "auto|f32|f16", OPT_CHOICE, AT(kv_type), 0, 0, "auto", "type of the KV cache; auto: f32 for float weights" },
-    { "type",    0, "bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, NULL, "type of the weights that a bare config is counted with;"
+    { "kv-type", 0, "auto|f32|f16|q8", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
+      "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" },
+    { "type",    0, "bf16|f16|f32|q8|q4", OPT_CHOICE, AT(type), 0, 0, NULL, "type of the weights that a bare config is counted with;"
       " bf16 if absent" },
     { "json",    0, NULL, OPT_FLAG, AT(json),    0, 0, NULL, "one JSON object" },
     { "html",    0, "FILE", OPT_TEXT, AT(html),  0, 0, NULL, "also write one page with tables, drawings and plots" },

@@ -14,10 +14,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef struct RunArgs {
-    const char    *model, *trace;
-    int            n_predict, top_k;
+    const char    *model, *trace, *draft, *load_state, *save_state;
+    int            n_predict, top_k, draft_max, draft_match;
     double         temp, top_p, min_p, repeat_penalty;
     Seed           seed;
     TextList       stop;
@@ -26,6 +27,15 @@ typedef struct RunArgs {
     ComputeOptions compute;
     GeneralOptions general;
 } RunArgs;
+
+enum { DRAFT_MOST = 63, DRAFT_START = 4 };
+
+/* Tokens computed ahead: token[0] was drawn, the others are a draft. Logits after token[i] are tblock_logits(context, i). */
+typedef struct Ahead {
+    int32_t token[1 + DRAFT_MOST];
+    size_t  pos, n;   /* of token[0]; tokens, 0: none                */
+    size_t  length;   /* how many to draft: more while all are right */
+} Ahead;
 
 typedef enum StopReason { STOP_LENGTH, STOP_EOS, STOP_TEXT, STOP_CONTEXT, STOP_INTERRUPT } StopReason;
 static const char *const reason_names[] = { "length", "eos", "stop", "context", "interrupt" };
@@ -39,13 +49,14 @@ typedef struct Run {
     tblock_sampler    *sampler;
     tblock_stream     *stream; /* NULL for a model without tokenizer: ids are printed */
     Prompt             prompt;
-    int32_t           *ids;    /* prompt and generated tokens: the whole sequence */
-    size_t             n_ids;
+    int32_t           *ids;    /* of a loaded state, of the prompt, generated: the whole sequence */
+    size_t             n_ids, n_loaded, n_given; /* n_given: of state and prompt                   */
     StopText           stop;
     Bytes              text;   /* to print now; with --json all that was generated */
     FILE              *trace;
     StopReason         reason;
-    const float       *logits; /* after the last computed token, or NULL */
+    const float       *logits; /* after the last token drawn from, or NULL */
+    Ahead              ahead;
     RunStats           stats;
 } Run;
 
@@ -100,21 +111,60 @@ static bool load(Run *r, tblock_error *err)
     return r->sampler != NULL;
 }
 
+static bool same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/* A state that cannot be written is found out before the text is computed, as far as that can be. */
+static bool check_save_state(const RunArgs *a, tblock_error *err)
+{
+    const char *path = a->save_state;
+    if (!path)
+        return true;
+    if (same_file(path, a->model))
+        return cli_fail(err, TBLOCK_USAGE, "--save-state %s: expected a file other than the model", path);
+    if (!*path)
+        return cli_fail(err, TBLOCK_USAGE, "--save-state: expected the name of a file, found an empty one");
+    const char *slash = strrchr(path, '/');
+    char       *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    if (!folder)
+        return cli_no_memory(err);
+    bool good = access(folder, W_OK | X_OK) == 0;
+    free(folder);
+    return good || cli_fail(err, TBLOCK_SYSTEM, "--save-state %s: %s", path, strerror(errno));
+}
+
+/* The prompt, and before it the tokens of a state. */
 static bool read_prompt(Run *r, tblock_error *err)
 {
     const RunArgs *a = r->args;
-    if (!prompt_read(&r->prompt, &a->prompt, r->model, a->model, a->general.quiet, err))
+    PromptOptions  how = a->prompt;
+    int32_t       *loaded = NULL;
+    how.continues = a->load_state != NULL;
+    if (a->load_state && !tblock_state_load(r->context, 0, a->load_state, &loaded, &r->n_loaded, err))
         return false;
-    size_t n = r->prompt.n, n_ctx = (size_t)r->computing.n_ctx;
+    r->stats.n_loaded = r->n_loaded;
+    if (!prompt_read(&r->prompt, &how, r->model, a->model, a->general.quiet, err)) {
+        tblock_free(loaded);
+        return false;
+    }
+    size_t n = r->n_loaded + r->prompt.n, n_ctx = (size_t)r->computing.n_ctx;
+    size_t room = n_ctx < n || n_ctx - n < (size_t)a->n_predict ? n_ctx : n + (size_t)a->n_predict;
+    r->ids = n <= n_ctx ? malloc(room * sizeof *r->ids) : NULL;
+    if (r->ids) {
+        if (r->n_loaded)
+            memcpy(r->ids, loaded, r->n_loaded * sizeof *r->ids);
+        memcpy(r->ids + r->n_loaded, r->prompt.ids, r->prompt.n * sizeof *r->ids);
+    }
+    tblock_free(loaded);
     if (n > n_ctx)
-        return cli_fail(err, TBLOCK_USAGE, "the prompt has %zu tokens, and the context holds %zu", n, n_ctx);
-
-    size_t room = n_ctx - n < (size_t)a->n_predict ? n_ctx : n + (size_t)a->n_predict;
-    r->ids = malloc(room * sizeof *r->ids);
+        return cli_fail(err, TBLOCK_USAGE, "the %sprompt has %zu tokens, and the context holds %zu",
+                        r->n_loaded ? "state with the " : "", n, n_ctx);
     if (!r->ids)
         return cli_no_memory(err);
-    memcpy(r->ids, r->prompt.ids, n * sizeof *r->ids);
-    r->n_ids = n;
+    r->n_ids = r->n_given = n;
     if (!r->info.has_tokenizer)
         return true;
     bool only_bos = n == 1 && r->ids[0] == r->info.bos; /* then the text starts here, and its dummy space goes */
@@ -128,9 +178,7 @@ static bool open_trace(Run *r, tblock_error *err)
     const char *path = r->args->trace;
     if (!path)
         return true;
-    struct stat trace, model;
-    if (stat(path, &trace) == 0 && stat(r->args->model, &model) == 0 && trace.st_dev == model.st_dev
-        && trace.st_ino == model.st_ino)
+    if (same_file(path, r->args->model))
         return cli_fail(err, TBLOCK_USAGE, "--trace %s: expected a file other than the model", path);
     r->trace = fopen(path, "we");
     if (!r->trace)
@@ -171,11 +219,12 @@ static bool echo_prompt(Run *r, tblock_error *err)
     if (!r->args->prompt.ids.given)
         return bytes_add(&r->text, r->prompt.text, r->prompt.n_text, err) && show_text(r, err);
     if (!r->stream) {
-        for (size_t i = 0; i < r->n_ids; i++)
-            output_format("%" PRId32 " ", r->ids[i]);
+        for (size_t i = 0; i < r->prompt.n; i++)
+            output_format("%" PRId32 " ", r->prompt.ids[i]);
         return output_flush(err);
     }
-    bool good = tblock_detokenize(r->model, r->ids, r->n_ids, &text, &n, err) && bytes_add(&r->text, text, n, err) &&
+    bool good = tblock_detokenize(r->model, r->prompt.ids, r->prompt.n, &text, &n, err) && bytes_add(&r->text, text, n,
+                                                                                                     err) &&
                 show_text(r, err);
     tblock_free(text);
     return good;
@@ -189,7 +238,7 @@ static bool show_token(Run *r, int32_t id, tblock_error *err)
     if (r->stream) {
         text = tblock_stream_put(r->stream, id, &n);
     } else {
-        bool first = r->n_ids == r->prompt.n + 1;
+        bool first = r->n_ids == r->n_given + 1;
         n = (size_t)snprintf(number, sizeof number, "%s%" PRId32, first ? "" : " ", id);
     }
     return stop_text_put(&r->stop, text, n, &r->text, err) && show_text(r, err);
@@ -235,7 +284,7 @@ static void show_prefill(const Run *r)
 {
     bool echo = r->args->echo && output_is_terminal();
     if (!r->args->general.quiet && !echo)
-        output_progress("reading the prompt", (double)r->stats.n_prefilled / (double)r->n_ids);
+        output_progress("reading the prompt", (double)r->stats.n_prefilled / (double)(r->n_ids - r->n_loaded));
 }
 
 /* The prompt goes in pieces that take a moment each, so that Ctrl-C is heard: they grow while they are quick. Any
@@ -243,14 +292,15 @@ static void show_prefill(const Run *r)
 static bool prefill(Run *r, tblock_error *err)
 {
     double start = now_s();
-    size_t n = 64;
-    bool   good = true;
-    while (good && r->stats.n_prefilled < r->n_ids && !interrupted) {
+    size_t n = 64, at = r->n_loaded < r->n_ids ? r->n_loaded : r->n_ids - 1; /* a state keeps no logits: one token anew */
+    bool   good = at == r->n_loaded || tblock_seq_rewind(r->context, 0, (int32_t)at, err);
+    while (good && at < r->n_ids && !interrupted) {
         show_prefill(r);
         double piece_start = now_s();
-        size_t left = r->n_ids - r->stats.n_prefilled;
+        size_t left = r->n_ids - at;
         size_t piece = left < n ? left : n;
-        good = compute(r, r->stats.n_prefilled, piece, piece == left, err);
+        good = compute(r, at, piece, piece == left, err);
+        at += piece;
         r->stats.n_prefilled += piece;
         r->stats.n_pieces++;
         if (n < COMPUTE_BATCH && now_s() - piece_start < 0.2)
@@ -267,6 +317,51 @@ static bool is_eos(const Run *r, int32_t id)
         if (r->info.eos[i] == id)
             return true;
     return false;
+}
+
+/* Guess what follows ids[0 .. n_ids) into r->ahead, no further than the text may grow. A draft that was right to its end
+ * makes the next one longer, a wrong one as short as it was right. */
+static void propose(Run *r)
+{
+    Ahead *a = &r->ahead;
+    size_t n_drawn = r->n_ids - r->n_given, left = (size_t)r->args->n_predict - n_drawn - 1;
+    size_t room = (size_t)r->computing.n_ctx - r->n_ids, most = (size_t)r->args->draft_max;
+    tblock_draft_options o = { .min_match = r->args->draft_match };
+
+    if (a->n > 1) {
+        size_t right = r->n_ids - 1 - a->pos;
+        a->length = right == a->n ? 2 * a->length : right;
+    }
+    a->length = a->length < 1 ? 1 : a->length > most ? most : a->length;
+    most = a->length < left ? a->length : left;
+    most = most < room ? most : room;
+    a->pos = r->n_ids - 1;
+    a->token[0] = r->ids[a->pos];
+    a->n = 1 + (r->stats.drafts ? tblock_draft_ngram(r->ids, r->n_ids, &o, a->token + 1, most) : 0);
+    r->stats.n_proposed += a->n - 1;
+}
+
+/* The logits after the last token: those of a draft that has been right so far, or computed now with another draft. */
+static bool advance(Run *r, tblock_error *err)
+{
+    Ahead *a = &r->ahead;
+    size_t pos = r->n_ids - 1, i = pos - a->pos;
+    r->stats.n_decoded++;
+    if (i < a->n && a->token[i] == r->ids[pos]) {
+        r->stats.n_accepted++;
+        r->logits = tblock_logits(r->context, i);
+        return true;
+    }
+    tblock_item items[1 + DRAFT_MOST];
+    propose(r);
+    for (i = 0; i < a->n; i++)
+        items[i] = (tblock_item){ .pos = (int32_t)(pos + i), .token = a->token[i], .want_logits = true };
+    r->logits = NULL;
+    r->stats.n_calls++;
+    if (!tblock_seq_rewind(r->context, 0, (int32_t)pos, err) || !tblock_decode(r->context, items, a->n, err))
+        return false;
+    r->logits = tblock_logits(r->context, 0);
+    return true;
 }
 
 /* Draw the next token and append it to the sequence, or set *ended where it ends the text. */
@@ -313,10 +408,9 @@ static bool generate(Run *r, tblock_error *err)
             break;
         if (i > 0) {
             double start = now_s();
-            if (!compute(r, r->n_ids - 1, 1, true, err))
+            if (!advance(r, err))
                 return false;
             r->stats.decode_s += now_s() - start;
-            r->stats.n_decoded++;
         }
         if (!draw(r, &ended, err))
             return false;
@@ -329,9 +423,9 @@ static bool generate(Run *r, tblock_error *err)
 static void print_json(const Run *r)
 {
     output_format("{");
-    output_json_ids("prompt_ids", r->ids, r->prompt.n);
+    output_json_ids("prompt_ids", r->prompt.ids, r->prompt.n);
     output_format(", ");
-    output_json_ids("ids", r->ids + r->prompt.n, r->n_ids - r->prompt.n);
+    output_json_ids("ids", r->ids + r->n_given, r->n_ids - r->n_given);
     output_format(", \"text\": ");
     if (r->stream)
         output_json_text(r->text.data ? r->text.data : "", r->text.n);
@@ -340,6 +434,29 @@ static void print_json(const Run *r)
     output_format(", \"stop_reason\": \"%s\", ", reason_names[r->reason]);
     run_stats_json(&r->stats, &r->info, &r->computing);
     output_format("}\n");
+}
+
+/* The whole sequence goes into the file: the last token, which nothing was drawn from yet, is computed; a draft is
+ * forgotten. Of a prompt that was interrupted, what was read. */
+static bool save_state(Run *r, tblock_error *err)
+{
+    const Ahead *a = &r->ahead;
+    size_t last = r->n_ids - 1, length = (size_t)tblock_seq_length(r->context, 0), n = r->n_ids;
+    if (!r->args->save_state)
+        return true;
+    bool drafted = a->n > 0 && last - a->pos < a->n && a->token[last - a->pos] == r->ids[last];
+    if (length < last)
+        n = length;
+    else if (drafted && length > n && !tblock_seq_rewind(r->context, 0, (int32_t)n, err))
+        return false;
+    else if (!drafted && (a->n > 0 || length == last)
+             && (!tblock_seq_rewind(r->context, 0, (int32_t)last, err) || !compute(r, last, 1, false, err)))
+        return false;
+    if (n == 0) {
+        cli_note(r->args->general.quiet, "--save-state: no token was computed, and no file is written");
+        return true;
+    }
+    return tblock_state_save(r->context, 0, r->ids, n, r->args->save_state, err);
 }
 
 static bool finish(Run *r, tblock_error *err)
@@ -357,7 +474,7 @@ static bool finish(Run *r, tblock_error *err)
         cli_note(quiet, "stopped: the context of %d tokens is full", r->computing.n_ctx);
     if (r->args->stats)
         run_stats_print(&r->stats, &r->info, &r->computing, reason_names[r->reason]);
-    if (!output_flush(err) || !close_trace(r, err))
+    if (!output_flush(err) || !close_trace(r, err) || !save_state(r, err))
         return false;
     return r->reason != STOP_INTERRUPT || cli_fail(err, CLI_INTERRUPTED, "%s", "");
 }
@@ -367,8 +484,9 @@ static bool run(void *args, tblock_error *err)
     RunArgs *a = args;
     if (!seed_choose(&a->seed, a->general.quiet, err))
         return false;
-    Run  r = { .args = a, .stats = { .seed = a->seed.value }, .stop = { .texts = a->stop.texts, .n = a->stop.n } };
-    bool good = load(&r, err) && read_prompt(&r, err) && open_trace(&r, err);
+    RunStats stats = { .seed = a->seed.value, .drafts = strcmp(a->draft, "none") != 0 };
+    Run  r = { .args = a, .stats = stats, .ahead.length = DRAFT_START, .stop = { .texts = a->stop.texts, .n = a->stop.n } };
+    bool good = check_save_state(a, err) && load(&r, err) && read_prompt(&r, err) && open_trace(&r, err);
     if (good) {
         catch_interrupt();
         good = echo_prompt(&r, err) && prefill(&r, err) && generate(&r, err) && finish(&r, err);
@@ -401,6 +519,13 @@ static const Option generate_options[] = {
       "log a line for each token: its index, its id, the hash of the logits it was drawn from" },
     { 0 },
 };
+static const Option state_options[] = {
+    { "save-state", 0, "FILE", OPT_TEXT, AT(save_state), 0, 0, NULL,
+      "at the end, write all tokens and the KV cache to FILE" },
+    { "load-state", 0, "FILE", OPT_TEXT, AT(load_state), 0, 0, NULL,
+      "go on from such a FILE: the prompt follows its tokens, no BOS is added, and it may be empty" },
+    { 0 },
+};
 static const Option sampling_options[] = {
     { "temp",           0, "F", OPT_FLOAT, AT(temp),  0, 100, "0.8", "sampling temperature; 0 is greedy" },
     { "top-k",          0, "N", OPT_INT,   AT(top_k), 0, 1 << 24, "40", "draw from the N most likely tokens; 0: all" },
@@ -414,11 +539,22 @@ static const Option sampling_options[] = {
       "the same seed gives the same text; random prints the one it took" },
     { 0 },
 };
+static const Option draft_options[] = {
+    { "draft",       0, "none|ngram", OPT_CHOICE, AT(draft), 0, 0, "none",
+      "ngram: guess tokens from the text so far and compute them in one batch; the text stays the same" },
+    { "draft-max",   0, "N", OPT_INT, AT(draft_max), 1, DRAFT_MOST, "7",
+      "most tokens to guess at once; where memory is the limit, 8 in a batch cost little more than one" },
+    { "draft-match", 0, "N", OPT_INT, AT(draft_match), 1, DRAFT_MOST, "2",
+      "guess only where the last N tokens stood before" },
+    { 0 },
+};
 static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
 static const OptionGroup groups[] = {
     { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
     { "Generating", generate_options, 0 },
     { "Sampling", sampling_options, 0 },
+    { "Drafts", draft_options, 0 },
+    { "State", state_options, 0 },
     { "Computing", compute_options, AT(compute) },
     { "General", general_options, AT(general) },
     { 0 },
@@ -429,6 +565,8 @@ static const Example examples[] = {
     { "tblock run model.bin --prompt-file story.txt --temp 0 -n 100 --stats > out.txt",
       "the most likely one, and how fast" },
     { "tblock run model.bin --prompt 'Q: 6 x 7? A:' --stop 'Q:'", "up to the next question" },
+    { "tblock run model.bin --prompt-file rules.txt -n 0 --save-state rules.state",
+      "read a long text once; --load-state rules.state goes on from it at once" },
     { 0 },
 };
 const Command cmd_run = {
@@ -437,7 +575,9 @@ const Command cmd_run = {
     "The continuation goes to standard output as it comes, exact to the byte (on a terminal a newline is added at"
     " the end); all else goes to standard error. It ends with the model's end token, after --predict tokens, "
     "before a --stop text, or when prompt and continuation fill the context. An empty prompt starts from the "
-    "BOS where the tokenizer puts one first, and is an error where not. A model without tokenizer takes --ids and "
+    "BOS where the tokenizer puts one first, and is an error where not. With --load-state the prompt goes on from the "
+    "state's tokens, whatever it says: it is never compared with them. A state is bound to the model, the program's "
+    "numerics, --math, --activations and --kv-type. A model without tokenizer takes --ids and "
     "prints ids. Ctrl-C ends the text early, with exit status 130; a second Ctrl-C ends the program.",
     examples, sizeof(RunArgs), run,
 };

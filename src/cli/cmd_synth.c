@@ -32,7 +32,7 @@ static bool synth(void *args, tblock_error *err)
 #define AT(field) offsetof(SynthArgs, field)
 static const Option options[] = {
     { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the model file to write" },
-    { "type",     0,  "f32|f16|bf16", OPT_CHOICE, AT(type), 0, 0, "bf16", "type of the matrices" },
+    { "type",     0,  "f32|f16|bf16|q8|q4", OPT_CHOICE, AT(type), 0, 0, "bf16", "type of the matrices" },
     { "seed",    's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "the same seed gives the same file" },
     { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
     { 0 },
@@ -54,6 +54,6 @@ const Command cmd_synth = {
     { "synth", operands, groups },
     "write a model with random weights for a config",
     "For benchmarks and tests at real sizes. The file appears under its name when it is complete; it has no "
-    "tokenizer.",
+    "tokenizer. Weights of q8 and q4 are random codes, not quantized floats.",
     examples, sizeof(SynthArgs), synth,
 };

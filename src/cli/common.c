@@ -24,12 +24,16 @@ const Option compute_options[] = {
     { "ctx",        'c', "N", OPT_INT,    AT(n_ctx),   0, 1 << 24, "0", "context length; 0: the model's own" },
     { "threads",    't', "N", OPT_INT,    AT(threads), 0, 1024, "0",
       "computing threads; 0: one for each physical core, fewer for a tiny model" },
+    { "affinity",    0,  "none|cores", OPT_CHOICE, AT(affinity), 0, 0, "none",
+      "cores: each thread stays on a physical core; two such processes at once take the same ones" },
     { "isa",         0,  "auto|scalar|avx2|avxvnni|avx512|avx512vnni|neon|neondot", OPT_CHOICE, AT(isa), 0, 0, "auto",
       "instruction set; every one gives the same bits" },
-    { "math",        0,  "auto|f32", OPT_CHOICE, AT(math), 0, 0, "auto",
-      "arithmetic; auto: as the weights' type asks" },
-    { "kv-type",     0,  "auto|f32|f16", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
-      "type of the KV cache; auto: f32 for float weights" },
+    { "math",        0,  "auto|f32|int8|bf16", OPT_CHOICE, AT(math), 0, 0, "auto",
+      "arithmetic; auto: int8 for quantized weights, f32 for others" },
+    { "activations", 0,  "auto|8|16", OPT_CHOICE, AT(activations), 0, 0, "auto",
+      "bits of what quantized weights are multiplied with; auto: 16 for q8, 8 for q4" },
+    { "kv-type",     0,  "auto|f32|f16|q8", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
+      "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" },
     { "mlock",       0,  NULL, OPT_FLAG, AT(mlock), 0, 0, NULL,
       "lock the weights into memory; an error where that is forbidden" },
     { "huge-pages",  0,  NULL, OPT_FLAG, AT(huge_pages), 0, 0, NULL,
@@ -74,7 +78,8 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
     tblock_model_describe(m, &info);
     tblock_context *c = tblock_context_new(m, &(tblock_context_options){
         .n_ctx = o->n_ctx, .n_seqs = 1, .n_batch = COMPUTE_BATCH, .threads = o->threads,
-        .isa = o->isa, .math = o->math, .kv_type = o->kv_type }, err);
+        .isa = o->isa, .math = o->math, .activations = o->activations, .kv_type = o->kv_type,
+        .affinity = o->affinity }, err);
     tblock_context_info computing;
     if (c)
         tblock_context_describe(c, &computing);
@@ -128,7 +133,7 @@ static bool copy_ids(Prompt *p, const int32_t *ids, size_t n, tblock_error *err)
 
 static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m, bool quiet, tblock_error *err)
 {
-    unsigned flags = (o->no_bos ? 0 : TBLOCK_ADD_SPECIAL) | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
+    unsigned flags = (o->no_bos || o->continues ? 0 : TBLOCK_ADD_SPECIAL) | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
     int32_t *ids = NULL;
     size_t   n = 0;
     bool     good =
@@ -162,7 +167,7 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
                      : !need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err) ||
                            !read_tokens(p, o, m, quiet, err))
         return false;
-    return p->n > 0 || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
+    return p->n > 0 || o->continues || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
                                 o->ids.given ? "--ids has none" : o->no_bos ? "--no-bos leaves out the BOS"
                                                                             : "the tokenizer puts none first");
 }

@@ -10,7 +10,7 @@ extern const Option general_options[];
 /* How logits are computed. */
 typedef struct ComputeOptions {
     int         n_ctx, threads;
-    const char *isa, *math, *kv_type;
+    const char *isa, *math, *activations, *kv_type, *affinity;
     bool        mlock, huge_pages;
 } ComputeOptions;
 extern const Option compute_options[];
@@ -29,6 +29,7 @@ typedef struct PromptOptions {
     const char *text, *file;
     IdList      ids;
     bool        no_bos, special;
+    bool        continues; /* no option: the text goes on from other tokens; none is put first, and it may be empty */
 } PromptOptions;
 extern const Option prompt_options[];
 

@@ -16,6 +16,11 @@ static Speed speed(const tblock_model_info *m, size_t tokens, size_t calls, doub
     return (Speed){ (double)tokens / seconds, (double)calls * (double)m->bytes_per_token / seconds / 1e9 };
 }
 
+static double acceptance(const RunStats *s)
+{
+    return s->n_proposed ? (double)s->n_accepted / (double)s->n_proposed : 0;
+}
+
 static const char *spell_bytes(size_t n, char out[24])
 {
     static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
@@ -39,19 +44,24 @@ void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock
 {
     char  file[24], weights[24], kv[24], activations[24], resident[24];
     Speed prefill = speed(m, s->n_prefilled, s->n_pieces, s->prefill_s);
-    Speed decode = speed(m, s->n_decoded, s->n_decoded, s->decode_s);
+    Speed decode = speed(m, s->n_decoded, s->n_calls, s->decode_s);
 
     fprintf(stderr, "load      %.2f ms: %s, %s, %" PRIu64 " parameters, %s read for each token\n", s->load_s * 1e3,
             m->family, m->weight_types, m->n_params, spell_bytes(m->bytes_per_token, weights));
+    if (s->n_loaded)
+        fprintf(stderr, "state     %zu tokens loaded\n", s->n_loaded);
     fprintf(stderr, "prefill   %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", s->n_prefilled, s->prefill_s * 1e3,
             prefill.tok_per_s, prefill.gb_per_s);
     fprintf(stderr, "decode    %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", s->n_decoded, s->decode_s * 1e3,
             decode.tok_per_s, decode.gb_per_s);
+    if (s->drafts)
+        fprintf(stderr, "draft     %zu of %zu proposed tokens accepted: %.1f%%, %zu calls\n", s->n_accepted, s->n_proposed,
+                100 * acceptance(s), s->n_calls);
     fprintf(stderr, "memory    file %s, kv %s, activations %s, peak resident %s\n", spell_bytes(m->file_bytes, file),
             spell_bytes(c->kv_bytes, kv), spell_bytes(c->activation_bytes, activations),
             spell_bytes(resident_bytes(), resident));
-    fprintf(stderr, "computed  seed %" PRIu64 ", threads %d, isa %s, math %s, kv %s, context %d\n", s->seed, c->threads,
-            c->isa, c->math, c->kv_type, c->n_ctx);
+    fprintf(stderr, "computed  seed %" PRIu64 ", threads %d, isa %s, math %s, activations %s, kv %s, context %d\n", s->seed,
+            c->threads, c->isa, c->math, c->activations, c->kv_type, c->n_ctx);
     fprintf(stderr, "stopped   %s; last logits %016" PRIx64 "\n", stopped, s->hash);
 }
 
@@ -71,10 +81,17 @@ void run_stats_json(const RunStats *s, const tblock_model_info *m, const tblock_
     output_format("\"seed\": %" PRIu64 ", \"logits_hash\": \"%016" PRIx64 "\", \"stats\": {", s->seed, s->hash);
     output_json_number("load_seconds", s->load_s);
     output_format(", ");
+    if (s->n_loaded)
+        output_format("\"state_tokens\": %zu, ", s->n_loaded);
     print_json_speed("prefill", speed(m, s->n_prefilled, s->n_pieces, s->prefill_s), s->n_prefilled, s->prefill_s);
-    print_json_speed("decode", speed(m, s->n_decoded, s->n_decoded, s->decode_s), s->n_decoded, s->decode_s);
+    print_json_speed("decode", speed(m, s->n_decoded, s->n_calls, s->decode_s), s->n_decoded, s->decode_s);
+    if (s->drafts) {
+        output_format("\"draft\": {\"proposed\": %zu, \"accepted\": %zu, ", s->n_proposed, s->n_accepted);
+        output_json_number("acceptance", acceptance(s));
+        output_format(", \"calls\": %zu}, ", s->n_calls);
+    }
     output_format("\"file_bytes\": %zu, \"kv_bytes\": %zu, \"activation_bytes\": %zu, \"resident_bytes\": %zu, ",
                   m->file_bytes, c->kv_bytes, c->activation_bytes, resident_bytes());
-    output_format("\"threads\": %d, \"isa\": \"%s\", \"math\": \"%s\", \"kv_type\": \"%s\", \"n_ctx\": %d}",
-                  c->threads, c->isa, c->math, c->kv_type, c->n_ctx);
+    output_format("\"threads\": %d, \"isa\": \"%s\", \"math\": \"%s\", ", c->threads, c->isa, c->math);
+    output_format("\"activations\": \"%s\", \"kv_type\": \"%s\", \"n_ctx\": %d}", c->activations, c->kv_type, c->n_ctx);
 }

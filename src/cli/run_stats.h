@@ -6,9 +6,13 @@
 
 typedef struct RunStats {
     double   load_s, prefill_s, decode_s;
+    size_t   n_loaded;    /* tokens of a loaded state                      */
     size_t   n_prefilled; /* tokens of the prompt computed, in n_pieces calls */
     size_t   n_pieces;
-    size_t   n_decoded;   /* tokens computed one by one after it              */
+    size_t   n_decoded;   /* tokens computed after it, in n_calls calls       */
+    size_t   n_calls;
+    bool     drafts;      /* --draft; of n_proposed tokens n_accepted were right */
+    size_t   n_proposed, n_accepted;
     uint64_t seed, hash;  /* hash: of the last logits                         */
 } RunStats;
 

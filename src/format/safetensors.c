@@ -251,11 +251,8 @@ static bool read_header(TensorFile *f, const Json *header, Error *err)
     return check_layout(f, err);
 }
 
-bool safetensors_open(TensorFile *f, const char *path, Error *err)
+static bool read_mapped(TensorFile *f, const char *path, Error *err)
 {
-    *f = (TensorFile){ 0 };
-    if (!file_map_open(&f->map, path, err))
-        return false;
     const char *text = NULL;
     size_t      n_bytes = 0;
     bool        ok = find_header(f, &text, &n_bytes, err);
@@ -269,4 +266,16 @@ bool safetensors_open(TensorFile *f, const char *path, Error *err)
     if (!ok)
         tensor_file_close(f);
     return ok;
+}
+
+bool safetensors_open(TensorFile *f, const char *path, Error *err)
+{
+    *f = (TensorFile){ 0 };
+    return file_map_open(&f->map, path, err) && read_mapped(f, path, err);
+}
+
+bool safetensors_open_private(TensorFile *f, const char *path, Error *err)
+{
+    *f = (TensorFile){ 0 };
+    return file_map_open_private(&f->map, path, err) && read_mapped(f, path, err);
 }

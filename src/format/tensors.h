@@ -45,6 +45,7 @@ typedef struct TensorFile {
  * that are not strings. Offsets need not be aligned. Errors are INPUT and name the file and the tensor; SYSTEM without
  * memory. Format: https://github.com/huggingface/safetensors, README "Format". */
 bool safetensors_open(TensorFile *f, const char *path, Error *err);
+bool safetensors_open_private(TensorFile *f, const char *path, Error *err); /* mapped by file_map_open_private */
 void tensor_file_close(TensorFile *f);               /* a zeroed TensorFile is accepted */
 
 const Tensor *tensor_find(const TensorFile *f, const char *name);   /* NULL: no such tensor */

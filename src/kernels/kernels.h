@@ -20,7 +20,7 @@ enum {
     KV_TILE  = 64,               /* positions of an attention tile, at absolute boundaries */
 };
 
-typedef enum KvType { KV_F32, KV_F16, KV_COUNT } KvType;
+typedef enum KvType { KV_F32, KV_F16, KV_Q8, KV_COUNT } KvType;
 
 /* y[t][0 .. 16*n_panels) = bias + W x[t] for t in 0 .. n_tok. Definition "matmul, float weights"; quantized weights are
  * widened to what they stand for (--math f32). */
@@ -63,6 +63,8 @@ typedef struct AttnQuery {
 typedef struct AttnTile {
     const void  *k;              /* [4][head_dim][16] of the KV type: position t of the tile is lane t%16 of group t/16 */
     const void  *v;              /* [64][v_stride] of the KV type; v_stride = head_dim rounded up to 16                 */
+    const float *k_scale, *v_scale; /* KV_Q8: [64] each, aligned: by what a position's codes are multiplied; else NULL   */
+    const void  *next_k, *next_v; /* of the tile that follows, to be fetched meanwhile; NULL: unknown                   */
     int          head_dim;
     float        scale, soft_cap; /* soft_cap 0: none                                       */
     int          n_q;
@@ -75,6 +77,7 @@ typedef struct Kernels {
     const char *isa;                                              /* "scalar", "avx2", "avxvnni", "avx512" ...          */
     void (*matmul[WT_COUNT])(const MatmulArgs *a);
     void (*matmul_int[WT_COUNT])(const IntMatmulArgs *a);         /* NULL for float types                            */
+    void (*matmul_bf16)(const MatmulArgs *a);                     /* bf16 weights, --math bf16: x is rounded inside  */
     /* n floats to integers of 8 or 16 bits, and a scale for each superblock of 256; q is 0 up to n rounded up to 64. */
     void (*quantize)(int16_t *q, float *d, const float *x, int n, int bits);
     void (*attn_tile[KV_COUNT])(const AttnTile *a);
@@ -93,6 +96,7 @@ typedef struct Kernels {
     void (*gelu_tanh)(float *y, const float *x, int n);
     void (*softmax)(float *x, int n);                             /* in place; definition "other softmax" */
     void (*f32_to_f16)(uint16_t *y, const float *x, int n);
+    float (*f32_to_q8)(int8_t *code, const float *x, int n);      /* KV_Q8: a position of one head; returns its scale */
     void (*to_f32[WT_FLOATS])(float *y, const void *x, size_t n);  /* row-major widening, exact */
 } Kernels;
 

@@ -37,7 +37,7 @@ static void add_to_block(Count *n, const TensorSpec *s, uint64_t params, uint64_
     n->layer_bytes  += bytes;
 }
 
-static void add(Count *n, const TensorSpec *s, DType dtype, uint64_t bytes, bool panels)
+static void add(Count *n, const TensorSpec *s, WeightType type, uint64_t bytes, bool panels)
 {
     uint64_t   params = tensor_spec_params(s);
     CountPart *p      = find_part(n, s);
@@ -45,12 +45,12 @@ static void add(Count *n, const TensorSpec *s, DType dtype, uint64_t bytes, bool
         p->one_bytes = bytes;
     p->params += params;
     p->bytes  += bytes;
-    p->dtypes |= 1u << dtype;
+    p->types  |= 1u << type;
     p->n_panels    += panels;
     n->n_row_major += s->panels && !panels;
     n->params += params;
     n->bytes  += bytes;
-    n->bytes_of[dtype] += bytes;
+    n->bytes_of[type] += bytes;
     if (s->layer >= 0) {
         n->blocks_params += params;
         n->blocks_bytes  += bytes;
@@ -69,9 +69,10 @@ static void add(Count *n, const TensorSpec *s, DType dtype, uint64_t bytes, bool
     }
 }
 
-KvCount count_kv_cache(const Config *c, int element_bytes)
+KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes)
 {
-    KvCount kv = { .layer_bytes = 2 * (uint64_t)c->kv_heads * (uint64_t)c->head_dim * (uint64_t)element_bytes,
+    uint64_t head = (uint64_t)c->head_dim * (uint64_t)element_bytes + (uint64_t)scale_bytes;
+    KvCount kv = { .layer_bytes = 2 * (uint64_t)c->kv_heads * head,
                    .positions   = c->window && c->window < c->n_ctx ? c->window : c->n_ctx,
                    .mha_ratio   = (double)c->kv_heads / c->heads };
     kv.token_bytes = kv.layer_bytes * (uint64_t)c->n_layers;
@@ -86,17 +87,16 @@ double count_score_bytes(const Config *c, int seq, int batch)
 
 static void count_kv(Count *n, const Config *c)
 {
-    n->kv_bytes_f32 = count_kv_cache(c, 4).token_bytes;
-    n->kv_bytes_f16 = count_kv_cache(c, 2).token_bytes;
+    n->kv_bytes_f32 = count_kv_cache(c, 4, 0).token_bytes;
+    n->kv_bytes_f16 = count_kv_cache(c, 2, 0).token_bytes;
+    n->kv_bytes_q8  = count_kv_cache(c, 1, 4).token_bytes;
 }
 
 void count_config(Count *n, const Config *c, WeightType type)
 {
-    static const DType dtypes[WT_FLOATS] = { [WT_F32] = DT_F32, [WT_F16] = DT_F16, [WT_BF16] = DT_BF16 };
     *n = (Count){ 0 };
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);) {
-        add(n, &s, s.k ? dtypes[type] : DT_F32, tensor_spec_bytes(&s, type), s.panels);
-    }
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);)
+        add(n, &s, s.k ? type : WT_F32, tensor_spec_bytes(&s, type), tensor_spec_panels(&s, type));
     count_kv(n, c);
 }
 
@@ -107,7 +107,7 @@ bool count_file(Count *n, const Config *c, const TensorFile *f, Error *err)
         CheckedTensor t;
         if (!tensor_check(&s, f, &t, err))
             return false;
-        add(n, &s, t.t->dtype, t.t->n_bytes, t.panels);
+        add(n, &s, t.type, checked_bytes(&t), t.panels);
         size_t packed;
         if (s.panels && !t.panels && matrix_bytes(t.type, s.rows, s.k, &packed))
             n->pack_bytes += packed;

@@ -19,8 +19,8 @@ typedef struct CountPart {
     uint64_t    params;        /* of all of them                                    */
     uint64_t    bytes;         /* of all of them, as stored                         */
     uint64_t    one_params;    /* of one of them                                    */
-    uint64_t    one_bytes;     /* of the first                                      */
-    unsigned    dtypes;        /* bit mask of the DTypes they are stored in         */
+    uint64_t    one_bytes;     /* of the first; of a quantized matrix all its parts */
+    unsigned    types;         /* bit mask of the WeightTypes they are stored in    */
     int         n_panels;      /* how many are matrices stored in panels            */
 } CountPart;
 
@@ -31,8 +31,8 @@ typedef struct Count {
     uint64_t  attn_params, ffn_params, norm_params; /* of one block: wq wk wv wo; w_gate w_up w_down; both norms. Biases too */
     uint64_t  attn_bytes, ffn_bytes, norm_bytes;    /* of the first block            */
     uint64_t  bytes, embed_bytes, layer_bytes, blocks_bytes, final_norm_bytes, head_bytes; /* layer_*: of the first layer */
-    uint64_t  bytes_of[DT_COUNT];          /* bytes by dtype; their sum is bytes      */
-    uint64_t  kv_bytes_f32, kv_bytes_f16;  /* of one position, all layers            */
+    uint64_t  bytes_of[WT_COUNT];          /* bytes by type; their sum is bytes       */
+    uint64_t  kv_bytes_f32, kv_bytes_f16, kv_bytes_q8; /* of one position, all layers */
     int       n_row_major;     /* matrices that loading packs into panels (layout rows) */
     uint64_t  pack_bytes;      /* memory that those panels take beside the file         */
 } Count;
@@ -46,8 +46,9 @@ typedef struct KvCount {
     double   mha_ratio;        /* to a cache with as many KV heads as heads              */
 } KvCount;
 
-/* element_bytes: 4 for f32, 2 for f16. c passed config_check: nothing overflows. */
-KvCount count_kv_cache(const Config *c, int element_bytes);
+/* element_bytes, scale_bytes: 4 and 0 for f32, 2 and 0 for f16, 1 and 4 for q8, whose K and V each have a scale for every
+ * position of a head. c passed config_check: nothing overflows. */
+KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes);
 
 /* Bytes of all attention scores of one layer in f32, where they are kept: [batch, heads, seq, seq]. */
 double count_score_bytes(const Config *c, int seq, int batch);

@@ -3,8 +3,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/half.h"
 #include "base/hash.h"
 #include "model/tensor_check.h"
@@ -59,6 +61,52 @@ static size_t first_nonzero(const unsigned char *data, size_t n)
     return i;
 }
 
+/* One panel of a quantized matrix; a foreign file may start a part at any byte, so it is looked at in a copy. */
+static Panels copy_panel(const TensorSpec *s, const CheckedTensor *t, int panel, unsigned char *copy)
+{
+    Panels from = panels_from(t->type, checked_panels(t), panel, s->k), p = { { NULL } };
+    for (int i = 0; i < part_count(t->type); i++) {
+        size_t n  = part_bytes(t->type, i, s->k); /* a multiple of 32 */
+        p.part[i] = memcpy(copy, from.part[i], n);
+        copy     += n;
+    }
+    return p;
+}
+
+/* Where one superblock of a panel does not decode to 0 past the matrix. */
+static bool check_superblock(CheckPart *out, const TensorSpec *s, WeightType type, Panels p, int panel, int block)
+{
+    int    first = block * SUPERBLOCK, end = (int)round_up((size_t)s->k, 64), n = end - first < SUPERBLOCK ? end - first : SUPERBLOCK;
+    int    rows = s->rows - panel * PANEL_ROWS;
+    int8_t value[SUPERBLOCK];
+    Panels at = panel_superblock(type, p, block);
+    for (int r = 0; r < PANEL_ROWS; r++) {
+        superblock_row_to_i8(type, value, at, r, n);
+        for (int j = r < rows ? s->k - first : 0; j < n; j++)
+            if (value[j] != 0 && superblock_scale(type, at, r) != 0) {
+                found(out, "tensor %s: padding at row %d, column %d is not zero", s->name, panel * PANEL_ROWS + r, first + j);
+                return false;
+            }
+    }
+    return true;
+}
+
+static bool check_quantized_panels(CheckPart *p, const TensorSpec *s, const CheckedTensor *t, Error *err)
+{
+    int            last = panel_count(s->rows) - 1, blocks = (s->k + SUPERBLOCK - 1) / SUPERBLOCK;
+    unsigned char *copy = malloc(panel_bytes(t->type, s->k));
+    if (!copy)
+        return fail(err, SYSTEM, "out of memory");
+    bool good = true;
+    for (int i = s->k % 64 ? 0 : last; good && i <= last; i++) {
+        Panels at = copy_panel(s, t, i, copy);
+        for (int b = i == last ? 0 : blocks - 1; good && b < blocks; b++)
+            good = check_superblock(p, s, t->type, at, i, b);
+    }
+    free(copy);
+    return true;
+}
+
 /* Where a matrix in panels is not zero past its rows and columns. Elements lie as [k][16], bf16 as [ceil(k/2)][16][2]. */
 static void check_panels(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
@@ -66,7 +114,7 @@ static void check_panels(CheckPart *p, const TensorSpec *s, const CheckedTensor 
     int    pair = t->type == WT_BF16 ? 2 : 1, groups = (s->k + pair - 1) / pair, last = panel_count(s->rows) - 1;
     int    odd = s->k % pair; /* then the last group's second element is padding in every panel */
     for (int i = odd ? 0 : last; i <= last; i++) {
-        const unsigned char *data = (const unsigned char *)t->t->data + (size_t)i * panel;
+        const unsigned char *data = (const unsigned char *)t->part[0]->data + (size_t)i * panel;
         int used = i < last ? PANEL_ROWS : s->rows - last * PANEL_ROWS;
         for (int g = odd && used == PANEL_ROWS ? groups - 1 : 0; g < groups; g++)
             for (int r = 0; r < PANEL_ROWS; r++)
@@ -132,7 +180,7 @@ static size_t first_full_exponent32(const unsigned char *data, size_t n)
 
 static float element_at(const CheckedTensor *t, size_t i)
 {
-    const unsigned char *data = (const unsigned char *)t->t->data + i * weight_type_bytes(t->type);
+    const unsigned char *data = (const unsigned char *)t->part[0]->data + i * weight_type_bytes(t->type);
     uint32_t bits = 0;
     memcpy(&bits, data, weight_type_bytes(t->type));
     return t->type == WT_F32 ? f32_from(bits) : t->type == WT_F16 ? f16_to_f32((uint16_t)bits) : bf16_to_f32((uint16_t)bits);
@@ -152,16 +200,36 @@ static void place_of(const TensorSpec *s, const CheckedTensor *t, size_t i, size
     *col = in / (pair * PANEL_ROWS) * pair + in % pair;
 }
 
+static const char *kind_of(float x) { return x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite"; }
+
+/* Codes are integers: only a scale can be infinite or NaN. */
+static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
+{
+    const Tensor *d = t->part[part_count(t->type) - 1];
+    size_t        n = d->n_elements, blocks = (size_t)(s->k + SUPERBLOCK - 1) / SUPERBLOCK;
+    size_t        i = first_full_exponent16(d->data, n, 0x7c00);
+    if (i == n)
+        return;
+    uint16_t bits;
+    memcpy(&bits, (const unsigned char *)d->data + i * sizeof bits, sizeof bits);
+    found(p, "tensor %s: scale of row %zu, columns from %zu is %s", d->name, i / PANEL_ROWS / blocks * PANEL_ROWS + i % PANEL_ROWS,
+          i / PANEL_ROWS % blocks * SUPERBLOCK, kind_of(f16_to_f32(bits)));
+}
+
 static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
-    size_t n = t->t->n_elements, row, col;
-    size_t i = t->type == WT_F32 ? first_full_exponent32(t->t->data, n)
-                                 : first_full_exponent16(t->t->data, n, t->type == WT_F16 ? 0x7c00 : 0x7f80);
+    if (weight_type_quantized(t->type)) {
+        check_scales(p, s, t);
+        return;
+    }
+    const Tensor *data = t->part[0];
+    size_t        n = data->n_elements, row, col;
+    size_t        i = t->type == WT_F32 ? first_full_exponent32(data->data, n)
+                                        : first_full_exponent16(data->data, n, t->type == WT_F16 ? 0x7c00 : 0x7f80);
     if (i == n)
         return;
     place_of(s, t, i, &row, &col);
-    float       x    = element_at(t, i);
-    const char *what = x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite";
+    const char *what = kind_of(element_at(t, i));
     if (s->k)
         found(p, "tensor %s: element [%zu, %zu] is %s", s->name, row, col, what);
     else
@@ -179,7 +247,10 @@ bool data_check(DataCheck *out, const Config *c, const TensorFile *f, Error *err
         if (!tensor_check(&s, f, &t, err))
             return false;
         check_finite(&out->finite, &s, &t);
-        if (t.panels)
+        if (weight_type_quantized(t.type)) {
+            if (!check_quantized_panels(&out->padding, &s, &t, err))
+                return false;
+        } else if (t.panels)
             check_panels(&out->padding, &s, &t);
     }
     check_pads(&out->padding, f);

@@ -15,8 +15,9 @@ typedef struct CheckPart {
 
 typedef struct DataCheck {
     CheckPart hash;         /* sha256 of the data section is the one in the metadata; NONE: none recorded        */
-    CheckPart padding;      /* rows that fill panels, odd bf16 halves and pad.N tensors are zero                 */
-    CheckPart finite;       /* no weight is infinite or NaN; NONE: a file without weights                        */
+    CheckPart padding;      /* rows that fill panels, odd bf16 halves and pad.N tensors are zero; what fills quantized
+                               panels decodes to 0 */
+    CheckPart finite;       /* no weight and no scale is infinite or NaN; NONE: a file without weights           */
     bool      ok;           /* nothing is BAD */
 } DataCheck;
 

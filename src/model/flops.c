@@ -60,8 +60,9 @@ static Sizes measure(const Config *c, const FlopLoad *load)
     s.tokens     = load->decode ? batch : batch * n;
     s.pairs_full = load->decode ? batch * n : batch * n * n;
     s.pairs_seen = batch * (load->decode ? seen : causal_pairs(n, window));
-    s.kv_read    = batch * (load->decode ? seen : n) * s.kv * load->kv_bytes;
-    s.kv_written = s.tokens * s.kv * load->kv_bytes;
+    double kept  = s.kv * load->kv_bytes + (double)c->kv_heads * load->kv_scale_bytes; /* bytes of K of one position */
+    s.kv_read    = batch * (load->decode ? seen : n) * kept;
+    s.kv_written = s.tokens * kept;
     return s;
 }
 

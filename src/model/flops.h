@@ -34,7 +34,8 @@ typedef struct FlopLoad {
     int  seq;          /* prefill: tokens of the prompt; decode: positions that the token sees, itself included */
     int  batch;        /* sequences of that length, computed together                                           */
     bool decode;
-    int  kv_bytes;     /* of one element of the KV cache: 4 or 2                                                */
+    int  kv_bytes;     /* of one element of the KV cache: 4, 2 or 1                                             */
+    int  kv_scale_bytes; /* of K's scale for a position of a head, and of V's; 0 for a cache of floats          */
 } FlopLoad;
 
 typedef struct Flops {

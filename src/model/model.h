@@ -14,7 +14,7 @@ typedef struct Mat {
     const float *bias;       /* 16 * panel_count(rows) values, 0 past rows; or NULL */
 } Mat;
 
-/* The token embedding [vocab_size, d_model]: row-major when it is only gathered, panels when tied to the head. */
+/* The token embedding [vocab_size, d_model]: panels when tied to the head or quantized, else row-major: it is only gathered. */
 typedef struct Embedding {
     WeightType  type;
     bool        panels;
@@ -36,6 +36,7 @@ typedef struct Model {
     const float *final_norm;
     Mat          lm_head;        /* of a tied model: the embedding's panels */
     size_t       weight_bytes;      /* of all weights as stored */
+    size_t       matrix_bytes[WT_COUNT]; /* of the matrices, by type */
     size_t       bytes_per_token;   /* read by one decode step: all matrices, the head, norms; one row of the embedding */
     uint64_t     n_params;
     void       **owned;          /* packed matrices, padded biases, widened norms: released by model_free */

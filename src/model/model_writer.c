@@ -7,23 +7,27 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "model/tensor_check.h"
 
 enum { ALIGN = 64, DATA_ALIGN = 4096 };
 
-/* One tensor of the file; a padding tensor is one whose bytes we write ourselves. */
-typedef struct Entry { size_t n_bytes; bool padding; } Entry;
+/* One tensor of the file. A padding tensor, or one of the tokenizer, is one whose bytes we write ourselves. */
+typedef struct Entry { size_t n_bytes; const void *data; } Entry;
 
 struct ModelWriter {
     TensorWriter *out;
     Sha256       *sha;
     Entry        *entry;
     int           n, cap, at;      /* at: the tensor being written */
+    int           n_pads;
     size_t        done;            /* bytes of it                  */
 };
 
 /* ---- Declaring ---- */
 
-static bool add_entry(ModelWriter *w, size_t n_bytes, bool padding, Error *err)
+static const char zeros[ALIGN];
+
+static bool add_entry(ModelWriter *w, size_t n_bytes, const void *data, Error *err)
 {
     if (w->n == w->cap) {
         int    cap = w->cap ? 2 * w->cap : 256;
@@ -33,59 +37,79 @@ static bool add_entry(ModelWriter *w, size_t n_bytes, bool padding, Error *err)
         w->entry = p;
         w->cap   = cap;
     }
-    w->entry[w->n++] = (Entry){ n_bytes, padding };
+    w->entry[w->n++] = (Entry){ n_bytes, data };
     return true;
 }
 
-static bool declare(ModelWriter *w, const TensorSpec *s, WeightType type, Error *err)
-{
-    static const DType dtypes[WT_FLOATS] = { [WT_F32] = DT_F32, [WT_F16] = DT_F16, [WT_BF16] = DT_BF16 };
-    int64_t shape[4] = { s->rows, s->k };
-    int     rank     = s->panels ? part_shape(type, 0, s->rows, s->k, shape) : s->k ? 2 : 1;
-    return tensor_writer_declare(w->out, s->name, s->k ? dtypes[type] : DT_F32, rank, shape, err)
-        && add_entry(w, tensor_spec_bytes(s, type), false, err);
-}
-
 /* Every tensor starts on 64 bytes: padding goes before the next one, so nothing stands after the last. */
-static bool declare_padding(ModelWriter *w, int number, Error *err)
+static bool declare_padding(ModelWriter *w, Error *err)
 {
     size_t  past = w->n ? w->entry[w->n - 1].n_bytes % ALIGN : 0;
     int64_t n    = (int64_t)(ALIGN - past);
     char    name[32];
     if (past == 0)
         return true;
-    snprintf(name, sizeof name, "pad.%d", number);
-    return tensor_writer_declare(w->out, name, DT_U8, 1, &n, err) && add_entry(w, (size_t)n, true, err);
+    snprintf(name, sizeof name, "pad.%d", w->n_pads++);
+    return tensor_writer_declare(w->out, name, DT_U8, 1, &n, err) && add_entry(w, (size_t)n, zeros, err);
 }
 
-static bool declare_all(ModelWriter *w, const Config *c, WeightType type, Error *err)
+static bool declare(ModelWriter *w, const char *name, DType dtype, int rank, const int64_t *shape, const void *data, Error *err)
 {
-    int n_pads = 0;
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);) {
-        int before = w->n;
-        if (!declare_padding(w, n_pads, err))
+    size_t n_elements, n_bytes;
+    return declare_padding(w, err) && tensor_writer_declare(w->out, name, dtype, rank, shape, err)
+        && shape_bytes(dtype, rank, shape, &n_elements, &n_bytes) && add_entry(w, n_bytes, data, err);
+}
+
+static bool declare_weights(ModelWriter *w, const TensorSpec *s, WeightType type, Error *err)
+{
+    char name[sizeof s->name + 8];
+    if (!tensor_spec_panels(s, type)) {
+        DType dtype = s->k ? element_dtype(part_element(type, 0)) : DT_F32;
+        return declare(w, s->name, dtype, s->k ? 2 : 1, (int64_t[]){ s->rows, s->k }, NULL, err);
+    }
+    for (int i = 0; i < part_count(type); i++) {
+        int64_t shape[4];
+        int     rank = part_shape(type, i, s->rows, s->k, shape);
+        snprintf(name, sizeof name, "%s%s", s->name, part_suffix(type, i));
+        if (!declare(w, name, element_dtype(part_element(type, i)), rank, shape, NULL, err))
             return false;
-        n_pads += w->n - before;
-        if (!declare(w, &s, type, err))
+    }
+    if (!weight_type_quantized(type))
+        return true;
+    snprintf(name, sizeof name, "type.%s", s->name);
+    return tensor_writer_meta(w->out, name, weight_type_name(type), err);
+}
+
+static bool declare_all(ModelWriter *w, const ModelContents *what, Error *err)
+{
+    int i = 0;
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(what->config, &s); i++)
+        if (!declare_weights(w, &s, what->types[i], err))
+            return false;
+    for (i = 0; what->tokenizer && i < what->tokenizer->n_tensors; i++) {
+        const Tensor *t = &what->tokenizer->tensors[i];
+        if (strncmp(t->name, "tok.", 4) == 0 && !declare(w, t->name, t->dtype, t->rank, t->shape, t->data, err))
             return false;
     }
     return true;
 }
 
-static bool write_meta(ModelWriter *w, const Config *c, const char *source, Error *err)
+static bool write_meta(ModelWriter *w, const ModelContents *what, Error *err)
 {
-    char *json = config_to_json(c, err);
+    char *json = config_to_json(what->config, err);
     char  unknown_yet[65];
     memset(unknown_yet, '0', 64);
     unknown_yet[64] = '\0';
     bool ok = json && tensor_writer_meta(w->out, "format", "tblock", err) && tensor_writer_meta(w->out, "version", "1", err)
-           && tensor_writer_meta(w->out, "config", json, err) && tensor_writer_meta(w->out, "source", source, err)
+           && tensor_writer_meta(w->out, "config", json, err) && tensor_writer_meta(w->out, "source", what->source, err)
            && tensor_writer_meta(w->out, "sha256", unknown_yet, err);
     free(json);
-    return ok;
+    const char *tokenizer = what->tokenizer ? tensor_meta(what->tokenizer, "tokenizer") : NULL;
+    return ok && (!tokenizer || tensor_writer_meta(w->out, "tokenizer", tokenizer, err))
+        && (!what->bf16_min || tensor_writer_meta(w->out, "bf16_min", "2^-50", err));
 }
 
-ModelWriter *model_writer_new(const char *path, const Config *c, WeightType type, const char *source, Error *err)
+ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error *err)
 {
     ModelWriter *w = calloc(1, sizeof *w);
     if (!w || !(w->sha = sha256_new())) {
@@ -94,7 +118,7 @@ ModelWriter *model_writer_new(const char *path, const Config *c, WeightType type
         return NULL;
     }
     w->out = tensor_writer_new(path, DATA_ALIGN, err);
-    if (w->out && write_meta(w, c, source, err) && declare_all(w, c, type, err) && tensor_writer_begin(w->out, err))
+    if (w->out && write_meta(w, what, err) && declare_all(w, what, err) && tensor_writer_begin(w->out, err))
         return w;
     model_writer_abort(w);
     return NULL;
@@ -111,19 +135,23 @@ static bool put(ModelWriter *w, const void *data, size_t n_bytes, Error *err)
     return true;
 }
 
+/* Write tensors as long as they are ours. Only a tensor of zero bytes may be complete before it is begun. */
+static bool write_ours(ModelWriter *w, Error *err)
+{
+    while (w->at < w->n && (w->entry[w->at].data || w->done == w->entry[w->at].n_bytes)) {
+        const Entry *e = &w->entry[w->at];
+        if (e->data && e->n_bytes && !put(w, e->data, e->n_bytes, err))
+            return false;
+        w->at++;
+        w->done = 0;
+    }
+    return true;
+}
+
 bool model_writer_append(ModelWriter *w, const void *data, size_t n_bytes, Error *err)
 {
     assert(w->at < w->n && n_bytes <= w->entry[w->at].n_bytes - w->done);
-    if (!put(w, data, n_bytes, err))
-        return false;
-    while (w->at < w->n && w->done == w->entry[w->at].n_bytes) {
-        w->at++;
-        w->done = 0;
-        static const char zeros[ALIGN];
-        if (w->at < w->n && w->entry[w->at].padding && !put(w, zeros, w->entry[w->at].n_bytes, err))
-            return false;
-    }
-    return true;
+    return put(w, data, n_bytes, err) && write_ours(w, err);
 }
 
 static void release(ModelWriter *w)

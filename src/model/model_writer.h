@@ -1,5 +1,6 @@
 /* model/model_writer.h: write a model file (docs/format.md) tensor after tensor: names, shapes, padding, metadata and the
- * hash are taken care of here; the caller gives the tensors' bytes in the order of tensor_list.h. */
+ * hash are taken care of here; the caller gives the tensors' bytes in the order of tensor_list.h, a quantized matrix part
+ * after part. */
 #ifndef MODEL_MODEL_WRITER_H
 #define MODEL_MODEL_WRITER_H
 
@@ -9,11 +10,20 @@
 
 typedef struct ModelWriter ModelWriter;
 
-/* Begin a file in layout rows16 with matrices of one type and vectors in F32. source is JSON for the metadata. c passed
- * config_check. NULL on failure. Nothing appears at path before model_writer_end. */
-ModelWriter *model_writer_new(const char *path, const Config *c, WeightType type, const char *source, Error *err);
+/* What goes into a file in layout rows16. */
+typedef struct ModelContents {
+    const Config     *config;     /* passed config_check                                                            */
+    const WeightType *types;      /* of each tensor of the config (tensor_list.h); those of vectors are not looked at: F32 */
+    const char       *source;     /* JSON for the metadata                                                          */
+    const TensorFile *tokenizer;  /* the file whose tokenizer is copied, metadata and tensors; NULL: none           */
+    bool              bf16_min;   /* no bf16 magnitude but 0 is under 2^-50                                         */
+} ModelContents;
 
-/* Append bytes of the tensors, in order; a piece may end anywhere inside a tensor but not span two. */
+/* Begin a file. NULL on failure. Nothing appears at path before model_writer_end. */
+ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error *err);
+
+/* Append bytes of the tensors, in order; a piece may end anywhere inside a tensor (a part) but not span two. The tokenizer
+ * is not appended: it follows by itself. */
 bool model_writer_append(ModelWriter *w, const void *data, size_t n_bytes, Error *err);
 
 bool model_writer_end(ModelWriter *w, Error *err); /* all bytes must have been appended; frees w either way */

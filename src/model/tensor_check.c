@@ -4,12 +4,69 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool weight_type_of(DType d, WeightType *type)
+enum { TYPE_KEY = 80 }; /* room for "type." and a name */
+
+DType element_dtype(ElementType t)
+{
+    static const DType map[] = { [EL_F32] = DT_F32, [EL_F16] = DT_F16, [EL_BF16] = DT_BF16, [EL_I8] = DT_I8, [EL_U8] = DT_U8 };
+    return map[t];
+}
+
+size_t checked_bytes(const CheckedTensor *c)
+{
+    size_t n = 0;
+    for (int i = 0; i < part_count(c->type); i++)
+        n += c->part[i]->n_bytes;
+    return n;
+}
+
+Panels checked_panels(const CheckedTensor *c)
+{
+    Panels p = { { NULL } };
+    for (int i = 0; i < part_count(c->type); i++)
+        p.part[i] = c->part[i]->data;
+    return p;
+}
+
+/* ---- Types ---- */
+
+/* What the metadata calls the type of a tensor; NULL: nothing. */
+static const char *named_type(const TensorFile *f, const char *name)
+{
+    char key[TYPE_KEY];
+    int  n = snprintf(key, sizeof key, "type.%s", name);
+    return n > 0 && (size_t)n < sizeof key ? tensor_meta(f, key) : NULL;
+}
+
+static bool quantized_type(const char *name, WeightType *type)
+{
+    return weight_type_parse(name, type) && weight_type_quantized(*type);
+}
+
+static bool float_type(const TensorFile *f, const Tensor *t, WeightType *type, Error *err)
 {
     static const WeightType map[DT_COUNT] = { [DT_F32] = WT_F32, [DT_F16] = WT_F16, [DT_BF16] = WT_BF16 };
-    *type = map[d];
-    return d == DT_F32 || d == DT_F16 || d == DT_BF16;
+    *type = map[t->dtype];
+    if (t->dtype == DT_F32 || t->dtype == DT_F16 || t->dtype == DT_BF16)
+        return true;
+    const char *hint = t->dtype == DT_I8 || t->dtype == DT_U8 ? " without a metadata entry " : "";
+    return fail(err, INPUT, "%s: tensor %s: expected dtype F32, F16 or BF16, found %s%s%s%s", f->map.path, t->name,
+                dtype_name(t->dtype), hint, *hint ? "type." : "", *hint ? t->name : "");
 }
+
+/* The type of a tensor that is there. */
+static bool find_type(const TensorSpec *s, const TensorFile *f, const Tensor *t, WeightType *type, Error *err)
+{
+    const char *name = named_type(f, s->name);
+    if (!name)
+        return float_type(f, t, type, err);
+    if (!quantized_type(name, type))
+        return fail(err, INPUT, "%s: metadata type.%s: expected q8 or q4, found '%s'", f->map.path, s->name, name);
+    return s->k ? true : fail(err, INPUT, "%s: metadata type.%s: expected no such entry for a vector, found '%s'", f->map.path,
+                              s->name, name);
+}
+
+/* ---- Shapes ---- */
 
 static bool shape_is(const Tensor *t, int rank, const int64_t *shape)
 {
@@ -38,7 +95,7 @@ static bool found_dims(const TensorSpec *s, const Tensor *t, WeightType type, in
     if (!s->k || t->rank != part_shape(type, 0, s->rows, s->k, want))
         return false;
     dims[0] = dims[0] == want[0] ? s->rows : dims[0] * PANEL_ROWS / s->rows_unit * s->rows_unit;
-    dims[1] = dims[1] == want[1] ? s->k : t->rank == 4 ? dims[1] * 2 : dims[1];
+    dims[1] = dims[1] == want[1] ? s->k : dims[1] * (weight_type_quantized(type) ? 4 : type == WT_BF16 ? 2 : 1);
     return true;
 }
 
@@ -62,16 +119,17 @@ static const char *likely_cause(const TensorSpec *s, const Tensor *t, WeightType
     return buf;
 }
 
-static bool wrong_shape(const TensorSpec *s, const TensorFile *f, const CheckedTensor *c, Error *err)
+static bool wrong_shape(const TensorSpec *s, const TensorFile *f, const Tensor *t, WeightType type, Error *err)
 {
     int64_t plain[2] = { s->rows, s->k }, panels[4];
-    char    want[64], want_panels[128] = "", found[160], text[120], why[128];
-    shape_text(s->k ? 2 : 1, plain, want, sizeof want);
+    char    want[64] = "", want_panels[128] = "", found[160], text[120], why[128];
+    if (!weight_type_quantized(type))
+        shape_text(s->k ? 2 : 1, plain, want, sizeof want);
     if (s->k)
-        snprintf(want_panels, sizeof want_panels, " or panels %s",
-                 shape_text(part_shape(c->type, 0, s->rows, s->k, panels), panels, text, sizeof text));
+        snprintf(want_panels, sizeof want_panels, "%spanels %s", *want ? " or " : "",
+                 shape_text(part_shape(type, 0, s->rows, s->k, panels), panels, text, sizeof text));
     return fail(err, INPUT, "%s: tensor %s: expected %s%s, found %s%s", f->map.path, s->name, want, want_panels,
-                tensor_shape_text(c->t, found, sizeof found), likely_cause(s, c->t, c->type, why, sizeof why));
+                tensor_shape_text(t, found, sizeof found), likely_cause(s, t, type, why, sizeof why));
 }
 
 static bool missing(const TensorSpec *s, const TensorFile *f, Error *err)
@@ -84,39 +142,104 @@ static bool missing(const TensorSpec *s, const TensorFile *f, Error *err)
                 shape_text(s->k ? 2 : 1, (int64_t[]){ s->rows, s->k }, shape, sizeof shape), why);
 }
 
+/* The parts of a quantized matrix; the first is there. */
+static bool check_parts(const TensorSpec *s, const TensorFile *f, CheckedTensor *c, Error *err)
+{
+    const char *type = weight_type_name(c->type);
+    for (int i = 0; i < part_count(c->type); i++) {
+        char    name[sizeof s->name + 8], want[120], found[160];
+        int64_t shape[4];
+        int     rank  = part_shape(c->type, i, s->rows, s->k, shape);
+        DType   dtype = element_dtype(part_element(c->type, i));
+        snprintf(name, sizeof name, "%s%s", s->name, part_suffix(c->type, i));
+        const Tensor *t = c->part[i] = tensor_find(f, name);
+        shape_text(rank, shape, want, sizeof want);
+        if (!t)
+            return fail(err, INPUT, "%s: tensor %s: expected %s %s, found no such tensor (%s is %s in the metadata)", f->map.path,
+                        name, dtype_name(dtype), want, s->name, type);
+        if (t->dtype != dtype)
+            return fail(err, INPUT, "%s: tensor %s: expected dtype %s, found %s (%s is %s in the metadata)", f->map.path, name,
+                        dtype_name(dtype), dtype_name(t->dtype), s->name, type);
+        if (i == 0 && !shape_is(t, rank, shape))
+            return wrong_shape(s, f, t, c->type, err);
+        if (!shape_is(t, rank, shape))
+            return fail(err, INPUT, "%s: tensor %s: expected %s, found %s", f->map.path, name, want,
+                        tensor_shape_text(t, found, sizeof found));
+    }
+    c->panels = true;
+    return true;
+}
+
 bool tensor_check(const TensorSpec *s, const TensorFile *f, CheckedTensor *out, Error *err)
 {
-    CheckedTensor c = { .t = tensor_find(f, s->name) };
-    if (!c.t)
+    const Tensor *t = tensor_find(f, s->name);
+    CheckedTensor c = { .part = { t } };
+    if (!t)
         return missing(s, f, err);
-    if (!weight_type_of(c.t->dtype, &c.type))
-        return fail(err, INPUT, "%s: tensor %s: expected dtype F32, F16 or BF16, found %s", f->map.path, s->name,
-                    dtype_name(c.t->dtype));
-    if (s->k == 0) {
-        if (!shape_is(c.t, 1, (int64_t[]){ s->rows }))
-            return wrong_shape(s, f, &c, err);
-    } else if (!shape_is(c.t, 2, (int64_t[]){ s->rows, s->k })) {
+    if (!find_type(s, f, t, &c.type, err))
+        return false;
+    if (weight_type_quantized(c.type)) {
+        if (!check_parts(s, f, &c, err))
+            return false;
+    } else if (s->k == 0) {
+        if (!shape_is(t, 1, (int64_t[]){ s->rows }))
+            return wrong_shape(s, f, t, c.type, err);
+    } else if (!shape_is(t, 2, (int64_t[]){ s->rows, s->k })) {
         int64_t shape[4];
         c.panels = true;
-        if (!shape_is(c.t, part_shape(c.type, 0, s->rows, s->k, shape), shape))
-            return wrong_shape(s, f, &c, err);
+        if (!shape_is(t, part_shape(c.type, 0, s->rows, s->k, shape), shape))
+            return wrong_shape(s, f, t, c.type, err);
     }
     *out = c;
     return true;
 }
 
+/* ---- Tensors that nothing asks for ---- */
+
+/* The matrix that a name like layers.0.wq.d would be a part of, in base; false: it is no part of a matrix of the config. */
+static bool split_part(const Config *c, const char *name, char *base, size_t n, const char **suffix)
+{
+    *suffix = strrchr(name, '.');
+    if (!*suffix || (size_t)(*suffix - name) >= n || (strcmp(*suffix, ".s") != 0 && strcmp(*suffix, ".d") != 0))
+        return false;
+    snprintf(base, n, "%.*s", (int)(*suffix - name), name);
+    return tensor_list_has_matrix(c, base);
+}
+
+static bool check_name(const Config *c, const TensorFile *f, const char *name, Error *err)
+{
+    char        base[64], why[128];
+    const char *suffix, *named;
+    WeightType  type;
+    if (tensor_list_has(c, name))
+        return true;
+    if (!split_part(c, name, base, sizeof base, &suffix))
+        return fail(err, INPUT, "%s: tensor %s: expected no such tensor%s", f->map.path, name,
+                    tensor_list_why_absent(c, name, why, sizeof why));
+    named = named_type(f, base);
+    for (int i = 1; named && quantized_type(named, &type) && i < part_count(type); i++)
+        if (strcmp(part_suffix(type, i), suffix) == 0)
+            return true;
+    snprintf(why, sizeof why, named ? "%s is %.8s in the metadata" : "the metadata has no entry type.%s", base, named);
+    return fail(err, INPUT, "%s: tensor %s: expected no such tensor (%s)", f->map.path, name, why);
+}
+
 bool tensor_check_unknown(const Config *c, const TensorFile *f, Error *err)
 {
+    WeightType type;
     for (int i = 0; i < f->n_tensors; i++) {
         const char *name = f->tensors[i].name;
-        char        why[96];
-        if (strncmp(name, "tok.", 4) != 0 && strncmp(name, "pad.", 4) != 0 && !tensor_list_has(c, name))
-            return fail(err, INPUT, "%s: tensor %s: expected no such tensor%s", f->map.path, name,
-                        tensor_list_why_absent(c, name, why, sizeof why));
+        if (strncmp(name, "tok.", 4) != 0 && strncmp(name, "pad.", 4) != 0 && !check_name(c, f, name, err))
+            return false;
     }
-    for (int i = 0; i < f->n_meta; i++)
-        if (strncmp(f->meta[i].key, "type.", 5) == 0)
-            return fail(err, INPUT, "%s: tensor %s: weight type '%s' is not supported", f->map.path, f->meta[i].key + 5,
-                        f->meta[i].value);
+    for (int i = 0; i < f->n_meta; i++) {
+        const char *key = f->meta[i].key, *value = f->meta[i].value;
+        if (strncmp(key, "type.", 5) != 0)
+            continue;
+        if (!tensor_list_has_matrix(c, key + 5))
+            return fail(err, INPUT, "%s: metadata %s: the config has no such matrix", f->map.path, key);
+        if (!quantized_type(value, &type))
+            return fail(err, INPUT, "%s: metadata %s: expected q8 or q4, found '%s'", f->map.path, key, value);
+    }
     return true;
 }

@@ -6,17 +6,23 @@
 #include "model/tensor_list.h"
 #include "quant/quant.h"
 
+/* A tensor that passed the check: of a quantized matrix all its parts. */
 typedef struct CheckedTensor {
-    const Tensor *t;
+    const Tensor *part[MAX_PARTS];
     WeightType    type;
     bool          panels;   /* a matrix in panels; false: row-major, or a vector */
 } CheckedTensor;
 
-/* Find the tensor of a spec; its dtype (F32, F16, BF16) and shape (panels or row-major) must be as docs/format.md says. */
+/* Find the tensor of a spec with its parts: its type is the metadata entry type.NAME (q8, q4) or else its dtype (F32, F16,
+ * BF16), its shape (panels, or row-major of a float type) must be as docs/format.md says. */
 bool tensor_check(const TensorSpec *s, const TensorFile *f, CheckedTensor *out, Error *err);
 
-/* Every tensor of f belongs to the config, the tokenizer (tok.*) or the padding (pad.*), and no metadata entry claims a
- * weight type that we do not know. */
+/* Every tensor of f belongs to the config, the tokenizer (tok.*) or the padding (pad.*), and every metadata entry type.NAME
+ * to a matrix of the config. */
 bool tensor_check_unknown(const Config *c, const TensorFile *f, Error *err);
+
+size_t checked_bytes(const CheckedTensor *c);   /* of all parts */
+Panels checked_panels(const CheckedTensor *c);  /* where the parts' data lies */
+DType  element_dtype(ElementType t);
 
 #endif

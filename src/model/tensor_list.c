@@ -106,12 +106,20 @@ bool tensor_list_next(const Config *c, TensorSpec *s)
     return true;
 }
 
+int tensor_list_count(const Config *c)
+{
+    int n = 0;
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);)
+        n++;
+    return n;
+}
+
 uint64_t tensor_spec_params(const TensorSpec *s) { return (uint64_t)s->rows * (uint64_t)(s->k ? s->k : 1); }
 
 size_t tensor_spec_bytes(const TensorSpec *s, WeightType type)
 {
     size_t n = (size_t)s->rows * sizeof(float);
-    if (s->panels)
+    if (tensor_spec_panels(s, type))
         matrix_bytes(type, s->rows, s->k, &n);
     else if (s->k)
         n = (size_t)s->rows * (size_t)s->k * weight_type_bytes(type);
@@ -144,6 +152,13 @@ bool tensor_list_has(const Config *c, const char *name)
     int                layer;
     const struct Part *p = find_part(name, &layer);
     return p && has_part(c, p) && layer < c->n_layers;
+}
+
+bool tensor_list_has_matrix(const Config *c, const char *name)
+{
+    int                layer;
+    const struct Part *p = find_part(name, &layer);
+    return p && p->k != NONE && has_part(c, p) && layer < c->n_layers;
 }
 
 const char *tensor_list_why_absent(const Config *c, const char *name, char *buf, size_t n)

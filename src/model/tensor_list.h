@@ -18,7 +18,7 @@ typedef struct TensorSpec {
     bool        bias;        /* the bias of the role's matrix                                    */
     int         layer;       /* -1: outside the layers                                           */
     int         rows, k;     /* a matrix [rows, k]; k 0: a vector [rows]                         */
-    bool        panels;      /* a matrix that writers store as panels; false: row-major          */
+    bool        panels;      /* a matrix that writers store as panels in every type; false: row-major in float types */
     const char *rows_key, *k_key; /* the config key that a dimension comes from, for messages    */
     int         rows_unit, k_unit; /* dimension = that key's value * unit (unit head_dim for heads) */
     int         row_;        /* private to tensor_list_next                                      */
@@ -28,14 +28,24 @@ typedef struct TensorSpec {
 TensorSpec tensor_list_start(void);
 bool       tensor_list_next(const Config *c, TensorSpec *s);
 
+/* How many they are. */
+int tensor_list_count(const Config *c);
+
 /* Parameters of one tensor. */
 uint64_t tensor_spec_params(const TensorSpec *s);
 
-/* Bytes of one tensor as writers store it: a matrix in `type`, a vector in F32. c passed config_check: no overflow. */
+/* Do writers store this tensor as panels? Matrices of quantized types always are. */
+static inline bool tensor_spec_panels(const TensorSpec *s, WeightType type)
+{
+    return s->panels || (s->k && weight_type_quantized(type));
+}
+
+/* Bytes of one tensor (all parts) as writers store it: a matrix in `type`, a vector in F32. c passed config_check: no overflow. */
 size_t tensor_spec_bytes(const TensorSpec *s, WeightType type);
 
-/* Is name one of the config's tensors? */
+/* Is name one of the config's tensors? And one of its matrices? Names of parts (quant.h) are not looked at. */
 bool tensor_list_has(const Config *c, const char *name);
+bool tensor_list_has_matrix(const Config *c, const char *name);
 
 /* Why the config has no tensor of this name, as " (n_layers 2 in the config)"; "" where no reason is known. Returns buf. */
 const char *tensor_list_why_absent(const Config *c, const char *name, char *buf, size_t n);

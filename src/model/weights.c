@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/cpu_count.h"
 #include "base/threads.h"
 #include "model/count.h"
 #include "model/tensor_check.h"
@@ -17,6 +18,8 @@ typedef struct Binder {
     Model            *m;
     const TensorFile *f;
     Error            *err;
+    ThreadPool       *pool;   /* packs matrices; made for the first large one */
+    int               threads;
 } Binder;
 
 /* Memory that lives as long as the model: n_bytes, 64-byte aligned. NULL: no memory, *err filled. */
@@ -65,6 +68,17 @@ static void pack_share(void *arg, Team team)
     }
 }
 
+/* On a machine with several memory nodes a page lies near the thread that writes it first, so panels are packed by the shares
+ * that multiply them later, on the same cores (those of a context with as many threads and affinity "cores"). */
+static void pack_all(Binder *b, PackJob *job, size_t n_bytes)
+{
+    if (!b->pool && n_bytes >= SMALL_MATRIX) {
+        b->threads = threads_default();
+        b->pool    = threads_pool_new(b->threads, cpu_count_nodes("") > 1);
+    }
+    threads_pool_run(b->pool, n_bytes < SMALL_MATRIX ? 1 : b->threads, pack_share, job);
+}
+
 /* The panels of a row-major tensor in owned memory. */
 static const void *pack(Binder *b, const Tensor *t, WeightType type, int rows, int k)
 {
@@ -84,7 +98,7 @@ static const void *pack(Binder *b, const Tensor *t, WeightType type, int rows, i
     }
     PackJob job = { .type = type, .rows = rows, .k = k, .from = copy ? copy : t->data, .to = own(b, n_bytes) };
     if (job.to)
-        threads_run(n_bytes < SMALL_MATRIX ? 1 : threads_default(), pack_share, &job);
+        pack_all(b, &job, n_bytes);
     free(copy);
     return job.to;
 }
@@ -94,32 +108,47 @@ static const void *pack(Binder *b, const Tensor *t, WeightType type, int rows, i
 /* A vector of n_padded floats, 0 past its rows. */
 static const float *bind_vector(Binder *b, const TensorSpec *s, const CheckedTensor *c, size_t n_padded)
 {
-    size_t n = (size_t)s->rows, element_bytes = weight_type_bytes(c->type);
-    if (c->type == WT_F32 && n == n_padded && aligned(c->t->data, ALIGN))
-        return c->t->data;
+    const Tensor *t = c->part[0];
+    size_t        n = (size_t)s->rows, element_bytes = weight_type_bytes(c->type);
+    if (c->type == WT_F32 && n == n_padded && aligned(t->data, ALIGN))
+        return t->data;
     float *v = own(b, n_padded * sizeof *v);
     if (!v)
         return NULL;
     for (size_t i = 0; i < n; i++) { /* one by one: a foreign file may start an element at any byte */
         uint32_t element = 0;
-        memcpy(&element, (const char *)c->t->data + i * element_bytes, element_bytes);
+        memcpy(&element, (const char *)t->data + i * element_bytes, element_bytes);
         elements_to_f32(c->type, v + i, &element, 1);
     }
     memset(v + n, 0, (n_padded - n) * sizeof *v);
     return v;
 }
 
-/* The data of a matrix, in panels where the spec wants panels. */
-static const void *bind_matrix(Binder *b, const TensorSpec *s, const CheckedTensor *c)
+/* The data of a tensor where it lies, or a copy where that is not on `to` bytes. */
+static const void *in_place(Binder *b, const Tensor *t, size_t to)
 {
-    if (!c->panels && s->panels)
-        return pack(b, c->t, c->type, s->rows, s->k);
-    if (aligned(c->t->data, c->panels ? ALIGN : weight_type_bytes(c->type)))
-        return c->t->data;
-    void *copy = own(b, c->t->n_bytes);
+    if (aligned(t->data, to))
+        return t->data;
+    void *copy = own(b, t->n_bytes);
     if (copy)
-        memcpy(copy, c->t->data, c->t->n_bytes);
+        memcpy(copy, t->data, t->n_bytes);
     return copy;
+}
+
+/* The data of a matrix, in panels where the spec wants panels. */
+static bool bind_matrix(Binder *b, const TensorSpec *s, const CheckedTensor *c, Panels *out)
+{
+    *out = (Panels){ { NULL } };
+    if (!c->panels && s->panels) {
+        out->part[0] = pack(b, c->part[0], c->type, s->rows, s->k);
+        return out->part[0] != NULL;
+    }
+    for (int i = 0; i < part_count(c->type); i++) {
+        out->part[i] = in_place(b, c->part[i], c->panels ? ALIGN : weight_type_bytes(c->type));
+        if (!out->part[i])
+            return false;
+    }
+    return true;
 }
 
 static Mat *find_mat(Model *m, const TensorSpec *s)
@@ -161,13 +190,15 @@ static bool bind_to(Binder *b, const TensorSpec *s, const CheckedTensor *c)
         *norm = bind_vector(b, s, c, (size_t)s->rows);
         return *norm != NULL;
     }
-    const void *data = bind_matrix(b, s, c);
+    Panels w;
+    if (!bind_matrix(b, s, c, &w))
+        return false;
     if (s->role == ROLE_EMBED)
-        m->embed =
-            (Embedding){ .type = c->type, .panels = c->panels || s->panels, .rows = s->rows, .k = s->k, .w = { { data } } };
+        m->embed = (Embedding){ .type = c->type, .panels = c->panels || s->panels, .rows = s->rows, .k = s->k, .w = w };
     else
-        *find_mat(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .w = { { data } } };
-    return data != NULL;
+        *find_mat(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .w = w };
+    m->matrix_bytes[c->type] += checked_bytes(c);
+    return true;
 }
 
 static bool bind(Binder *b, const TensorSpec *s)
@@ -175,7 +206,7 @@ static bool bind(Binder *b, const TensorSpec *s)
     CheckedTensor c;
     if (!tensor_check(s, b->f, &c, b->err))
         return false;
-    b->m->weight_bytes += c.t->n_bytes;
+    b->m->weight_bytes += checked_bytes(&c);
     return bind_to(b, s, &c);
 }
 
@@ -184,10 +215,15 @@ static size_t mat_bytes(const Mat *w)
     return panel_bytes(w->type, w->k) * (size_t)panel_count(w->rows) + (w->bias ? (size_t)w->rows * sizeof(float) : 0);
 }
 
+static size_t embedding_row_bytes(const Embedding *e)
+{
+    return weight_type_quantized(e->type) ? panel_bytes(e->type, e->k) / PANEL_ROWS : weight_type_bytes(e->type) * (size_t)e->k;
+}
+
 static size_t decode_bytes(const Model *m)
 {
     size_t norm = (size_t)m->cfg.d_model * sizeof(float);
-    size_t n    = norm + mat_bytes(&m->lm_head) + weight_type_bytes(m->embed.type) * (size_t)m->embed.k;
+    size_t n    = norm + mat_bytes(&m->lm_head) + embedding_row_bytes(&m->embed);
     for (int l = 0; l < m->cfg.n_layers; l++) {
         const Layer *w = &m->layer[l];
         n += 2 * norm + mat_bytes(&w->wq) + mat_bytes(&w->wk) + mat_bytes(&w->wv) + mat_bytes(&w->wo)
@@ -223,6 +259,7 @@ bool model_bind(Model *m, const Config *cfg, const TensorFile *f, Error *err)
     }
     if (!ok)
         model_free(m);
+    threads_pool_free(b.pool);
     return ok;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "base/half.h"
-#include "quant/encode.h"
+#include "quant/codes.h"
 
 /* One row for each part of each type. A panel of a part is [ceil(k rounded up to `round` / step)][inner dimensions]. */
 typedef struct Part {
@@ -149,26 +149,36 @@ static size_t sub_byte(int r, int sub) { return (size_t)(sub / 4) * SUBS_BYTES +
 static int    sub_shift(int sub) { return sub % 2 * 4; }
 static size_t sign_byte(int r, int sub) { return (size_t)(sub / 4) * SUBS_BYTES + (size_t)(SUBS_SIGNS + sub % 4 * 2 + r / 8); }
 
-static void put_q8(void *const to[MAX_PARTS], const float *x, int r, int c, int n)
+static void put_q4(void *const to[MAX_PARTS], int r, int c, int n, const SuperblockCodes *s)
 {
-    int8_t  code[SUPERBLOCK], *codes = to[0];
-    q8_encode(x, n, code, (uint16_t *)to[1] + (c / SUPERBLOCK) * PANEL_ROWS + r);
-    for (int i = 0; i < n; i++)
-        codes[place(WT_Q8, r, c + i)] = code[i];
-}
-
-static void put_q4(void *const to[MAX_PARTS], const float *x, int r, int c, int n)
-{
-    uint8_t code[SUPERBLOCK], sub[SUPERBLOCK / SUB_BLOCK], *codes = to[0], *subs = to[1];
-    q4_encode(x, n, code, sub, (uint16_t *)to[2] + (c / SUPERBLOCK) * PANEL_ROWS + r);
-    int padded = (n + 63) / 64 * 64;
+    uint8_t *codes = to[0], *subs = to[1];
+    int      padded = (n + 63) / 64 * 64;
     for (int i = 0; i < padded; i++)
-        codes[q4_byte(r, c + i)] |= (uint8_t)(code[i] << q4_shift(c + i));
+        codes[q4_byte(r, c + i)] |= (uint8_t)((i < n ? s->code[i] : Q4_ZERO) << q4_shift(c + i));
     for (int i = 0; i < padded / SUB_BLOCK; i++) {
         int g = c / SUB_BLOCK + i;
-        subs[sub_byte(r, g)] |= (uint8_t)((sub[i] & 15) << sub_shift(g));
-        subs[sign_byte(r, g)] |= (uint8_t)((sub[i] >> 4 & 1) << r % 8);
+        subs[sub_byte(r, g)] |= (uint8_t)((s->sub[i] & 15) << sub_shift(g));
+        subs[sign_byte(r, g)] |= (uint8_t)((s->sub[i] >> 4 & 1) << r % 8);
     }
+}
+
+void superblock_put(WeightType t, void *const to[MAX_PARTS], int r, int c, int n, const SuperblockCodes *s)
+{
+    assert(weight_type_quantized(t) && r >= 0 && r < PANEL_ROWS && c % SUPERBLOCK == 0 && n >= 1 && n <= SUPERBLOCK);
+    uint8_t *codes = to[0];
+    ((uint16_t *)to[types[t].n_parts - 1])[(c / SUPERBLOCK) * PANEL_ROWS + r] = s->d;
+    if (t == WT_Q4)
+        put_q4(to, r, c, n, s);
+    for (int i = 0; t == WT_Q8 && i < n; i++)
+        codes[place(WT_Q8, r, c + i)] = s->code[i];
+}
+
+static void encode(WeightType t, const float *x, int n, SuperblockCodes *s)
+{
+    if (t == WT_Q8)
+        q8_encode(x, n, (int8_t *)s->code, &s->d);
+    else
+        q4_encode(x, n, s->code, s->sub, &s->d);
 }
 
 void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows, int n_rows, int k)
@@ -180,11 +190,9 @@ void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows, 
     for (int r = 0; r < PANEL_ROWS; r++)
         for (int c = 0; c < k; c += SUPERBLOCK) {
             int          n = k - c < SUPERBLOCK ? k - c : SUPERBLOCK;
-            const float *x = r < n_rows ? rows + (size_t)r * (size_t)k + c : zeros;
-            if (t == WT_Q8)
-                put_q8(to, x, r, c, n);
-            else
-                put_q4(to, x, r, c, n);
+            SuperblockCodes s;
+            encode(t, r < n_rows ? rows + (size_t)r * (size_t)k + c : zeros, n, &s);
+            superblock_put(t, to, r, c, n, &s);
         }
 }
 

@@ -52,6 +52,16 @@ void panel_pack(WeightType t, void *panel, const void *rows, int n_rows, int k);
 /* Quantize n_rows (1..16) rows of k finite floats into one panel; missing rows decode to 0. to: its parts. */
 void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows, int n_rows, int k);
 
+/* What stands for one superblock of one row: 256 codes (int8 of q8; 0 to 15 of q4), the sub-scales of q4 (bit 4: negative) and
+ * the f16 bits of the scale. */
+typedef struct SuperblockCodes {
+    uint8_t  code[SUPERBLOCK], sub[SUPERBLOCK / SUB_BLOCK];
+    uint16_t d;
+} SuperblockCodes;
+
+/* Put n (1..256) codes of row r, columns c .. c + n - 1 (c a multiple of 256), into a panel that was all zero bytes there. */
+void superblock_put(WeightType t, void *const to[MAX_PARTS], int r, int c, int n, const SuperblockCodes *s);
+
 /* Row r (0..15) of the first panel as k floats: exact for float types, the exact value rounded once for quantized ones. */
 void panel_row_to_f32(WeightType t, float *out, Panels p, int r, int k);
 

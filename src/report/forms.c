@@ -64,13 +64,23 @@ const char *form_ratio(double v, char *buf, size_t n)
     return buf;
 }
 
-const char *form_types(unsigned dtypes, char *buf, size_t n)
+const WeightType info_types[WT_COUNT] = { WT_Q4, WT_Q8, WT_F16, WT_BF16, WT_F32 };
+
+const char *info_type_name(WeightType t)
+{
+    static const char *const names[WT_COUNT] = { [WT_Q4] = "Q4", [WT_Q8] = "Q8", [WT_F16] = "F16", [WT_BF16] = "BF16", [WT_F32] = "F32" };
+    return names[t];
+}
+
+double info_bits(const Count *n) { return n->params ? 8.0 * (double)n->bytes / (double)n->params : 0; }
+
+const char *form_types(unsigned types, char *buf, size_t n)
 {
     buf[0] = '\0';
-    for (int d = 0; d < DT_COUNT; d++)
-        if (dtypes >> d & 1) {
+    for (int i = 0; i < WT_COUNT; i++)
+        if (types >> info_types[i] & 1) {
             size_t at = strlen(buf);
-            snprintf(buf + at, n - at, "%s%s", at ? "," : "", dtype_name((DType)d));
+            snprintf(buf + at, n - at, "%s%s", at ? "," : "", info_type_name(info_types[i]));
         }
     return buf;
 }

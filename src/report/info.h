@@ -26,7 +26,7 @@ typedef struct InfoPoint {
     int    seq;
     double ffn, attention_full, attention, scores; /* FLOP of one block for each token of a prompt of seq tokens; the
                                                       last two as computed, with the mask */
-    double kv[2], kv_mha;      /* KV bytes of a sequence: f32, f16; of the chosen type with a KV head for each head */
+    double kv[3], kv_mha;      /* KV bytes of a sequence: f32, f16, q8; of the chosen type with a KV head for each head */
 } InfoPoint;
 
 /* What there is to draw. Everything belongs to the caller. */
@@ -36,11 +36,11 @@ typedef struct Info {
     const Config     *cfg;         /* NULL: the file holds only a tokenizer; then nothing is counted  */
     const Count      *count;       /* of the file, or of the config with matrices of `type`           */
     WeightType        type;        /* of a bare config                                                */
-    uint64_t          type_bytes[WT_FLOATS]; /* of a bare config: all weights in each type             */
+    uint64_t          type_bytes[WT_COUNT]; /* of a bare config: all weights in each type              */
     const Json       *tokenizer;   /* metadata entries, parsed; NULL: absent                          */
     const Json       *source;
     const char       *sha256;      /* as recorded in the file; NULL: absent                           */
-    const char       *kv_type;     /* "f32", "f16"                                                    */
+    const char       *kv_type;     /* "f32", "f16", "q8"                                              */
     FlopLoad          load;        /* of prefill                                                      */
     Flops             prefill, decode;
     Crossover         crossover;
@@ -67,8 +67,13 @@ const char *form_bytes(double v, char *buf, size_t n);      /* decimal units, th
 const char *form_si(double v, char *buf, size_t n);         /* four digits: "274.9 G"                        */
 const char *form_percent(double part, double whole, char *buf, size_t n); /* "33.2%"                         */
 const char *form_ratio(double v, char *buf, size_t n);      /* three digits: "0.25", "1.33", "341"           */
-const char *form_types(unsigned dtypes, char *buf, size_t n); /* a bit mask of DType: "BF16,F32"             */
+const char *form_types(unsigned types, char *buf, size_t n); /* a bit mask of WeightType: "Q4,BF16,F32"      */
 const char *form_shape(const CountPart *p, char *buf, size_t n); /* "[rows, k]" or "[rows]"                  */
+
+/* The weight types in the order of the reports, from the fewest bits; and as they are spelled there: "Q4", "BF16", "F32". */
+extern const WeightType info_types[WT_COUNT];
+const char *info_type_name(WeightType t);
+double      info_bits(const Count *n);                      /* bits of a weight on average, padding and vectors in them */
 
 const char *info_layout(const Count *n);                    /* "rows16", "rows" or "mixed"                   */
 const char *info_seen(const Info *info);                    /* what limits attention: "causal" or "window"   */

@@ -106,7 +106,7 @@ static void draw_tiles(JsonOut *o, const Info *info)
     char          a[48], b[96], types[64];
     unsigned      used = 0;
     for (int i = 0; i < info->count->n_parts; i++)
-        used |= info->count->part[i].k ? info->count->part[i].dtypes : 0;
+        used |= info->count->part[i].k ? info->count->part[i].types : 0;
     json_out(o, "<div class=\"tiles\">\n");
     tile(o, params_text((double)info->count->params, a, sizeof a), "parameters");
     snprintf(b, sizeof b, "weights, %s", form_types(used, types, sizeof types));
@@ -179,7 +179,7 @@ static void part_row(JsonOut *o, const CountPart *p, uint64_t whole)
 {
     char shape[40], types[64];
     param_row(o, "", part_colour(p), p->name, form_shape(p, shape, sizeof shape), p->one_params, whole, p->one_bytes,
-              form_types(p->dtypes, types, sizeof types));
+              form_types(p->types, types, sizeof types));
 }
 
 static void draw_block_table(JsonOut *o, const Info *info)
@@ -396,7 +396,9 @@ static void draw_memory_table(JsonOut *o, const Info *info)
     const MemoryPlan *m = &info->memory;
     char              what[128], a[16];
     json_out(o, "<div class=\"wide\"><table><tbody>\n");
-    memory_row(o, "weights", m->weights, info->file ? "mapped from the file" : weight_type_name(info->type));
+    snprintf(what, sizeof what, "%s%s, %.3f bits a weight on average", info->file ? "" : "in ",
+             info->file ? "mapped from the file" : weight_type_name(info->type), info_bits(info->count));
+    memory_row(o, "weights", m->weights, what);
     if (m->packed)
         memory_row(o, "packed", m->packed, "panels made when loading");
     snprintf(what, sizeof what, "%d sequence%s of %d tokens in %s, whole tiles of 64", m->n_seqs, m->n_seqs > 1 ? "s" : "", m->n_ctx,
@@ -437,12 +439,13 @@ static void draw_sources(JsonOut *o, const Json *source)
         Error       ignored;
         const char *name, *hash;
         bool        synth = json_read_string(json_get(i, "synth"), "", &name, &ignored);
-        if (!synth && !json_read_string(json_get(i, "file"), "", &name, &ignored))
+        bool        quantized = !synth && json_read_string(json_get(i, "quantized"), "", &name, &ignored);
+        if (!synth && !quantized && !json_read_string(json_get(i, "file"), "", &name, &ignored))
             continue;
-        json_out(o, "<dt>source</dt><dd>%s", synth ? "synth, " : "");
+        json_out(o, "<dt>source</dt><dd>%s", synth ? "synth, " : quantized ? "quantized to " : "");
         page_text(o, name);
-        if (!synth && json_read_string(json_get(i, "sha256"), "", &hash, &ignored)) {
-            json_out(o, " <code>");
+        if (!synth && json_read_string(json_get(i, quantized ? "from_sha256" : "sha256"), "", &hash, &ignored)) {
+            json_out(o, "%s <code>", quantized ? ", from" : "");
             page_text(o, hash);
             json_out(o, "</code>");
         }

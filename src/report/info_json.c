@@ -33,9 +33,9 @@ static void out_part(JsonOut *o, const CountPart *p)
     json_out(o, "{\"name\": \"%s\", \"shape\": %s, \"tensors\": %d, \"parameters\": %" PRIu64 ", \"parameters_each\": %" PRIu64
                 ", \"bytes\": %" PRIu64 ", \"dtypes\": [",
              p->name, form_shape(p, shape, sizeof shape), p->n_tensors, p->params, p->one_params, p->bytes);
-    for (int d = 0; d < DT_COUNT; d++)
-        if (p->dtypes >> d & 1) {
-            json_out(o, "%s\"%s\"", comma, dtype_name((DType)d));
+    for (int i = 0; i < WT_COUNT; i++)
+        if (p->types >> info_types[i] & 1) {
+            json_out(o, "%s\"%s\"", comma, info_type_name(info_types[i]));
             comma = ", ";
         }
     json_out(o, "]}");
@@ -57,23 +57,26 @@ static void out_parameters(JsonOut *o, const Count *n)
     json_out(o, "]");
 }
 
-/* Of a file by dtype; of a config what each weight type would take. */
+/* Of a file by type; of a config what each weight type would take. */
 static void out_bytes(JsonOut *o, const Info *info)
 {
     const Count *n     = info->count;
     const char  *comma = "";
     json_out(o, ", \"weight_bytes\": {");
-    for (int d = 0; info->file && d < DT_COUNT; d++)
-        if (n->bytes_of[d]) {
-            json_out(o, "%s\"%s\": %" PRIu64, comma, dtype_name((DType)d), n->bytes_of[d]);
+    for (int i = 0; info->file && i < WT_COUNT; i++)
+        if (n->bytes_of[info_types[i]]) {
+            json_out(o, "%s\"%s\": %" PRIu64, comma, info_type_name(info_types[i]), n->bytes_of[info_types[i]]);
             comma = ", ";
         }
-    for (int t = 0; !info->file && t < WT_FLOATS; t++)
+    for (int t = 0; !info->file && t < WT_COUNT; t++)
         json_out(o, "%s\"%s\": %" PRIu64, t ? ", " : "", weight_type_name((WeightType)t), info->type_bytes[t]);
     json_out(o, "}");
     if (!info->file)
         json_out(o, ", \"weight_type\": \"%s\"", weight_type_name(info->type));
-    json_out(o, ", \"kv_bytes_per_token\": {\"f32\": %" PRIu64 ", \"f16\": %" PRIu64 "}", n->kv_bytes_f32, n->kv_bytes_f16);
+    json_out(o, ", \"bits_per_weight\": ");
+    json_out_double(o, info_bits(n));
+    json_out(o, ", \"kv_bytes_per_token\": {\"f32\": %" PRIu64 ", \"f16\": %" PRIu64 ", \"q8\": %" PRIu64 "}",
+             n->kv_bytes_f32, n->kv_bytes_f16, n->kv_bytes_q8);
 }
 
 /* ---- FLOP ---- */
@@ -182,11 +185,13 @@ static void out_sources(JsonOut *o, const Json *source)
     const char *open = "{";
     json_out(o, ", \"source\": [");
     for (const Json *i = json_first(source); i; i = json_next(i)) {
-        const Json *synth = json_get(i, "synth");
-        json_out(o, "%s\"kind\": \"%s\"", open, synth ? "synth" : "file");
-        out_copy(o, synth ? "synth" : "file", synth ? synth : json_get(i, "file"));
-        if (!synth)
+        const char *kind = json_get(i, "synth") ? "synth" : json_get(i, "quantized") ? "quantized" : "file";
+        json_out(o, "%s\"kind\": \"%s\"", open, kind);
+        out_copy(o, kind, json_get(i, kind));
+        if (strcmp(kind, "file") == 0)
             out_copy(o, "sha256", json_get(i, "sha256"));
+        if (strcmp(kind, "quantized") == 0)
+            out_copy(o, "from_sha256", json_get(i, "from_sha256"));
         json_out(o, "}");
         open = ", {";
     }

@@ -106,7 +106,7 @@ static void draw_part(Page *p, const CountPart *part, uint64_t whole)
 {
     char shape[40], types[64];
     draw_row(p, &(Row){ part->name, form_shape(part, shape, sizeof shape), part->one_params, part->one_bytes,
-                        form_types(part->dtypes, types, sizeof types) }, whole);
+                        form_types(part->types, types, sizeof types) }, whole);
 }
 
 static void draw_block(Page *p, const Info *info)
@@ -237,22 +237,32 @@ static void draw_amount(Page *p, const char *name, uint64_t bytes, const char *w
     json_out(&p->out, "  %-12s  %8s  %s\n", name, form_bytes((double)bytes, size, sizeof size), what);
 }
 
+/* Weights by type, four of them on a line. */
+static void draw_weights(Page *p, const Info *info)
+{
+    const Count *n = info->count;
+    char         size[16];
+    int          drawn = 0;
+    json_out(&p->out, "  %-12s  %8s  ", "weights", form_bytes((double)info->memory.weights, size, sizeof size));
+    if (!info->file)
+        json_out(&p->out, "in %s", weight_type_name(info->type));
+    for (int i = 0; info->file && i < WT_COUNT; i++) {
+        WeightType t = info_types[i];
+        if (n->bytes_of[t] == 0)
+            continue;
+        json_out(&p->out, "%s%s %s", drawn == 0 ? "" : drawn % 4 ? ", " : ",\n                          ", info_type_name(t),
+                 form_bytes((double)n->bytes_of[t], size, sizeof size));
+        drawn++;
+    }
+    json_out(&p->out, "\n  %-12s  %8.3f  bits a weight on average, vectors and padding included\n", "", info_bits(n));
+}
+
 static void draw_memory(Page *p, const Info *info)
 {
-    const Count      *n = info->count;
     const MemoryPlan *m = &info->memory;
     char              what[96], size[16];
     heading(p, "memory to run");
-    if (info->file) {
-        size_t at = 0;
-        for (int d = 0; d < DT_COUNT && at < sizeof what; d++)
-            if (n->bytes_of[d])
-                at += (size_t)snprintf(what + at, sizeof what - at, "%s%s %s", at ? ", " : "", dtype_name((DType)d),
-                                       form_bytes((double)n->bytes_of[d], size, sizeof size));
-    } else {
-        snprintf(what, sizeof what, "in %s", weight_type_name(info->type));
-    }
-    draw_amount(p, "weights", m->weights, what);
+    draw_weights(p, info);
     if (m->packed)
         draw_amount(p, "packed", m->packed, "panels made when loading");
     snprintf(what, sizeof what, "%d x %d tokens in %s, whole tiles of 64", m->n_seqs, m->n_ctx, info->kv_type);
@@ -265,8 +275,8 @@ static void draw_memory(Page *p, const Info *info)
     if (info->file)
         return;
     label(p, "by type");
-    for (int t = 0; t < WT_FLOATS; t++)
-        json_out(&p->out, "%s%s %s", t ? ", or " : "", weight_type_name((WeightType)t),
+    for (int t = 0; t < WT_COUNT; t++)
+        json_out(&p->out, "%s%s %s", t ? ", " : "", weight_type_name((WeightType)t),
                  form_bytes((double)info->type_bytes[t], size, sizeof size));
     json_out(&p->out, "\n");
 }
@@ -291,6 +301,16 @@ static void draw_check(Page *p, const DataCheck *d)
     draw_check_part(p, "weights", &d->finite, "ok: all finite", "none in this file");
 }
 
+/* Enough of a hash to recognise it by; --json has it whole. */
+static void draw_hash(Page *p, const char *before, const char *hash)
+{
+    char start[20];
+    snprintf(start, sizeof start, "%.12s", hash);
+    json_out(&p->out, "%s", before);
+    out_safe(p, start);
+    json_out(&p->out, "...");
+}
+
 static void draw_sources(Page *p, const Json *source)
 {
     bool first = true;
@@ -301,15 +321,15 @@ static void draw_sources(Page *p, const Json *source)
         if (json_read_string(json_get(i, "synth"), "", &name, &ignored)) {
             json_out(&p->out, "synth, ");
             out_safe(p, name);
+        } else if (json_read_string(json_get(i, "quantized"), "", &name, &ignored)) {
+            json_out(&p->out, "quantized to ");
+            out_safe(p, name);
+            if (json_read_string(json_get(i, "from_sha256"), "", &hash, &ignored))
+                draw_hash(p, ", from sha256 ", hash);
         } else if (json_read_string(json_get(i, "file"), "", &name, &ignored)) {
             out_safe(p, name);
-            if (json_read_string(json_get(i, "sha256"), "", &hash, &ignored)) {
-                char start[20]; /* enough to recognise it by; --json has it whole */
-                snprintf(start, sizeof start, "%.12s", hash);
-                json_out(&p->out, ", sha256 ");
-                out_safe(p, start);
-                json_out(&p->out, "...");
-            }
+            if (json_read_string(json_get(i, "sha256"), "", &hash, &ignored))
+                draw_hash(p, ", sha256 ", hash);
         }
         json_out(&p->out, "\n");
         first = false;

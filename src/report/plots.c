@@ -177,11 +177,12 @@ void draw_kv_plot(JsonOut *o, const Info *info)
     Series series[] = {
         { "f32", "embed", false, offsetof(InfoPoint, kv[0]), 0 },
         { "f16", "head", false, offsetof(InfoPoint, kv[1]), 0 },
+        { "q8", "proj", false, offsetof(InfoPoint, kv[2]), 0 },
         { "weights", "other", true, 0, (double)info->count->bytes },
         { "MHA", "scores", true, offsetof(InfoPoint, kv_mha), 0 },
     };
     bool grouped = info->cfg->kv_heads < info->cfg->heads;
-    Plot p = { .info = info, .series = series, .n_series = grouped ? 4 : 3, .form = form_bytes };
+    Plot p = { .info = info, .series = series, .n_series = grouped ? 5 : 4, .form = form_bytes };
     open_plot(o, &p, "Bytes of the KV cache, against length");
     draw_mark(o, &p, info->cfg->n_ctx, "context");
     close_plot(o, &p);

@@ -1,7 +1,8 @@
 /* runtime/attention.c: causal (or windowed) attention over the KV cache, tile by tile, never an L x L matrix.
  *
  * A unit of work is a few consecutive tokens of one sequence under one KV head: their queries (all heads of the group)
- * walk the tiles they can see in ascending order and share each tile's K and V while it is in the cache. The sum is
+ * walk the tiles they can see in ascending order and share each tile's K and V while it is in the cache. Units that cannot be
+ * dealt out evenly (one KV head, two threads) are cut between threads, tile by tile. The sum is
  * defined by the tiles alone (docs/numerics.md), so the cut into units never shows. Source of the running merge: Milakov and
  * Gimelshein 2018, "Online normalizer calculation for softmax"; Dao et al. 2022, FlashAttention. */
 #include "runtime/run.h"
@@ -63,69 +64,166 @@ static View view_of(int pos, int window, int tile)
                   .starts = oldest / KV_TILE == tile};
 }
 
-/* All queries of the unit that see the tile; the first tile of a query is its state as it is, later ones are merged. */
-static void attend_tile(const Run *r, const Unit *u, int l, int tile)
+/* One tile for the queries of the unit that see it. Query i's partial state goes to part + i * state_floats; where it is the
+ * first tile that the query sees, to first. end: tile number behind the last that this thread takes. */
+static void compute_tile(const Run *r, const Unit *u, int l, int tile, int end, float *first, float *part)
 {
-    int window = r->model->cfg.window, n_q = u->n_tok * u->group, n_ask = 0;
+    int          window = r->model->cfg.window, n_q = u->n_tok * u->group, n_ask = 0;
+    const float *scales = kv_cache_scales(r->kv_cache, u->seq, l, u->kv_head, tile);
     for (int i = 0; i < n_q; i++) {
         View v = view_of(u->pos + i / u->group, window, tile);
         if (v.first < v.end)
             u->ask[n_ask++] = (AttnQuery){.q     = u->query + (size_t)i * u->d_pad,
                                           .first = v.first,
                                           .end   = v.end,
-                                          .part  = (v.starts ? u->state : u->part) + (size_t)i * u->state_floats};
+                                          .part  = (v.starts ? first : part) + (size_t)i * u->state_floats};
     }
     r->kernels->attn_tile[r->kv_cache->shape.type](&(AttnTile){
         .k = kv_cache_k(r->kv_cache, u->seq, l, u->kv_head, tile),
         .v = kv_cache_v(r->kv_cache, u->seq, l, u->kv_head, tile),
+        .next_k = tile + 1 < end ? kv_cache_k(r->kv_cache, u->seq, l, u->kv_head, tile + 1) : NULL,
+        .next_v = tile + 1 < end ? kv_cache_v(r->kv_cache, u->seq, l, u->kv_head, tile + 1) : NULL,
+        .k_scale = scales,
+        .v_scale = scales ? scales + KV_TILE : NULL,
         .head_dim = u->d_head,
         .scale = r->attn_scale,
         .n_q = n_ask,
         .q = u->ask,
     });
+}
+
+/* The first tile of a query is its state as it is, later ones are merged. */
+static void attend_tile(const Run *r, const Unit *u, int l, int tile, int end)
+{
+    int n_q = u->n_tok * u->group;
+    compute_tile(r, u, l, tile, end, u->state, u->part);
     for (int i = 0; i < n_q; i++) {
-        View v = view_of(u->pos + i / u->group, window, tile);
+        View v = view_of(u->pos + i / u->group, r->model->cfg.window, tile);
         if (v.first < v.end && !v.starts)
             r->kernels->attn_merge(u->state + (size_t)i * u->state_floats, u->part + (size_t)i * u->state_floats, u->d_head);
     }
 }
 
-static void attend(const Run *r, Unit *u, const Act *y, int l)
+static void finish(const Run *r, const Unit *u, const Act *y, int i)
 {
-    int window = r->model->cfg.window, n_q = u->n_tok * u->group;
-    int oldest = window && u->pos >= window ? u->pos - window + 1 : 0, newest = u->pos + u->n_tok - 1;
-
-    lay_out(u, r, n_q);
-    for (int i = 0; i < n_q; i++) /* copied: a head_dim that is no multiple of 16 leaves heads unaligned in the row */
-        memcpy(u->query + (size_t)i * u->d_pad, head_of(u, &r->q, i), (size_t)u->d_head * sizeof(float));
-    for (int tile = oldest / KV_TILE; tile <= newest / KV_TILE; tile++)
-        attend_tile(r, u, l, tile);
-    for (int i = 0; i < n_q; i++) {
-        float *result = u->result + (size_t)i * u->d_pad;
-        r->kernels->attn_end(result, u->state + (size_t)i * u->state_floats, u->d_head);
-        memcpy(head_of(u, y, i), result, (size_t)u->d_head * sizeof(float));
-    }
+    float *result = u->result + (size_t)i * u->d_pad;
+    r->kernels->attn_end(result, u->state + (size_t)i * u->state_floats, u->d_head);
+    memcpy(head_of(u, y, i), result, (size_t)u->d_head * sizeof(float));
 }
 
-/* Units are dealt out in turn: under a causal mask later ones cost more. */
+/* Tiles first .. end - 1 that the unit sees; its queries are copied: a head_dim that is no multiple of 16 leaves heads
+ * unaligned in the row. */
+static void begin(const Run *r, Unit *u, int *first, int *end)
+{
+    int window = r->model->cfg.window, n_q = u->n_tok * u->group;
+    int oldest = window && u->pos >= window ? u->pos - window + 1 : 0;
+    lay_out(u, r, n_q);
+    for (int i = 0; i < n_q; i++)
+        memcpy(u->query + (size_t)i * u->d_pad, head_of(u, &r->q, i), (size_t)u->d_head * sizeof(float));
+    *first = oldest / KV_TILE;
+    *end   = (u->pos + u->n_tok - 1) / KV_TILE + 1;
+}
+
+static void attend(const Run *r, Unit *u, const Act *y, int l)
+{
+    int first, end;
+    begin(r, u, &first, &end);
+    for (int tile = first; tile < end; tile++)
+        attend_tile(r, u, l, tile, end);
+    for (int i = 0; i < u->n_tok * u->group; i++)
+        finish(r, u, y, i);
+}
+
+/* How many tiles' partial states of a unit with n_q queries fit into a thread's scratch. */
+static int tiles_in_scratch(const Unit *u)
+{
+    return (int)(KERNEL_SCRATCH / ((size_t)(u->n_tok * u->group) * u->state_floats * sizeof(float)));
+}
+
+/* Merge tiles first .. end - 1 of a strip into the states of the queries that this thread owns, ascending. share: tiles of a
+ * strip that one thread computed. */
+static void merge_strip(const Run *r, const Unit *u, int first, int end, int share)
+{
+    int n_q = u->n_tok * u->group;
+    for (int i = r->team.thread; i < n_q; i += r->team.n_threads)
+        for (int tile = first; tile < end; tile++) {
+            View v = view_of(u->pos + i / u->group, r->model->cfg.window, tile);
+            if (v.first >= v.end)
+                continue;
+            int          thread = (tile - first) / share, slot = (tile - first) % share * n_q + i;
+            const char  *of     = (const char *)r->scratch + (ptrdiff_t)(thread - r->team.thread) * (ptrdiff_t)r->thread_bytes;
+            const float *part   = (const float *)(const void *)of + (size_t)slot * u->state_floats;
+            float       *state  = u->state + (size_t)i * u->state_floats;
+            if (v.starts)
+                memcpy(state, part, u->state_floats * sizeof *state);
+            else
+                r->kernels->attn_merge(state, part, u->d_head);
+        }
+}
+
+/* A unit that all threads compute together: each a run of its tiles, whose partial states it keeps one by one, since merging
+ * is not associative; then each merges all tiles in order for the queries it owns. A strip is what fits into the scratch of
+ * all threads, so memory does not grow with the length. */
+static void attend_together(const Run *r, Unit *u, const Act *y, int l)
+{
+    int first, end, threads = r->team.n_threads;
+    begin(r, u, &first, &end);
+    for (int n_q = u->n_tok * u->group, at = first, strip; at < end; at += strip) {
+        int most = tiles_in_scratch(u), share = (end - at + threads - 1) / threads;
+        share    = share < most ? share : most;
+        strip    = end - at < share * threads ? end - at : share * threads;
+        int mine = at + r->team.thread * share, my_end = mine + share < at + strip ? mine + share : at + strip;
+        for (int tile = mine; tile < my_end; tile++) {
+            float *part = (float *)r->scratch + (size_t)((tile - mine) * n_q) * u->state_floats;
+            compute_tile(r, u, l, tile, my_end, part, part);
+        }
+        threads_barrier(r->team);
+        merge_strip(r, u, at, at + strip, share);
+        threads_barrier(r->team);
+    }
+    for (int i = r->team.thread; i < u->n_tok * u->group; i += threads)
+        finish(r, u, y, i);
+}
+
+/* Whether unit number `turn` of n is one that is left over when the others are dealt out, and long enough to be cut. With many
+ * units the last ones matter little. */
+static bool worth_cutting(const Run *r, const Unit *u, int turn, int n)
+{
+    int threads = r->team.n_threads, window = r->model->cfg.window, seen = u->pos + u->n_tok;
+    seen = window && window < seen ? window : seen;
+    return turn >= n / threads * threads && n < 8 * threads && seen >= 2 * KV_TILE * threads && tiles_in_scratch(u) > 0;
+}
+
+static int count_units(const Run *r, int per_unit)
+{
+    int n = 0;
+    for (int s = 0; s < r->n_spans; s++)
+        n += (r->span[s].n_tok + per_unit - 1) / per_unit * r->model->cfg.kv_heads;
+    return n;
+}
+
+/* Units are dealt out in turn: under a causal mask later ones cost more. Those that do not go round are cut. */
 void attention(Run *r, const Act *y, int l)
 {
     const Config *c = &r->model->cfg;
-    int group = c->heads / c->kv_heads, per_unit = attention_queries(c) / group, turn = 0;
+    int group = c->heads / c->kv_heads, per_unit = attention_queries(c) / group, turn = 0, n = count_units(r, per_unit);
+    enter_attention(r);
     for (int s = 0; s < r->n_spans; s++) {
         const Span *span = &r->span[s];
         for (int t = 0; t < span->n_tok; t += per_unit)
             for (int h = 0; h < c->kv_heads; h++, turn++) {
-                if (turn % r->team.n_threads != r->team.thread)
-                    continue;
                 Unit u = {.seq     = span->seq,
                           .kv_head = h,
                           .first   = span->first + t,
                           .n_tok   = span->n_tok - t < per_unit ? span->n_tok - t : per_unit,
                           .pos     = span->pos + t,
                           .group   = group,
-                          .d_head  = c->head_dim};
-                attend(r, &u, y, l);
+                          .d_head  = c->head_dim,
+                          .state_floats = attn_state_floats(c->head_dim)};
+                if (worth_cutting(r, &u, turn, n))
+                    attend_together(r, &u, y, l);
+                else if (turn % r->team.n_threads == r->team.thread)
+                    attend(r, &u, y, l);
             }
     }
     threads_barrier(r->team);

@@ -23,6 +23,12 @@ static void scores(const Run *r, const float *q, int seq, int l, int kv_head, in
     if (c->shape.type == KV_F16) {
         r->kernels->to_f32[WT_F16](panel, (const uint16_t *)tile + group * elements, elements);
         k = panel;
+    } else if (c->shape.type == KV_Q8) {
+        const int8_t *code  = (const int8_t *)tile + group * elements;
+        const float  *scale = kv_cache_scales(c, seq, l, kv_head, at / KV_TILE) + at % KV_TILE;
+        for (size_t i = 0; i < elements; i++)
+            panel[i] = (float)code[i] * scale[i % LANES];
+        k = panel;
     }
     for (int i = 0; i < LANES; i++)
         s[i] = 0;

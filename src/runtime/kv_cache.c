@@ -5,15 +5,22 @@
 
 #include "base/checked.h"
 
-static size_t element_bytes(KvType t) { return t == KV_F16 ? 2 : 4; }
+static const struct { size_t element, scale; } type_bytes[KV_COUNT] = {
+    [KV_F32] = {4, 0}, [KV_F16] = {2, 0}, [KV_Q8] = {1, 4},
+};
+
+size_t kv_element_bytes(KvType t) { return type_bytes[t].element; }
+size_t kv_scale_bytes(KvType t) { return type_bytes[t].scale; }
 
 static int v_stride(const KvShape *s) { return (int)round_up((size_t)s->head_dim, LANES); }
 
-/* K and V of one KV head in a tile. */
-static size_t head_bytes(const KvShape *s)
+/* K and V of one KV head in a tile, without their scales. A multiple of 64: so are KV_TILE elements of any type. */
+static size_t code_bytes(const KvShape *s)
 {
-    return round_up((size_t)KV_TILE * ((size_t)s->head_dim + (size_t)v_stride(s)) * element_bytes(s->type), 64);
+    return (size_t)KV_TILE * ((size_t)s->head_dim + (size_t)v_stride(s)) * kv_element_bytes(s->type);
 }
+
+static size_t head_bytes(const KvShape *s) { return code_bytes(s) + 2 * KV_TILE * kv_scale_bytes(s->type); }
 
 static int tiles_for(int n_tok) { return (n_tok + KV_TILE - 1) / KV_TILE; }
 
@@ -51,57 +58,96 @@ bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err)
     return c->seq ? true : fail(err, SYSTEM, "out of memory for %d sequences", n_seqs);
 }
 
+/* Tiles start zeroed: a lane that no position has filled is multiplied (and its result dropped) like any other. */
+static KvTile *take_tile(KvCache *c)
+{
+    KvTile *tile = c->spare;
+    if (tile) {
+        c->spare    = tile->next;
+        tile->users = 1;
+        return tile;
+    }
+    tile = malloc(sizeof *tile);
+    if (tile)
+        *tile = (KvTile){.data = aligned_alloc(64, c->tile_bytes), .users = 1};
+    if (!tile || !tile->data) {
+        free(tile);
+        return NULL;
+    }
+    memset(tile->data, 0, c->tile_bytes);
+    c->bytes += c->tile_bytes;
+    return tile;
+}
+
+static void release_map(KvMap *map)
+{
+    if (--map->users > 0)
+        return;
+    file_map_close(&map->file);
+    free(map);
+}
+
+/* One user less; the last one's tile is spare, a mapped one is gone. */
+static void release_tile(KvCache *c, KvTile *tile)
+{
+    if (--tile->users > 0)
+        return;
+    if (tile->map) {
+        release_map(tile->map);
+        c->bytes -= c->tile_bytes;
+        free(tile);
+        return;
+    }
+    tile->next = c->spare;
+    c->spare   = tile;
+}
+
 void kv_cache_free(KvCache *c)
 {
     for (int s = 0; c->seq && s < c->n_seqs; s++) {
         for (int l = 0; c->seq[s].layer && l < c->shape.n_layers; l++) {
             KvTiles *t = &c->seq[s].layer[l];
             for (int i = t->first; i < t->n; i++)
-                free(t->tile[i]);
+                release_tile(c, t->tile[i]);
             free(t->tile);
         }
         free(c->seq[s].layer);
     }
     free(c->seq);
-    for (void *next; c->spare; c->spare = next) {
-        memcpy(&next, c->spare, sizeof next);
+    for (KvTile *next; c->spare; c->spare = next) {
+        next = c->spare->next;
+        free(c->spare->data);
         free(c->spare);
     }
     *c = (KvCache){0};
-}
-
-static void give_back(KvCache *c, void *tile)
-{
-    memcpy(tile, &c->spare, sizeof c->spare);
-    c->spare = tile;
-}
-
-/* Tiles start zeroed: a lane that no position has filled is multiplied (and its result dropped) like any other. */
-static void *take_tile(KvCache *c)
-{
-    void *tile = c->spare;
-    if (tile) {
-        memcpy(&c->spare, tile, sizeof c->spare);
-        return tile;
-    }
-    tile = aligned_alloc(64, c->tile_bytes);
-    if (tile) {
-        memset(tile, 0, c->tile_bytes);
-        c->bytes += c->tile_bytes;
-    }
-    return tile;
 }
 
 static bool grow_table(KvTiles *t, int n)
 {
     if (n <= t->cap)
         return true;
-    int    cap  = n > 2 * t->cap ? n : 2 * t->cap;
-    void **tile = realloc(t->tile, (size_t)cap * sizeof *tile);
+    int      cap  = n > 2 * t->cap ? n : 2 * t->cap;
+    KvTile **tile = realloc(t->tile, (size_t)cap * sizeof *tile);
     if (!tile)
         return false;
     t->tile = tile;
     t->cap  = cap;
+    return true;
+}
+
+/* The tile that the next position goes to must not be another sequence's too. */
+static bool own_last_tile(KvCache *c, int seq, int layer)
+{
+    int      length = c->seq[seq].length;
+    KvTile **tile = &c->seq[seq].layer[layer].tile[length / KV_TILE];
+    if (length % KV_TILE == 0 || (*tile)->users == 1)
+        return true;
+    KvTile *own = take_tile(c);
+    if (!own)
+        return false;
+    memcpy(own->data, (*tile)->data, c->tile_bytes);
+    release_tile(c, *tile);
+    *tile = own;
     return true;
 }
 
@@ -113,10 +159,10 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
     for (int l = 0; l < c->shape.n_layers; l++) {
         KvTiles *t = &s->layer[l];
         for (; t->first < t->n && (t->first + 1) * KV_TILE <= first; t->first++) {
-            give_back(c, t->tile[t->first]);
+            release_tile(c, t->tile[t->first]);
             t->tile[t->first] = NULL;
         }
-        if (!grow_table(t, need))
+        if (!grow_table(t, need) || !own_last_tile(c, seq, l))
             return fail(err, SYSTEM, "out of memory for a KV cache of %d positions", s->length + n_new);
         for (; t->n < need; t->n++) {
             t->tile[t->n] = take_tile(c);
@@ -138,7 +184,7 @@ bool kv_cache_rewind(KvCache *c, int seq, int length)
     for (int l = 0; l < c->shape.n_layers; l++) {
         KvTiles *t = &s->layer[l];
         for (; t->n > keep && t->n > t->first; t->n--)
-            give_back(c, t->tile[t->n - 1]);
+            release_tile(c, t->tile[t->n - 1]);
         if (length == 0)
             t->n = t->first = 0;
     }
@@ -146,40 +192,172 @@ bool kv_cache_rewind(KvCache *c, int seq, int length)
     return true;
 }
 
+/* An empty sequence whose layers' tables have room for the tiles of `length` tokens, the first `first` given up. */
+static bool start_tables(KvCache *c, int seq, int length, int first, Error *err)
+{
+    kv_cache_rewind(c, seq, 0);
+    for (int l = 0; l < c->shape.n_layers; l++) {
+        KvTiles *t = &c->seq[seq].layer[l];
+        if (!grow_table(t, tiles_for(length)))
+            return fail(err, SYSTEM, "out of memory for a KV cache of %d positions", length);
+    }
+    for (int l = 0; l < c->shape.n_layers; l++) {
+        KvTiles *t = &c->seq[seq].layer[l];
+        for (int i = 0; i < first; i++)
+            t->tile[i] = NULL;
+        t->n = t->first = first;
+    }
+    return true;
+}
+
+bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err)
+{
+    int first = c->shape.n_layers > 0 && length > 0 ? c->seq[from].layer[0].first : 0;
+    if (first * KV_TILE > oldest_seen(&c->shape, length)) {
+        kv_cache_rewind(c, to, 0);
+        return fail(err, USAGE, "sequence %d: cannot copy its first %d tokens: the window of %d has moved on", from,
+                    length, c->shape.window);
+    }
+    if (!start_tables(c, to, length, first, err))
+        return false;
+    for (int l = 0; l < c->shape.n_layers; l++) {
+        KvTiles *source = &c->seq[from].layer[l], *t = &c->seq[to].layer[l];
+        for (; t->n < tiles_for(length); t->n++) {
+            t->tile[t->n] = source->tile[t->n];
+            t->tile[t->n]->users++;
+        }
+    }
+    c->seq[to].length = length;
+    return true;
+}
+
+int kv_cache_first_tile(const KvCache *c, int length) { return oldest_seen(&c->shape, length) / KV_TILE; }
+
+bool kv_cache_adopt(KvCache *c, int seq, int length, int first, const void *const *layer_data, FileMap *file, Error *err)
+{
+    KvMap *map = calloc(1, sizeof *map);
+    if (!map || !start_tables(c, seq, length, first, err)) {
+        free(map);
+        return map ? false : fail(err, SYSTEM, "out of memory for a state of %d tokens", length);
+    }
+    map->users = 1;
+    bool good = true;
+    for (int l = 0; good && l < c->shape.n_layers; l++) {
+        KvTiles *t = &c->seq[seq].layer[l];
+        for (; good && t->n < tiles_for(length); t->n++) {
+            KvTile *tile = malloc(sizeof *tile);
+            if (!tile) {
+                good = fail(err, SYSTEM, "out of memory for a state of %d tokens", length);
+                break;
+            }
+            const char *data = (const char *)layer_data[l] + (size_t)(t->n - first) * c->tile_bytes;
+            *tile = (KvTile){.data = (void *)(uintptr_t)data, .users = 1, .map = map};
+            t->tile[t->n] = tile;
+            c->bytes += c->tile_bytes;
+            map->users++;
+        }
+    }
+    if (good) {
+        map->file = *file;
+        *file     = (FileMap){0};
+        c->seq[seq].length = length;
+    } else {
+        kv_cache_rewind(c, seq, 0);
+    }
+    release_map(map);
+    return good;
+}
+
 const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int tile)
 {
-    return (const char *)c->seq[seq].layer[layer].tile[tile] + (size_t)kv_head * c->head_bytes;
+    return (const char *)c->seq[seq].layer[layer].tile[tile]->data + (size_t)kv_head * c->head_bytes;
 }
 
 const void *kv_cache_v(const KvCache *c, int seq, int layer, int kv_head, int tile)
 {
-    size_t k_bytes = (size_t)KV_TILE * (size_t)c->shape.head_dim * element_bytes(c->shape.type);
+    size_t k_bytes = (size_t)KV_TILE * (size_t)c->shape.head_dim * kv_element_bytes(c->shape.type);
     return (const char *)kv_cache_k(c, seq, layer, kv_head, tile) + k_bytes;
 }
 
-/* K lies in panels of 16 positions, [4][head_dim][16], so that the lanes of a score are positions; V in rows. */
+const float *kv_cache_scales(const KvCache *c, int seq, int layer, int kv_head, int tile)
+{
+    if (c->shape.type != KV_Q8)
+        return NULL;
+    return (const float *)(const void *)((const char *)kv_cache_k(c, seq, layer, kv_head, tile) + code_bytes(&c->shape));
+}
+
+/* A place for one position: K lies in panels of 16 positions, [4][head_dim][16], so that the lanes of a score are
+ * positions; V in rows. */
+typedef struct Slot {
+    void  *k, *v;                       /* of the tile */
+    size_t k_at, v_at;                  /* first element of the position; K's elements are LANES apart */
+    int    d_head;
+} Slot;
+
+static void put_f16(const Slot *s, const Kernels *kernels, const float *k, const float *v)
+{
+    for (int d = 0; d < s->d_head; d += KV_TILE) {
+        uint16_t half[KV_TILE];
+        int      n = s->d_head - d < KV_TILE ? s->d_head - d : KV_TILE;
+        kernels->f32_to_f16(half, k + d, n);
+        for (int i = 0; i < n; i++)
+            ((uint16_t *)s->k)[s->k_at + (size_t)(d + i) * LANES] = half[i];
+        kernels->f32_to_f16((uint16_t *)s->v + s->v_at + d, v + d, n);
+    }
+}
+
+/* The codes of K are made where V's will lie (both are one row of head_dim), then moved to their panel. */
+static void put_q8(const Slot *s, const Kernels *kernels, const float *k, const float *v, float *k_scale, float *v_scale)
+{
+    int8_t *row = (int8_t *)s->v + s->v_at;
+    *k_scale    = kernels->f32_to_q8(row, k, s->d_head);
+    for (int d = 0; d < s->d_head; d++)
+        ((int8_t *)s->k)[s->k_at + (size_t)d * LANES] = row[d];
+    *v_scale = kernels->f32_to_q8(row, v, s->d_head);
+}
+
 void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, int kv_head, int pos, const float *k,
                   const float *v)
 {
     int    d_head = c->shape.head_dim;
     int    tile = pos / KV_TILE, t = pos % KV_TILE;
-    size_t k_at = (size_t)(t / LANES) * (size_t)d_head * LANES + (size_t)(t % LANES);
-    size_t v_at = (size_t)t * (size_t)c->v_stride;
-    void  *kt   = (void *)(uintptr_t)kv_cache_k(c, seq, layer, kv_head, tile);
-    void  *vt   = (void *)(uintptr_t)kv_cache_v(c, seq, layer, kv_head, tile);
-
-    if (c->shape.type == KV_F32) {
-        for (int d = 0; d < d_head; d++)
-            ((float *)kt)[k_at + (size_t)d * LANES] = k[d];
-        memcpy((float *)vt + v_at, v, (size_t)d_head * sizeof *v);
+    float *scales = (float *)(uintptr_t)kv_cache_scales(c, seq, layer, kv_head, tile);
+    Slot   s = {
+          .k      = (void *)(uintptr_t)kv_cache_k(c, seq, layer, kv_head, tile),
+          .v      = (void *)(uintptr_t)kv_cache_v(c, seq, layer, kv_head, tile),
+          .k_at   = (size_t)(t / LANES) * (size_t)d_head * LANES + (size_t)(t % LANES),
+          .v_at   = (size_t)t * (size_t)c->v_stride,
+          .d_head = d_head,
+    };
+    switch (c->shape.type) {
+    case KV_F16:
+        put_f16(&s, kernels, k, v);
         return;
+    case KV_Q8:
+        put_q8(&s, kernels, k, v, scales + t, scales + KV_TILE + t);
+        return;
+    default:
+        for (int d = 0; d < d_head; d++)
+            ((float *)s.k)[s.k_at + (size_t)d * LANES] = k[d];
+        memcpy((float *)s.v + s.v_at, v, (size_t)d_head * sizeof *v);
     }
-    for (int d = 0; d < d_head; d += KV_TILE) {
-        uint16_t half[KV_TILE];
-        int      n = d_head - d < KV_TILE ? d_head - d : KV_TILE;
-        kernels->f32_to_f16(half, k + d, n);
-        for (int i = 0; i < n; i++)
-            ((uint16_t *)kt)[k_at + (size_t)(d + i) * LANES] = half[i];
-        kernels->f32_to_f16((uint16_t *)vt + v_at + d, v + d, n);
+}
+
+void kv_cache_tile_clean(const KvCache *c, int seq, int layer, int tile, void *out)
+{
+    const size_t element = kv_element_bytes(c->shape.type), scale = kv_scale_bytes(c->shape.type);
+    const size_t d_head = (size_t)c->shape.head_dim, k_bytes = KV_TILE * d_head * element;
+    const int    held = c->seq[seq].length - tile * KV_TILE;
+    memcpy(out, c->seq[seq].layer[layer].tile[tile]->data, c->tile_bytes);
+    for (int h = 0; h < c->shape.kv_heads; h++) {
+        char *k = (char *)out + (size_t)h * c->head_bytes, *v = k + k_bytes, *scales = k + code_bytes(&c->shape);
+        for (int t = held; t < KV_TILE; t++) {
+            char *panel = k + (size_t)(t / LANES) * d_head * LANES * element;
+            for (size_t d = 0; d < d_head; d++)
+                memset(panel + (d * LANES + (size_t)(t % LANES)) * element, 0, element);
+            memset(v + (size_t)t * (size_t)c->v_stride * element, 0, (size_t)c->v_stride * element);
+            memset(scales + (size_t)t * scale, 0, scale);
+            memset(scales + (size_t)(KV_TILE + t) * scale, 0, scale);
+        }
     }
 }

@@ -2,10 +2,14 @@
  *
  * A tile holds 64 consecutive positions, at absolute boundaries, of all KV heads of one layer: the unit of the attention
  * sum (docs/numerics.md), so how the cache is cut never shows in the result. A windowed layer gives tiles back that its
- * next query cannot see any more: it holds the window plus the batch, rounded up to tiles, for ever. */
+ * next query cannot see any more: it holds the window plus the batch, rounded up to tiles, for ever.
+ *
+ * Of each KV head in a tile there lie, one after the other: K [4][head_dim][16], V [64][v_stride] of the type, and for KV_Q8
+ * the scales, f32 [64] of K and [64] of V. Each head begins at a multiple of 64 bytes; so do its scales. */
 #ifndef RUNTIME_KV_CACHE_H
 #define RUNTIME_KV_CACHE_H
 
+#include "base/file.h"
 #include "kernels/kernels.h"
 
 typedef struct KvShape {
@@ -14,8 +18,18 @@ typedef struct KvShape {
     KvType type;
 } KvShape;
 
+typedef struct KvMap { FileMap file; int users; } KvMap; /* a mapped state; closed with the last tile that lies in it */
+
+/* One tile, of one layer. Sequences that share a prefix share its tiles; who writes to a shared one takes a copy before. */
+typedef struct KvTile {
+    void          *data;                /* tile_bytes, 64-byte aligned */
+    int            users;               /* sequences that hold it      */
+    KvMap         *map;                 /* where data lies; NULL: memory of its own */
+    struct KvTile *next;                /* of the spare ones           */
+} KvTile;
+
 typedef struct KvTiles {                /* one layer of one sequence */
-    void **tile;                        /* [n] by tile number; NULL where given up */
+    KvTile **tile;                      /* [n] by tile number; NULL where given up */
     int    n, cap, first;               /* tiles below first are given up */
 } KvTiles;
 
@@ -28,10 +42,10 @@ typedef struct KvCache {
     KvShape shape;
     int     v_stride;                   /* head_dim rounded up to 16 */
     size_t  head_bytes, tile_bytes;     /* K and V of one KV head in a tile; all heads */
-    size_t  bytes;                      /* memory in use, spare tiles included */
+    size_t  bytes;                      /* memory in use, spare and mapped tiles included, shared ones once */
     int     n_seqs;
     KvSeq  *seq;
-    void   *spare;                      /* free list: the first word of a tile points to the next */
+    KvTile *spare;                      /* in nobody's use */
 } KvCache;
 
 bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err);
@@ -45,8 +59,28 @@ size_t kv_cache_plan_bytes(const KvShape *shape, int n_tok, int n_batch);
  * Does not change the length. Fails with SYSTEM when memory runs out (what was taken stays with the sequence). */
 bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err);
 
+/* Make seq `to`, whatever it held, the first `length` tokens of seq `from` (another one), without copying: full tiles stay
+ * shared, the last partial one until either writes to it. Fails with USAGE when a windowed layer of `from` has given up
+ * what the next token needs, and with SYSTEM without memory; `to` is then empty. */
+bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err);
+
+/* The first tile that the token after `length` others sees. */
+int kv_cache_first_tile(const KvCache *c, int length);
+
+/* A tile as it is stored: zeros where no position is, so that a file tells nothing of other sequences. out: [tile_bytes] */
+void kv_cache_tile_clean(const KvCache *c, int seq, int layer, int tile, void *out);
+
+/* Make seq, which is empty, a sequence of `length` tokens whose tiles from number `first` on lie in a mapping:
+ * layer_data[n_layers] of [tiles, tile_bytes], aligned to 64 bytes. *file is taken over (and zeroed) on success; on failure
+ * (SYSTEM) seq is empty. */
+bool kv_cache_adopt(KvCache *c, int seq, int length, int first, const void *const *layer_data, FileMap *file, Error *err);
+
 /* Forget the tokens from `length` on. False when a windowed layer has given up a position that is needed then. */
 bool kv_cache_rewind(KvCache *c, int seq, int length);
+
+/* Bytes of an element, and of the scale that a type keeps for each position of a head (of K and of V: two of them). */
+size_t kv_element_bytes(KvType t);
+size_t kv_scale_bytes(KvType t);
 
 /* Store one position of one KV head: k, v are [head_dim] f32, rounded to the cache's type. The tile must be reserved. */
 void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, int kv_head, int pos, const float *k,
@@ -55,5 +89,8 @@ void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, 
 /* K panels and V rows of one KV head in tile number `tile` (kernels.h: AttnTile). */
 const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int tile);
 const void *kv_cache_v(const KvCache *c, int seq, int layer, int kv_head, int tile);
+
+/* KV_Q8: the 64 scales of K, then the 64 of V; NULL for the float types. */
+const float *kv_cache_scales(const KvCache *c, int seq, int layer, int kv_head, int tile);
 
 #endif

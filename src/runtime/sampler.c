@@ -4,17 +4,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
+#include "base/math64.h"
+#include "runtime/sampler_buckets.h"
 
 struct tblock_sampler {
     SamplerOptions opt;
     int            vocab_size;
+    float         *x;                    /* [vocab_size] logits after penalty and temperature */
+    float          largest;              /* of x                                              */
     Candidate     *candidate;            /* [vocab_size] */
-    unsigned char *seen;                 /* [vocab_size]: the penalty counts an id once */
+    unsigned char *seen;                 /* [vocab_size]: the penalty counts an id once       */
+    Buckets        buckets;
 };
 
 /* Under it a division of ordinary logits could overflow, and what overflowed could not be told apart. */
 static const float MIN_TEMP = 1e-6f;
+
+static bool allocate(Sampler *s)
+{
+    size_t n = (size_t)s->vocab_size;
+    s->x         = malloc(n * sizeof *s->x);
+    s->candidate = malloc(n * sizeof *s->candidate);
+    s->seen      = calloc(n, 1);
+    s->buckets.x = s->x;
+    s->buckets.p = malloc(n * sizeof *s->buckets.p);
+    s->buckets.bucket = malloc(n * sizeof *s->buckets.bucket);
+    s->buckets.sorted = s->candidate;
+    return s->x && s->candidate && s->seen && s->buckets.p && s->buckets.bucket;
+}
 
 Sampler *sampler_new(int vocab_size, const SamplerOptions *opt, Error *err)
 {
@@ -43,10 +60,9 @@ Sampler *sampler_new(int vocab_size, const SamplerOptions *opt, Error *err)
         if (opt->repeat_penalty == 0)
             s->opt.repeat_penalty = 1;
         s->vocab_size = vocab_size;
-        s->candidate  = malloc((size_t)vocab_size * sizeof *s->candidate);
-        s->seen       = calloc((size_t)vocab_size, 1);
+        s->buckets    = (Buckets){.kernels = kernels_select(NULL, NULL), .n = vocab_size};
     }
-    if (!s || !s->candidate || !s->seen) {
+    if (!s || !allocate(s)) {
         sampler_free(s);
         fail(err, SYSTEM, "out of memory for a sampler of %d tokens", vocab_size);
         return NULL;
@@ -58,6 +74,9 @@ void sampler_free(Sampler *s)
 {
     if (!s)
         return;
+    free(s->x);
+    free(s->buckets.p);
+    free(s->buckets.bucket);
     free(s->candidate);
     free(s->seen);
     free(s);
@@ -66,19 +85,17 @@ void sampler_free(Sampler *s)
 static int by_x_then_id(const void *a, const void *b)
 {
     const Candidate *p = a, *q = b;
-    if (p->x != q->x)
-        return p->x > q->x ? -1 : 1;
-    return p->id < q->id ? -1 : 1;
+    return candidate_before(p, q) ? -1 : 1;
 }
 
-static bool before(const Candidate *a, const Candidate *b) { return a->x > b->x || (a->x == b->x && a->id < b->id); }
+void candidates_sort(Candidate *c, int n) { qsort(c, (size_t)n, sizeof *c, by_x_then_id); }
 
 static void sift_down(Candidate *heap, int n, int i) /* the worst candidate is on top */
 {
     for (int child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && before(&heap[child], &heap[child + 1]))
+        if (child + 1 < n && candidate_before(&heap[child], &heap[child + 1]))
             child++;
-        if (!before(&heap[i], &heap[child]))
+        if (!candidate_before(&heap[i], &heap[child]))
             return;
         Candidate t = heap[i];
         heap[i]     = heap[child];
@@ -86,45 +103,94 @@ static void sift_down(Candidate *heap, int n, int i) /* the worst candidate is o
     }
 }
 
-/* Bring the k best to the front, in no order: a heap of k, so that a large vocabulary is not sorted for a small k. */
-static void select_best(Candidate *c, int n, int k)
+/* The k best of x, in no order: a heap of k, so that a large vocabulary is not sorted for a small k. */
+static void select_best(const float *x, int n, Candidate *heap, int k)
 {
-    for (int i = k / 2 - 1; i >= 0; i--)
-        sift_down(c, k, i);
+    for (int i = 0; i < k; i++)
+        heap[i] = (Candidate){.x = x[i], .id = i};
+    for (int i = k / 2 - 1; i >= 0 && k < n; i--)
+        sift_down(heap, k, i);
     for (int i = k; i < n; i++)
-        if (before(&c[i], &c[0])) {
-            Candidate t = c[0];
-            c[0]        = c[i];
-            c[i]        = t;
-            sift_down(c, k, 0);
+        if (x[i] > heap[0].x) { /* at equal x the lower id, which is there already, is better */
+            heap[0] = (Candidate){.x = x[i], .id = i};
+            sift_down(heap, k, 0);
         }
 }
 
-/* Logits with the repetition penalty, once for each distinct id. False: a NaN, or an id out of range. */
-static bool penalise(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous, Error *err)
+enum { BLOCK = 64 }; /* a fixed trip count, so that the compiler uses vectors */
+
+static bool check_logits(const float *x, int n, Error *err)
+{
+    int bad = 0, i = 0;
+    for (; i + BLOCK <= n; i += BLOCK)
+        for (int j = 0; j < BLOCK; j++)
+            bad |= x[i + j] != x[i + j];
+    for (; i < n; i++)
+        bad |= x[i] != x[i];
+    for (i = 0; bad && i < n; i++)
+        if (isnan(x[i]))
+            return fail(err, INPUT, "logit of token %d is NaN: nothing can be drawn", i);
+    return true;
+}
+
+/* The repetition penalty, once for each distinct id. False: an id out of range. */
+static bool penalise(Sampler *s, const int32_t *previous, size_t n_previous, Error *err)
 {
     float rp = s->opt.repeat_penalty;
-    for (int i = 0; i < s->vocab_size; i++) {
-        if (isnan(logits[i]))
-            return fail(err, INPUT, "logit of token %d is NaN: nothing can be drawn", i);
-        s->candidate[i] = (Candidate){.x = logits[i], .id = i};
-    }
-    bool ok = true;
+    bool  ok = true;
     for (size_t j = 0; j < n_previous && rp != 1; j++) {
         int32_t id = previous[j];
         if (id < 0 || id >= s->vocab_size) {
             ok = fail(err, INPUT, "previous token %d: expected 0 to %d", id, s->vocab_size - 1);
             break;
         }
-        float x = logits[id];
         if (!s->seen[id])
-            s->candidate[id].x = x > 0 ? x / rp : x * rp;
+            s->x[id] = s->x[id] > 0 ? s->x[id] / rp : s->x[id] * rp;
         s->seen[id] = 1;
     }
     for (size_t j = 0; j < n_previous && rp != 1; j++)
         if (previous[j] >= 0 && previous[j] < s->vocab_size)
             s->seen[previous[j]] = 0;
     return ok;
+}
+
+static float largest_of(const float *x, int n)
+{
+    float lane[BLOCK], m = x[0];
+    int   i = 0;
+    for (int j = 0; j < BLOCK; j++)
+        lane[j] = m;
+    for (; i + BLOCK <= n; i += BLOCK)
+        for (int j = 0; j < BLOCK; j++)
+            lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+    for (int j = 0; j < BLOCK; j++)
+        m = lane[j] > m ? lane[j] : m;
+    for (; i < n; i++)
+        m = x[i] > m ? x[i] : m;
+    return m;
+}
+
+/* x: logits after penalty and temperature, and the largest. */
+static bool prepare(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous, Error *err)
+{
+    const float temp = s->opt.temp;
+    const int   n    = s->vocab_size;
+    float      *x    = s->x;
+    if (!check_logits(logits, n, err))
+        return false;
+    memcpy(x, logits, (size_t)n * sizeof *x);
+    if (!penalise(s, previous, n_previous, err))
+        return false;
+    if (temp != 0 && temp != 1) {
+        int i = 0;
+        for (; i + BLOCK <= n; i += BLOCK)
+            for (int j = 0; j < BLOCK; j++)
+                x[i + j] /= temp;
+        for (; i < n; i++)
+            x[i] /= temp;
+    }
+    s->largest = largest_of(x, n);
+    return true;
 }
 
 static int keep_top_p(const Candidate *c, int n, double top_p)
@@ -148,35 +214,50 @@ static void weigh(Candidate *c, int n)
         c[i].p = isinf(m) ? (c[i].x == m ? 1.0f : 0.0f) : kernels_expf(c[i].x - m);
 }
 
-int sampler_candidates(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
-                       const Candidate **candidates, double *total, Error *err)
+/* Order and weigh c[0 .. n), the best n candidates, and leave what top-p and min-p keep. Returns how many. */
+static int finish(const SamplerOptions *opt, Candidate *c, int n, double *total)
 {
-    Candidate *c = s->candidate;
-    int        n = s->vocab_size;
-    if (!penalise(s, logits, previous, n_previous, err))
-        return 0;
-
-    bool greedy = s->opt.temp == 0;
-    for (int i = 0; i < n && !greedy; i++)
-        c[i].x = c[i].x / s->opt.temp;
-    int k = greedy ? 1 : s->opt.top_k > 0 && s->opt.top_k < n ? s->opt.top_k : n;
-    if (k < n)
-        select_best(c, n, k);
-    n = k;
-    qsort(c, (size_t)n, sizeof *c, by_x_then_id);
+    candidates_sort(c, n);
     weigh(c, n);
-
-    if (s->opt.top_p < 1)
-        n = keep_top_p(c, n, s->opt.top_p);
-    float floor_p = s->opt.min_p * c[0].p;
+    if (opt->top_p < 1)
+        n = keep_top_p(c, n, opt->top_p);
+    float floor_p = opt->min_p * c[0].p;
     while (n > 1 && !(c[n - 1].p >= floor_p && c[n - 1].p > 0)) /* weights descend: what min-p excludes is the tail */
         n--;
-
     *total = 0;
     for (int i = 0; i < n; i++)
         *total += (double)c[i].p;
-    *candidates = c;
     return n;
+}
+
+/* The definition, from x. */
+static int sort_all(Sampler *s, double *total)
+{
+    int n = s->vocab_size, k = s->opt.temp == 0 ? 1 : s->opt.top_k > 0 && s->opt.top_k < n ? s->opt.top_k : n;
+    select_best(s->x, n, s->candidate, k);
+    return finish(&s->opt, s->candidate, k, total);
+}
+
+/* With min-p alone: those that it might keep are few. 0: they are not. exp errs by far less than the 1e-3. */
+static int sort_min_p(Sampler *s, double *total)
+{
+    enum { FEW = 4096 };
+    int         n     = 0;
+    const float lowest = (float)(math64_log((double)s->opt.min_p) - 1e-3), m = s->largest;
+    for (int i = 0; i < s->vocab_size; i++)
+        if (s->x[i] - m >= lowest) {
+            if (n == FEW)
+                return 0;
+            s->candidate[n++] = (Candidate){.x = s->x[i], .id = i};
+        }
+    return finish(&s->opt, s->candidate, n, total);
+}
+
+int sampler_candidates(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
+                       const Candidate **candidates, double *total, Error *err)
+{
+    *candidates = s->candidate;
+    return prepare(s, logits, previous, n_previous, err) ? sort_all(s, total) : 0;
 }
 
 void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
@@ -192,25 +273,48 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
     memcpy(out, c, sizeof c);
 }
 
+static int32_t first_equal(const float *x, float m)
+{
+    int32_t i = 0;
+    while (x[i] != m)
+        i++;
+    return i;
+}
+
+static int32_t draw(const Candidate *c, int n, double u, double total)
+{
+    double cum = 0;
+    for (int i = 0; i < n; i++) {
+        cum += (double)c[i].p;
+        if (cum > u * total)
+            return c[i].id;
+    }
+    return c[n - 1].id; /* not reached: u < 1 and cum ends at total */
+}
+
 bool sampler_next(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous, uint32_t index, int32_t *token,
                   Error *err)
 {
-    const Candidate *c;
-    double           total, cum = 0;
-    int              n = sampler_candidates(s, logits, previous, n_previous, &c, &total, err);
-    if (n == 0)
+    enum { SMALL = 512 }; /* sorted, or kept in a heap, in less time than a pass over a large vocabulary takes */
+    const SamplerOptions *o = &s->opt;
+    if (!prepare(s, logits, previous, n_previous, err))
         return false;
-
-    uint32_t word[4];
-    philox4x32((uint32_t[4]){index, 0, 0, 0}, (uint32_t[2]){(uint32_t)s->opt.seed, (uint32_t)(s->opt.seed >> 32)}, word);
-    double u = (double)(word[0] >> 8) * 0x1p-24;
-    for (int i = 0; i < n; i++) {
-        cum += (double)c[i].p;
-        if (cum > u * total) {
-            *token = c[i].id;
-            return true;
-        }
+    if (o->temp == 0) {
+        *token = first_equal(s->x, s->largest);
+        return true;
     }
-    *token = c[n - 1].id; /* not reached: u < 1 and cum ends at total */
+    uint32_t word[4];
+    philox4x32((uint32_t[4]){index, 0, 0, 0}, (uint32_t[2]){(uint32_t)o->seed, (uint32_t)(o->seed >> 32)}, word);
+    const double u = (double)(word[0] >> 8) * 0x1p-24;
+
+    bool   few = s->vocab_size <= SMALL || (o->top_k > 0 && o->top_k <= SMALL) || isinf(s->largest);
+    double total;
+    int    n = !few && o->min_p > 0 && o->top_p == 1 && o->top_k == 0 ? sort_min_p(s, &total) : 0;
+    s->buckets.largest = s->largest;
+    if (n == 0 && !few && buckets_draw(&s->buckets, o, u, token))
+        return true;
+    if (n == 0)
+        n = sort_all(s, &total);
+    *token = draw(s->candidate, n, u, total);
     return true;
 }

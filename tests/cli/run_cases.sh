@@ -15,7 +15,6 @@ if [ ! -x "$TBLOCK" ]; then
     exit 1
 fi
 export CASES=$PWD/cases MODELS=$root/models DATA=$root/tests/data LC_ALL=C.UTF-8
-export OMP_WAIT_POLICY=passive # many short runs on a busy machine
 unset NO_COLOR
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin" && ln -s "$TBLOCK" "$work/bin/tblock" && export PATH=$work/bin:$PATH

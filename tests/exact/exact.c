@@ -14,7 +14,7 @@
 
 enum { MAX_TOKENS = 140, N_SEQS = 3, MAX_ISAS = 7 }; /* 140 positions: three tiles of 64, the last not full */
 
-static const char *const kv_types[] = {"f32", "f16"};
+static const char *const kv_types[] = {"f32", "f16", "q8"};
 static const int thread_counts[]    = {1, 2, 3, 7};
 static const int pieces[]           = {MAX_TOKENS, 1, 3, 16, 63, 64, 65};
 
@@ -121,16 +121,17 @@ static int find_isas(const tblock_model *m, const char *isas[MAX_ISAS])
     return n;
 }
 
-/* Every piece with every thread count, with an f16 cache every second pair; the instruction set and the batch limit rotate. */
+/* Every piece with every thread count, with an f16 or q8 cache every second pair; the instruction set and the batch limit rotate. */
 static void check_cuts(const tblock_model *m, const char *name, const char *kv, int n, const float *want, float *got, int vocab_size)
 {
     const char  *isas[MAX_ISAS];
     const int    n_isas = find_isas(m, isas);
     const size_t bytes  = (size_t)n * (size_t)vocab_size * sizeof *want;
-    int          turn   = kv[1] == '1'; /* f16 starts one instruction set later */
+    const bool   f32 = strcmp(kv, "f32") == 0, q8 = strcmp(kv, "q8") == 0;
+    int          turn   = f32 ? 0 : q8 ? 2 : 1; /* f16 starts one instruction set later, q8 two */
     for (int p = 0; p < COUNT(pieces); p++)
         for (int t = 0; t < COUNT(thread_counts); t++, turn++) {
-            if (kv[1] == '1' && (p + t) % 2 == 1)
+            if (!f32 && (p + t) % 2 == (q8 ? 0 : 1))
                 continue;
             static const int batches[] = {0, 7, 0, 64, 0};
             Variant v = {.isa = isas[turn % n_isas], .kv = kv, .threads = thread_counts[t], .piece = pieces[p], .n_batch = batches[turn % 5]};

@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "definition_int.h"
-#include "quant/encode.h"
+#include "quant/codes.h"
 
 /* ---- Memory that ends at a page which faults --------------------------------------------------------------------- */
 

@@ -288,28 +288,51 @@ static void check_matmul(WeightType type)
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
+static const char *const kv_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8" };
+
 typedef struct TileData {
-    float *k, *v;   /* [64][head_dim], widened */
-    void  *kt, *vt; /* as the cache holds them */
+    float *k, *v;         /* [64][head_dim], widened */
+    void  *kt, *vt;       /* as the cache holds them */
+    float *k_scale, *v_scale;
 } TileData;
+
+static void tile_free(TileData *d) { free(d->k), free(d->v), free(d->kt), free(d->vt), free(d->k_scale), free(d->v_scale); }
+
+/* One element as the cache holds it, at `at` of a tile, and what it is then. A code stands for any number up to 127 times its
+ * scale, -128 too, though the cache never makes it. */
+static float stored(KvType type, void *tile, size_t at, float x, float scale)
+{
+    float y = x;
+    if (type == KV_F32) {
+        ((float *)tile)[at] = x;
+    } else if (type == KV_F16) {
+        elements_from_f32(WT_F16, (uint16_t *)tile + at, &x, 1);
+        elements_to_f32(WT_F16, &y, (uint16_t *)tile + at, 1);
+    } else {
+        int8_t code          = (int8_t)(below(9) == 0 ? (below(2) ? 127 : -128) : below(256) - 128);
+        ((int8_t *)tile)[at] = code;
+        y                    = (float)code * scale;
+    }
+    return y;
+}
 
 /* Positions behind `hidden` hold infinities and NaN, which must take part in nothing. */
 static TileData tile_new(KvType type, int head_dim, int hidden, bool wild)
 {
-    size_t     hd = (size_t)head_dim, stride = (hd + 15) / 16 * 16, size = type == KV_F32 ? 4 : 2;
-    WeightType wt = type == KV_F32 ? WT_F32 : WT_F16;
-    TileData   d  = { memory(256 * hd), memory(256 * hd), memory(64 * hd * size), memory(64 * stride * size) };
-    char      *k = d.kt, *v = d.vt;
-    memset(v, 0xff, 64 * stride * size);
-    for (int t = 0; t < KV_TILE; t++)
+    static const size_t sizes[KV_COUNT] = { [KV_F32] = 4, [KV_F16] = 2, [KV_Q8] = 1 };
+    size_t   hd = (size_t)head_dim, stride = (hd + 15) / 16 * 16, size = sizes[type];
+    TileData d  = { memory(256 * hd), memory(256 * hd), memory(64 * hd * size), memory(64 * stride * size), memory(256), memory(256) };
+    memset(d.vt, 0xff, 64 * stride * size);
+    for (int t = 0; t < KV_TILE; t++) {
+        d.k_scale[t] = t >= hidden ? NAN : fabsf(value(wild)) / 64, d.v_scale[t] = t >= hidden ? INFINITY : fabsf(value(wild)) / 64;
         for (size_t i = 0; i < hd; i++) {
             float a = value(wild), b = value(wild);
             if (t >= hidden)
                 a = i % 2 ? INFINITY : NAN, b = NAN;
-            char *ka = k + (((size_t)t / 16 * hd + i) * 16 + (size_t)t % 16) * size, *va = v + ((size_t)t * stride + i) * size;
-            elements_from_f32(wt, ka, &a, 1), elements_from_f32(wt, va, &b, 1);
-            elements_to_f32(wt, &d.k[(size_t)t * hd + i], ka, 1), elements_to_f32(wt, &d.v[(size_t)t * hd + i], va, 1);
+            d.k[(size_t)t * hd + i] = stored(type, d.kt, ((size_t)t / 16 * hd + i) * 16 + (size_t)t % 16, a, d.k_scale[t]);
+            d.v[(size_t)t * hd + i] = stored(type, d.vt, (size_t)t * stride + i, b, d.v_scale[t]);
         }
+    }
     return d;
 }
 
@@ -344,7 +367,8 @@ static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool 
     for (int isa = 0; isa < n_tables; isa++) {
         for (int i = 0; i < n_q; i++)
             query[i].part = guarded(state, 0);
-        AttnTile a = { d.kt, d.vt, head_dim, scale, cap, n_q, query };
+        AttnTile a = { .k = d.kt, .v = d.vt, .k_scale = d.k_scale, .v_scale = d.v_scale, .head_dim = head_dim, .scale = scale,
+                       .soft_cap = cap, .n_q = n_q, .q = query };
         table[isa]->attn_tile[type](&a);
         for (int i = 0; i < n_q; i++) {
             char what[64];
@@ -355,7 +379,7 @@ static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool 
     }
     for (int i = 0; i < n_q; i++)
         free(want[i] - GUARD);
-    free(d.k), free(d.v), free(d.kt), free(d.vt), free(q);
+    tile_free(&d), free(q);
 }
 
 static const int head_dims[] = { 1, 2, 3, 8, 15, 16, 17, 20, 32, 48, 64, 80, 96, 128, 256 };
@@ -363,11 +387,43 @@ enum { N_HEAD_DIMS = sizeof head_dims / sizeof *head_dims };
 
 static void check_attn_tile(KvType type)
 {
-    current = type == KV_F32 ? "attn_tile[f32]" : "attn_tile[f16]";
+    char name[32];
+    snprintf(name, sizeof name, "attn_tile[%s]", kv_names[type]);
+    current = name;
     for (int c = 0; c < N_HEAD_DIMS; c += quick ? 3 : 1)
         for (int n_q = 1; n_q <= MAX_Q; n_q++)
             for (int i = 0; i < (quick ? 1 : 6); i++)
                 check_attn_case(type, head_dims[c], n_q, i % 3 == 1 ? 30.0f : 0.0f, i % 2);
+    report();
+}
+
+/* Ties too: with a largest value of 127 * 2^n the others are codes and halves of codes. */
+static void check_f32_to_q8(void)
+{
+    current = "f32_to_q8";
+    for (int i = 0, n; (n = length_at(i)) != 0; i++)
+        for (int variant = 0; variant < 8; variant++) {
+            float  *x = memory((size_t)n * sizeof *x + 64) , *from = (float *)(void *)((char *)x + 4 * (variant % 4));
+            int8_t *want = memory((size_t)n), *got = memory((size_t)n + 128);
+            fill_values(from, (size_t)n, variant == 1 && n % 3 == 0);
+            for (int j = 0; j < n && variant >= 2; j++)
+                from[j] = variant == 2 ? from[j] * 0x1p-104f : variant == 3 ? from[j] * 0x1p-100f : (float)(below(509) - 254) * 0.5f;
+            if (variant >= 4)
+                from[below(n)] = variant % 2 ? 127.0f : -127.0f;
+            if (variant == 7)
+                from[below(n)] = special[below((int)(sizeof special / sizeof *special))];
+            float scale = def_f32_to_q8(want, from, n);
+            for (int isa = 0; isa < n_tables; isa++) {
+                memset(got, 0x5a, (size_t)n + 128);
+                float s = table[isa]->f32_to_q8(got + 64, from, n);
+                if (canonical(s) != canonical(scale))
+                    bad(isa, "variant %d, n %d: scale %a, expected %a", variant, n, (double)s, (double)scale);
+                for (int j = -64; j < n + 64; j++)
+                    if (got[64 + j] != (j < 0 || j >= n ? 0x5a : want[j]))
+                        bad(isa, "variant %d, n %d: code %d is %d, expected %d", variant, n, j, got[64 + j], j < 0 || j >= n ? 0x5a : want[j]);
+            }
+            free(x), free(want), free(got);
+        }
     report();
 }
 
@@ -635,12 +691,13 @@ static void bench_attn(const Kernels *k, KvType type, int n_q)
     fill_values(q, (size_t)n_q * HEAD_DIM, false);
     for (int i = 0; i < n_q; i++)
         query[i] = (AttnQuery){ q + i * HEAD_DIM, 0, KV_TILE, part + (size_t)i * attn_state_floats(HEAD_DIM) };
-    AttnTile a = { d.kt, d.vt, HEAD_DIM, 0.125f, 0, n_q, query };
+    AttnTile a = { .k = d.kt, .v = d.vt, .k_scale = d.k_scale, .v_scale = d.v_scale, .head_dim = HEAD_DIM, .scale = 0.125f,
+                   .n_q = n_q, .q = query };
     double   s;
     TIME(s, k->attn_tile[type](&a));
-    printf("%-8s attn_tile[%s] %d queries: %.1f GFLOP/s\n", k->isa, type == KV_F32 ? "f32" : "f16", n_q,
+    printf("%-8s attn_tile[%s] %d queries: %.1f GFLOP/s\n", k->isa, kv_names[type], n_q,
            1e-9 * 4 * KV_TILE * HEAD_DIM * n_q / s);
-    free(d.k), free(d.v), free(d.kt), free(d.vt), free(q), free(part);
+    tile_free(&d), free(q), free(part);
 }
 
 static void bench(void)
@@ -702,6 +759,7 @@ int main(int argc, char **argv)
     for (int t = 0; t < WT_FLOATS; t++)
         check_widen((WeightType)t);
     check_narrow();
+    check_f32_to_q8();
     for (int t = 0; t < WT_FLOATS; t++)
         check_matmul((WeightType)t);
     for (int t = 0; t < KV_COUNT; t++)

@@ -130,6 +130,23 @@ static void def_rope(float *x, int n_heads, int head_dim, int rot, const float *
         }
 }
 
+/* Returns the scale. */
+static float def_f32_to_q8(int8_t *code, const float *x, int n)
+{
+    uint32_t amax = 0;
+    for (int i = 0; i < n; i++)
+        amax = (f32_bits(x[i]) & 0x7fffffffu) > amax ? f32_bits(x[i]) & 0x7fffffffu : amax;
+    memset(code, 0, (size_t)n);
+    if (amax >= 0x7f800000u)
+        return NAN;
+    if (f32_from(amax) < 0x1p-100f)
+        return 0.0f;
+    float scale = f32_from(amax) / 127.0f, r = 1.0f / scale;
+    for (int i = 0; i < n; i++)
+        code[i] = (int8_t)rintf(x[i] * r);
+    return scale;
+}
+
 /* k, v: [64][head_dim] row-major, already widened; part: m, l, then o at 16. */
 static void def_attn_tile(float *part, const float *q, const float *k, const float *v, int head_dim, int first, int end, float scale,
                           float cap)

@@ -42,7 +42,7 @@ static char *read_whole(const char *path)
 
 int main(int argc, char **argv)
 {
-    static const char *const kv_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f16" };
+    static const char *const kv_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8" };
     static const int pieces[] = { IMAGE_TOKENS, 3 };
     TensorFile file = { 0 };
     Model      m = { 0 };

@@ -37,7 +37,7 @@ static inline void image_run(const Model *m, const Kernels *kernels, KvType kv_t
     float   *rows   = aligned_alloc(64, stride * sizeof *rows * IMAGE_TOKENS);
     KvShape  shape  = { m->cfg.n_layers, m->cfg.kv_heads, m->cfg.head_dim, m->cfg.window, kv_type };
     KvCache  kv     = { 0 };
-    Forward *f      = forward_new(m, kernels, piece, 1, &err);
+    Forward *f      = forward_new(m, kernels, (Numerics){MATH_F32, 0}, piece, 1, &err);
     if (!rows || !f || !kv_cache_init(&kv, &shape, 1, &err)) {
         fprintf(stderr, "%s\n", err.msg);
         exit(SYSTEM);

@@ -30,7 +30,7 @@ results() {
 }
 results check_kernels build/neon/tests/kernels/check_kernels --quick
 results check_integer build/neon/tests/kernels/check_integer --quick
-for unit in test_block test_kv_cache test_quant; do
+for unit in test_block test_codes test_kv_cache test_quant; do
     results "$unit" "build/neon/tests/unit/$unit"
 done
 # image NAME MODEL: this machine's logits of a model, and what NEON makes of it

@@ -24,6 +24,6 @@ for header in $(git ls-files 'src/*.h' 2>/dev/null || find src -name '*.h'); do
     esac
     # without -Wunused-function: a helper of a header need not be used by every file
     try "compiles_alone_$(basename "$header")" $CC -std=c17 -Isrc -D_GNU_SOURCE $(pkg-config --cflags libcjson libpcre2-8 libutf8proc nettle) \
-        -fopenmp $flags $warn -Wno-unused-function -Wno-pragma-once-outside-header -x c "$header"
+        $flags $warn -Wno-unused-function -Wno-pragma-once-outside-header -x c "$header"
 done
 exit $failed

@@ -51,11 +51,11 @@ static tblock_attention *run(const tblock_model *m, const tblock_context_options
 static void rows_sum_to_one_and_masked_keys_are_zero(void)
 {
     static const int         windows[] = {0, 1, 5, 64, 65, 100, 199, 200, 400};
-    static const char *const types[]   = {"f32", "f16"};
-    for (int i = 0; i < 18; i++) {
-        int               window = windows[i / 2];
+    static const char *const types[]   = {"f32", "f16", "q8"};
+    for (int i = 0; i < 27; i++) {
+        int               window = windows[i / 3];
         tblock_model     *m = model_of(window);
-        tblock_attention *a = run(m, &(tblock_context_options){.kv_type = types[i % 2]}, NULL);
+        tblock_attention *a = run(m, &(tblock_context_options){.kv_type = types[i % 3]}, NULL);
         for (int l = 0; a && l < LAYERS; l++)
             for (int h = 0; h < HEADS; h++)
                 for (int q = 0; q < N; q++) {

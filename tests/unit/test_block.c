@@ -12,7 +12,7 @@ static Error err;
 
 /* ---- Small models in memory ----------------------------------------------------------------------------------- */
 
-enum { MAX_OWNED = 64, MAX_TOK = 160, THREADS = 2 };
+enum { MAX_OWNED = 256, MAX_TOK = 160, THREADS = 2 };
 
 typedef struct Tiny { /* a model that owns what it points to */
     Model model;
@@ -120,6 +120,8 @@ static void tiny_make(Tiny *t, Config c)
 
 /* ---- Running them --------------------------------------------------------------------------------------------- */
 
+static Numerics numerics;        /* of the runs */
+
 typedef struct Seen { float x[MAX_TOK][64]; int width; } Seen; /* the residual stream after block 0 */
 
 static void see(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride)
@@ -130,27 +132,35 @@ static void see(void *user, const char *name, size_t first, int n_tok, const flo
             memcpy(s->x[first + (size_t)t], x + (size_t)t * stride, (size_t)s->width * sizeof *x);
 }
 
-/* Run tokens as one call; the block's output to seen (or NULL), logits [n, 32] to logits (or NULL). */
+/* How they are run. */
+typedef struct How { const char *isa; int threads, piece; } How;
+static const How usual = {"auto", THREADS, MAX_TOK};
+static How       how   = {"auto", THREADS, MAX_TOK};
+
+/* Run tokens, in pieces; the block's output to seen (or NULL), logits [n, 32] to logits (or NULL). */
 static void run(const Model *m, const int *tokens, int n, Seen *seen, float *logits)
 {
     const Config *c     = &m->cfg;
     KvShape       shape = {.n_layers = 1, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .window = c->window, .type = KV_F32};
     KvCache       kv    = {0};
-    Forward      *f     = forward_new(m, kernels_select("auto", &err), MAX_TOK, THREADS, &err);
+    Forward      *f     = forward_new(m, kernels_select(how.isa, &err), numerics, MAX_TOK, how.threads, &err);
+    bool          ok    = f && kv_cache_init(&kv, &shape, 1, &err);
     if (f)
         forward_all_threads(f);
-    bool          ok    = f && kv_cache_init(&kv, &shape, 1, &err) && kv_cache_reserve(&kv, 0, n, &err);
-    CHECK(ok, "%s", err.msg);
-    if (ok) {
-        BatchToken batch[MAX_TOK];
-        for (int t = 0; t < n; t++)
-            batch[t] = (BatchToken){.seq = 0, .pos = t, .token = tokens[t], .logits = logits ? logits + 32 * t : NULL};
-        if (seen) {
-            seen->width = c->d_model;
-            forward_observe(f, see, seen);
-        }
-        forward(f, &kv, batch, n, 0);
+    if (f && seen) {
+        seen->width = c->d_model;
+        forward_observe(f, see, seen);
     }
+    for (int at = 0; ok && at < n; at += how.piece) {
+        BatchToken batch[MAX_TOK];
+        int        piece = n - at < how.piece ? n - at : how.piece;
+        for (int t = 0; t < piece; t++)
+            batch[t] = (BatchToken){.seq = 0, .pos = at + t, .token = tokens[at + t], .logits = logits ? logits + 32 * (at + t) : NULL};
+        ok = kv_cache_reserve(&kv, 0, piece, &err);
+        if (ok)
+            forward(f, &kv, batch, piece, (size_t)at);
+    }
+    CHECK(ok, "%s", err.msg);
     kv_cache_free(&kv);
     forward_free(f);
 }
@@ -289,6 +299,214 @@ static void a_tied_head_is_the_embedding(void)
     run(&t.model, tokens, 3, NULL, tied);
     CHECK(memcmp(tied, untied, sizeof tied) == 0, "logits differ");
     tiny_free(&t);
+}
+
+/* ---- Quantized matrices ---------------------------------------------------------------------------------------- */
+
+/* A quantized copy of a matrix; exact: f32 panels of what its codes stand for. */
+static Mat quantized(Tiny *t, const Mat *m, WeightType type, Mat *exact)
+{
+    float *rows  = take(t, (size_t)panel_count(m->rows) * PANEL_ROWS * (size_t)m->k * sizeof *rows);
+    Mat    q     = *m;
+    char  *part[MAX_PARTS] = {0};
+    q.type = type;
+    for (int i = 0; i < part_count(type); i++)
+        q.w.part[i] = part[i] = take(t, part_bytes(type, i, m->k) * (size_t)panel_count(m->rows));
+    for (int p = 0; p < panel_count(m->rows); p++) {
+        float *at = rows + (size_t)(p * PANEL_ROWS) * (size_t)m->k;
+        void  *to[MAX_PARTS] = {0};
+        for (int r = 0; r < PANEL_ROWS; r++)
+            panel_row_to_f32(WT_F32, at + r * m->k, panels_from(WT_F32, m->w, p, m->k), r, m->k);
+        for (int i = 0; i < part_count(type); i++)
+            to[i] = part[i] + (size_t)p * part_bytes(type, i, m->k);
+        panel_quantize(type, to, at, m->rows - p * PANEL_ROWS < PANEL_ROWS ? m->rows - p * PANEL_ROWS : PANEL_ROWS, m->k);
+        for (int r = 0; r < PANEL_ROWS; r++)
+            panel_row_to_f32(type, at + r * m->k, panels_from(type, q.w, p, m->k), r, m->k);
+    }
+    *exact      = mat_of(t, rows, m->rows, m->k);
+    exact->bias = m->bias;
+    return q;
+}
+
+/* The matrices of t become types[0 .. 8) (wq wk wv wo gate up down head; WT_F32: stays), those of same what they stand for. */
+static void quantize_model(Tiny *t, Model *same, Layer *layer, const WeightType types[8])
+{
+    Layer *l = t->model.layer;
+    *layer   = *l;
+    *same    = t->model;
+    same->layer = layer;
+    Mat *mat[]   = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down, &t->model.lm_head};
+    Mat *exact[] = {&layer->wq, &layer->wk, &layer->wv, &layer->wo, &layer->w_gate, &layer->w_up, &layer->w_down, &same->lm_head};
+    for (int i = 0; i < 8; i++)
+        if (types[i] != WT_F32)
+            *mat[i] = quantized(t, mat[i], types[i], exact[i]);
+}
+
+#define MIXED {WT_Q8, WT_Q4, WT_F32, WT_Q4, WT_Q8, WT_Q8, WT_Q4, WT_Q4}
+static const WeightType mixes[3][8] = {{WT_Q8, WT_Q8, WT_Q8, WT_Q8, WT_Q8, WT_Q8, WT_Q8, WT_Q8},
+                                       {WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4}, MIXED};
+
+/* A width under, at and over a superblock, and heads that are whole panels or not: every way of sharing the work. */
+static const struct { int d_model, heads, kv_heads, head_dim, d_ff; } shapes[] = {{24, 4, 2, 6, 20}, {64, 4, 2, 16, 512}, {48, 3, 1, 16, 600}};
+
+static void math_f32_is_that_of_the_dequantized_weights(void)
+{
+    static float got[MAX_TOK * 32], want[MAX_TOK * 32];
+    int          tokens[MAX_TOK];
+    count_up(tokens, MAX_TOK);
+    for (int i = 0; i < 9; i++) {
+        Tiny  t;
+        Model same;
+        Layer layer;
+        tiny_make(&t, config_of(shapes[i / 3].d_model, shapes[i / 3].heads, shapes[i / 3].kv_heads, shapes[i / 3].head_dim,
+                                shapes[i / 3].d_ff, 0));
+        quantize_model(&t, &same, &layer, mixes[i % 3]);
+        for (int n = 1; n <= 9; n += 8) {
+            run(&t.model, tokens, n, NULL, got);
+            run(&same, tokens, n, NULL, want);
+            CHECK(memcmp(got, want, (size_t)n * 32 * sizeof *got) == 0, "shape %d, types %d, %d tokens", i / 3, i % 3, n);
+        }
+        tiny_free(&t);
+    }
+}
+
+static double largest(const float *a, const float *b, int n)
+{
+    double m = 0;
+    for (int i = 0; i < n; i++)
+        m = fmax(m, fabs((double)a[i] - (b ? (double)b[i] : 0)));
+    return m;
+}
+
+/* 16 bits lose 2^-15 of the largest value of a superblock, 8 bits 2^-7: some of that remains after a block. */
+static void integers_are_near_the_floats(void)
+{
+    static float got[MAX_TOK * 32], want[MAX_TOK * 32];
+    int          tokens[MAX_TOK];
+    count_up(tokens, MAX_TOK);
+    for (int i = 0; i < 18; i++) {
+        Tiny t;
+        Model same;
+        Layer layer;
+        int   s = i / 6;
+        tiny_make(&t, config_of(shapes[s].d_model, shapes[s].heads, shapes[s].kv_heads, shapes[s].head_dim, shapes[s].d_ff, 0));
+        quantize_model(&t, &same, &layer, mixes[i % 3]);
+        run(&same, tokens, 40, NULL, want);
+        numerics = (Numerics){MATH_INT8, i / 3 % 2 ? 16 : 8};
+        run(&t.model, tokens, 40, NULL, got);
+        double d = largest(got, want, 40 * 32) / largest(want, NULL, 40 * 32), allowed = numerics.activations == 16 ? 2e-4 : 4e-2;
+        CHECK(d > 0 && d < allowed, "shape %d, types %d, %d bits: %g of the largest logit, allowed %g", s, i % 3, numerics.activations,
+              d, allowed);
+        numerics = (Numerics){MATH_F32, 0};
+        tiny_free(&t);
+    }
+}
+
+/* Every shape with every mix of types: a prompt at once or token by token, on any number of threads, with any instruction set. */
+static void integers_are_the_same_however_they_are_shared(void)
+{
+    enum { N = 9 };
+    static float want[N * 32], got[N * 32];
+    int          tokens[N];
+    count_up(tokens, N);
+    for (int i = 0; i < 9; i++) {
+        Tiny  t;
+        Model same;
+        Layer layer;
+        int   s = i / 3;
+        tiny_make(&t, config_of(shapes[s].d_model, shapes[s].heads, shapes[s].kv_heads, shapes[s].head_dim, shapes[s].d_ff, 0));
+        quantize_model(&t, &same, &layer, mixes[i % 3]);
+        numerics = (Numerics){MATH_INT8, 0};
+        how      = (How){"scalar", 1, N};
+        run(&t.model, tokens, N, NULL, want);
+        for (int v = 0; v < 6; v++) {
+            static const How ways[] = {{"auto", 1, 5}, {"auto", 2, 1}, {"scalar", 2, N}, {"auto", 3, 1}, {"auto", 3, N}, {"scalar", 7, 5}};
+            how = ways[v];
+            run(&t.model, tokens, N, NULL, got);
+            CHECK(memcmp(got, want, N * 32 * sizeof *got) == 0, "shape %d, types %d: %s, %d threads, pieces of %d", s, i % 3, how.isa,
+                  how.threads, how.piece);
+        }
+        how      = usual;
+        numerics = (Numerics){MATH_F32, 0};
+        tiny_free(&t);
+    }
+}
+
+/* Panels of bf16: every weight rounded. */
+static Mat rounded(Tiny *t, const Mat *m)
+{
+    Mat    b    = *m;
+    size_t one  = panel_bytes(WT_BF16, m->k);
+    char  *to   = take(t, one * (size_t)panel_count(m->rows));
+    float *row  = take(t, (size_t)(PANEL_ROWS * m->k) * sizeof *row);
+    for (int p = 0; p < panel_count(m->rows); p++) {
+        for (int r = 0; r < PANEL_ROWS; r++)
+            panel_row_to_f32(WT_F32, row + r * m->k, panels_from(WT_F32, m->w, p, m->k), r, m->k);
+        uint16_t *half = take(t, (size_t)(PANEL_ROWS * m->k) * sizeof *half);
+        elements_from_f32(WT_BF16, half, row, (size_t)(PANEL_ROWS * m->k));
+        panel_pack(WT_BF16, to + (size_t)p * one, half, PANEL_ROWS, m->k);
+    }
+    b.type      = WT_BF16;
+    b.w.part[0] = to;
+    return b;
+}
+
+/* bf16 matrices beside a quantized one: near the floats, and the same however they are shared. */
+static void math_bf16_is_near_the_floats_and_the_same_everywhere(void)
+{
+    enum { N = 19 };
+    static float want[N * 32], got[N * 32], one[N * 32];
+    int          tokens[N];
+    Tiny         t;
+    Mat          unused;
+    count_up(tokens, N);
+    tiny_make(&t, config_of(64, 4, 2, 16, 512, 0));
+    Layer *l     = t.model.layer;
+    Mat   *mat[] = {&l->wq, &l->wk, &l->wo, &l->w_gate, &l->w_down, &t.model.lm_head};
+    for (int i = 0; i < 6; i++)
+        *mat[i] = rounded(&t, mat[i]);
+    l->w_up = quantized(&t, &l->w_up, WT_Q8, &unused);
+    run(&t.model, tokens, N, NULL, want);
+    numerics = (Numerics){MATH_BF16, 0};
+    how      = (How){"scalar", 1, N};
+    run(&t.model, tokens, N, NULL, one);
+    double d = largest(one, want, N * 32) / largest(want, NULL, N * 32);
+    CHECK(d > 1e-5 && d < 2e-2, "%g of the largest logit", d);
+    for (int v = 0; v < 4; v++) {
+        how = (How){"auto", 1 + v, v == 1 ? 1 : N};
+        run(&t.model, tokens, N, NULL, got);
+        CHECK(memcmp(got, one, sizeof got) == 0, "%d threads", how.threads);
+    }
+    how      = usual;
+    numerics = (Numerics){MATH_F32, 0};
+    tiny_free(&t);
+}
+
+static void tiny_bf16_weights_are_found(void)
+{
+    Tiny t;
+    tiny_make(&t, config_of(64, 4, 2, 16, 512, 0));
+    Layer *l = t.model.layer;
+    l->w_up  = rounded(&t, &l->w_up);
+    CHECK(bf16_weights_check(&t.model, "a.bin", &err), "%s", err.msg);
+    uint16_t *last = (uint16_t *)(uintptr_t)l->w_up.w.part[0] + 512 * 64 - 1;
+    *last = f32_to_bf16(-0x1p-50f);
+    CHECK(bf16_weights_check(&t.model, "a.bin", &err), "%s", err.msg);
+    *last = (uint16_t)(*last - 1);
+    CHECK(!bf16_weights_check(&t.model, "a.bin", &err) && err.status == INPUT && strstr(err.msg, "a.bin: tensor layers.0.w_up"), "%s",
+          err.msg);
+    tiny_free(&t);
+}
+
+static void activations_are_as_wide_as_the_widest_of_a_group_asks(void)
+{
+    const Mat q8 = {.type = WT_Q8}, q4 = {.type = WT_Q4}, f = {.type = WT_F32};
+    const Mat *both[] = {&q4, &q8, &f}, *four[] = {&q4, &f}, *none[] = {&f};
+    const Numerics automatic = {MATH_INT8, 0}, eight = {MATH_INT8, 8}, sixteen = {MATH_INT8, 16}, floats = {MATH_F32, 0};
+    CHECK(activation_bits(automatic, both, 3) == 16 && activation_bits(automatic, four, 2) == 8, "auto");
+    CHECK(activation_bits(eight, both, 3) == 8 && activation_bits(sixteen, four, 2) == 16, "given");
+    CHECK(activation_bits(automatic, none, 1) == 0 && activation_bits(sixteen, none, 1) == 0, "floats");
+    CHECK(activation_bits(floats, both, 3) == 0, "math f32");
 }
 
 /* ---- Attention ------------------------------------------------------------------------------------------------ */
@@ -480,6 +698,12 @@ int main(int argc, char **argv)
     TEST(biases_alone_are_added_in_order);
     TEST(a_later_token_never_changes_an_earlier_one);
     TEST(a_tied_head_is_the_embedding);
+    TEST(math_f32_is_that_of_the_dequantized_weights);
+    TEST(integers_are_near_the_floats);
+    TEST(integers_are_the_same_however_they_are_shared);
+    TEST(math_bf16_is_near_the_floats_and_the_same_everywhere);
+    TEST(tiny_bf16_weights_are_found);
+    TEST(activations_are_as_wide_as_the_widest_of_a_group_asks);
     TEST(softmax_rows_sum_to_one);
     TEST(attention_to_equal_values_gives_that_value);
     TEST(a_window_sees_exactly_its_positions);

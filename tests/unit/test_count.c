@@ -69,13 +69,13 @@ static void kv_cache_of_published_models(void)
     Config c;
     if (!preset("llama-2-7b", &c))
         return;
-    KvCount kv = count_kv_cache(&c, 2);
+    KvCount kv = count_kv_cache(&c, 2, 0);
     CHECK(kv.layer_bytes == 16384 && kv.token_bytes == 32 * 16384 && kv.mha_ratio == 1, "%llu", (unsigned long long)kv.layer_bytes);
     CHECK(kv.positions == 4096 && kv.full_bytes == kv.token_bytes * 4096, "%d positions", kv.positions);
     CHECK(count_score_bytes(&c, 2048, 3) == 3 * 4.0 * 32 * 2048 * 2048, "scores");
     if (!preset("mistral-7b", &c))
         return;
-    kv = count_kv_cache(&c, 4); /* a quarter of the heads, and a window */
+    kv = count_kv_cache(&c, 4, 0); /* a quarter of the heads, and a window */
     CHECK(kv.layer_bytes == 8192 && kv.mha_ratio == 0.25 && kv.positions == 4096 && c.n_ctx == 32768, "%d", kv.positions);
 }
 
@@ -91,14 +91,34 @@ static void small_model_by_hand(void)
     uint64_t attention = 24 * 20 + 24 + 2 * (12 * 20 + 12) + 20 * 24 + 20, ffn = 3 * 33 * 20 + 33 + 33 + 20;
     CHECK(n.layer_params == 40 + attention + ffn, "block %llu", (unsigned long long)n.layer_params);
     CHECK(n.params == 3 * n.layer_params + 2 * 50 * 20 + 20, "total %llu", (unsigned long long)n.params);
-    CHECK(n.kv_bytes_f32 == 3 * 2 * 2 * 6 * 4 && n.kv_bytes_f16 * 2 == n.kv_bytes_f32, "kv %llu",
+    CHECK(n.kv_bytes_f32 == 3 * 2 * 2 * 6 * 4 && n.kv_bytes_f16 * 2 == n.kv_bytes_f32 && n.kv_bytes_q8 == 3 * 2 * 2 * (6 + 4), "kv %llu",
           (unsigned long long)n.kv_bytes_f32);
     /* bf16 panels: 16 rows and an even number of columns; the untied embedding is row-major */
     uint64_t panels = 2 * (32 * 20 + 2 * 16 * 20 + 32 * 24 + 2 * 48 * 20 + 32 * 34);
     uint64_t vectors = 4 * (40 + 24 + 12 + 12 + 20 + 33 + 33 + 20);
     CHECK(n.layer_bytes == panels + vectors, "layer bytes %llu", (unsigned long long)n.layer_bytes);
     CHECK(n.embed_bytes == 2 * 50 * 20 && n.head_bytes == 2 * 64 * 20, "embedding and head bytes");
-    CHECK(n.bytes_of[DT_BF16] + n.bytes_of[DT_F32] == n.bytes && n.n_row_major == 0, "bytes by dtype");
+    CHECK(n.bytes_of[WT_BF16] + n.bytes_of[WT_F32] == n.bytes && n.n_row_major == 0, "bytes by dtype");
+}
+
+static void quantized_matrices_count_with_all_their_parts(void)
+{
+    Config c;
+    Count  n;
+    config_defaults(&c);
+    c.d_model = 320, c.n_layers = 2, c.heads = c.kv_heads = 10, c.head_dim = 32, c.d_ff = 70, c.vocab_size = 50;
+    /* panels x (codes of k rounded up to 64 + 16 scales for each started 256); vectors f32; the embedding is in panels too */
+    uint64_t square = 20 * (16 * 320 + 2 * 32), up = 5 * (16 * 320 + 2 * 32), down = 20 * (16 * 128 + 32), vocab = 4 * (16 * 320 + 2 * 32);
+    count_config(&n, &c, WT_Q8);
+    CHECK(n.bytes_of[WT_Q8] == 2 * (4 * square + 2 * up + down) + 2 * vocab && n.bytes_of[WT_F32] == 5 * 4 * 320, "q8: %llu",
+          (unsigned long long)n.bytes_of[WT_Q8]);
+    CHECK(n.embed_bytes == vocab && n.n_row_major == 0, "q8: embedding");
+    square = 20 * (8 * 320 + 5 * 40 + 2 * 32), up = 5 * (8 * 320 + 5 * 40 + 2 * 32), down = 20 * (8 * 128 + 2 * 40 + 32);
+    vocab = 4 * (8 * 320 + 5 * 40 + 2 * 32);
+    count_config(&n, &c, WT_Q4);
+    CHECK(n.bytes_of[WT_Q4] == 2 * (4 * square + 2 * up + down) + 2 * vocab && n.bytes_of[WT_F32] == 5 * 4 * 320, "q4: %llu",
+          (unsigned long long)n.bytes_of[WT_Q4]);
+    CHECK(n.bytes == n.bytes_of[WT_Q4] + n.bytes_of[WT_F32] && n.params == count_params(&c), "q4: sums");
 }
 
 static void a_tied_head_counts_once(void)
@@ -143,6 +163,7 @@ int main(int argc, char **argv)
     TEST(blocks_have_the_published_shares);
     TEST(kv_cache_of_published_models);
     TEST(small_model_by_hand);
+    TEST(quantized_matrices_count_with_all_their_parts);
     TEST(a_tied_head_counts_once);
     TEST(tensors_come_in_file_order);
     return TEST_END();

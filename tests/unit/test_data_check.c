@@ -58,8 +58,8 @@ static void damage(const char *name, size_t at, const void *with, size_t n)
 
 static void a_whole_file_passes(void)
 {
-    static const char *const types[] = { "f32", "f16", "bf16" };
-    for (int i = 0; i < 3; i++) {
+    static const char *const types[] = { "f32", "f16", "bf16", "q8", "q4" };
+    for (int i = 0; i < 5; i++) {
         DataCheck d;
         if (!make_model(types[i]) || !check(&d))
             return;
@@ -90,6 +90,11 @@ static void padding_is_looked_at_everywhere(void)
         /* wq: 30 rows; the missing half of the last pair in the first, full panel */
         { "bf16", "layers.0.wq", 2 * (18 * 32 + 2 * 3 + 1), "tensor layers.0.wq: padding at row 3, column 37 " },
         { "bf16", "layers.0.wq", 2 * (19 * 32 + 2 * 14), "tensor layers.0.wq: padding at row 30, column 0 " },
+        /* q8 wq [30, 37]: 4 columns of 16 rows stand together; column 38 of row 3, then rows past the last of the second panel, whose
+         * codes count once their scale is not 0 (as it is of every row of the first) */
+        { "q8", "layers.0.wq", 16 * 4 * 9 + 3 * 4 + 2, "tensor layers.0.wq: padding at row 3, column 38 " },
+        { "q8", "layers.0.wo", 16 * 4 * 7 + 2 * 4 + 2, "tensor layers.0.wo: padding at row 2, column 30 " },
+        { "q4", "layers.0.wq", 64 * 4 + 3 * 4 + 2, "tensor layers.0.wq: padding at row 3, column 38 " },
         { "f32", "pad.0", 1, "tensor pad.0: byte 1 " },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -105,15 +110,34 @@ static void padding_is_looked_at_everywhere(void)
     }
 }
 
+static void rows_past_the_last_of_a_quantized_matrix_decode_to_zero(void)
+{
+    DataCheck d;
+    if (!make_model("q8"))
+        return;
+    damage("layers.0.wk", 16 * 4 * 2 + 4 * 12, "\x01", 1); /* wk [10, 37]: row 12, column 8; its scale is 0 */
+    if (!check(&d))
+        return;
+    CHECK(d.padding.answer == CHECK_OK && d.hash.answer == CHECK_BAD, "%s", d.padding.found);
+    damage("layers.0.wk.d", 2 * 12 + 1, "\x3c", 1);
+    if (!check(&d))
+        return;
+    CHECK(d.padding.answer == CHECK_BAD && strncmp(d.padding.found, "tensor layers.0.wk: padding at row 12, column 8 ", 48) == 0, "%s",
+          d.padding.found);
+}
+
 static void what_is_not_finite_is_found_in_its_place(void)
 {
     uint32_t nan32 = 0x7fc00000, inf32 = 0xff800000;
-    uint16_t nan16 = 0x7c01, inf16 = 0x7f80;
+    uint16_t nan16 = 0x7c01, inf16 = 0x7f80, inf_f16 = 0xfc00;
     const struct { const char *type, *tensor; size_t at; const void *value; size_t n; const char *found; } cases[] = {
         { "f32", "layers.0.wq", 4 * (37 * 16 + 36 * 16 + 13), &nan32, 4, "tensor layers.0.wq: element [29, 36] is NaN" },
         { "f32", "final_norm", 4 * 36, &inf32, 4, "tensor final_norm: element [36] is minus infinite" },
         { "f16", "embed", 2 * (49 * 37 + 5), &nan16, 2, "tensor embed: element [49, 5] is NaN" },
         { "bf16", "lm_head", 2 * (3 * 19 * 32 + 18 * 32 + 2 * 1), &inf16, 2, "tensor lm_head: element [49, 36] is infinite" },
+        /* .d [panels, superblocks, 16]; row 17 is the second panel's second */
+        { "q8", "layers.0.wq.d", 2 * 17, &inf_f16, 2, "tensor layers.0.wq.d: scale of row 17, columns from 0 is minus infinite" },
+        { "q4", "lm_head.d", 2 * 49, &nan16, 2, "tensor lm_head.d: scale of row 49, columns from 0 is NaN" },
         { "bf16", "layers.1.wq_bias", 4 * 7, &nan32, 4, "tensor layers.1.wq_bias: element [7] is NaN" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -155,6 +179,7 @@ int main(int argc, char **argv)
     TEST(a_whole_file_passes);
     TEST(a_changed_byte_breaks_the_hash_alone);
     TEST(padding_is_looked_at_everywhere);
+    TEST(rows_past_the_last_of_a_quantized_matrix_decode_to_zero);
     TEST(what_is_not_finite_is_found_in_its_place);
     TEST(a_report_of_a_damaged_file_says_no);
     unlink(model);

@@ -1,6 +1,8 @@
 /* tests/unit/test_kv_cache.c: tiles of 64 positions, taken as a sequence grows, given back behind a window. */
 #include "test.h"
 
+#include <math.h>
+
 #include "base/half.h"
 #include "runtime/kv_cache.h"
 
@@ -47,6 +49,17 @@ static void an_f16_cache_takes_half(void)
     CHECK(full.tile_bytes == 2 * half.tile_bytes, "%zu and %zu", full.tile_bytes, half.tile_bytes);
     kv_cache_free(&full);
     kv_cache_free(&half);
+}
+
+static void a_q8_cache_takes_a_byte_and_a_scale(void)
+{
+    KvCache c = cache_of(1, 3, 20, 0, KV_Q8, 1);
+    CHECK(c.head_bytes == 64 * 20 + 64 * 32 + 2 * 64 * 4 && c.tile_bytes == 3 * c.head_bytes, "%zu, %zu", c.head_bytes, c.tile_bytes);
+    CHECK(grow(&c, 0, 1), "%s", err.msg);
+    for (int h = 0; h < 3; h++)
+        CHECK((uintptr_t)kv_cache_k(&c, 0, 0, h, 0) % 64 == 0 && (uintptr_t)kv_cache_v(&c, 0, 0, h, 0) % 64 == 0
+              && (uintptr_t)kv_cache_scales(&c, 0, 0, h, 0) % 64 == 0, "head %d is not aligned", h);
+    kv_cache_free(&c);
 }
 
 /* A query sees `window` positions; whatever its first tile began with stays too. */
@@ -106,6 +119,15 @@ static void keys_lie_in_panels_of_16_positions_and_values_in_rows(void)
                     if (type == KV_F32) {
                         got_k = ((const float *)k)[k_at];
                         got_v = ((const float *)v)[v_at];
+                    } else if (type == KV_Q8) { /* the last element is the largest */
+                        const float *scale = kv_cache_scales(&c, 0, 1, h, pos / 64);
+                        float        top_k = (float)(pos * 100 + D - 1) / 7 + (float)h;
+                        float        k_scale = top_k / 127, v_scale = top_k / 3 / 127;
+                        CHECK(scale[t] == k_scale && scale[64 + t] == v_scale, "scales %a, %a", (double)scale[t], (double)scale[64 + t]);
+                        got_k  = (float)((const int8_t *)k)[k_at] * k_scale;
+                        got_v  = (float)((const int8_t *)v)[v_at] * v_scale;
+                        want_k = (float)(int)rintf(want_k * (1 / k_scale)) * k_scale;
+                        want_v = (float)(int)rintf(want_v * (1 / v_scale)) * v_scale;
                     } else {
                         got_k  = f16_to_f32(((const uint16_t *)k)[k_at]);
                         got_v  = f16_to_f32(((const uint16_t *)v)[v_at]);
@@ -154,6 +176,7 @@ int main(int argc, char **argv)
     TEST_MAIN_ARGS(argc, argv);
     TEST(memory_is_taken_as_a_sequence_grows);
     TEST(an_f16_cache_takes_half);
+    TEST(a_q8_cache_takes_a_byte_and_a_scale);
     TEST(a_windowed_layer_holds_the_window_and_the_batch);
     TEST(a_window_keeps_every_position_that_the_next_query_sees);
     TEST(keys_lie_in_panels_of_16_positions_and_values_in_rows);

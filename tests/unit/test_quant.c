@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "quant/encode.h"
+#include "quant/codes.h"
 #include "test.h"
 
 static void names_are_read_back(void)

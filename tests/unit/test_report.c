@@ -124,7 +124,7 @@ static void a_bare_config_is_counted_for_every_type(void)
     Error e = { 0 };
     CHECK(write_config(config), "cannot write");
     char *text = report("config.json", false, true, false);
-    CHECK(text && strstr(text, "12,040") && strstr(text, ", or bf16 ") && widest(text) <= 80, "%.700s", text ? text : "");
+    CHECK(text && strstr(text, "12,040") && strstr(text, ", bf16 ") && strstr(text, ", q8 ") && strstr(text, ", q4 ") && widest(text) <= 80, "%.700s", text ? text : "");
     free(text);
     text    = report("config.json", true, false, false);
     Json *j = text ? json_parse(text, strlen(text), "report", &e) : NULL;
@@ -132,9 +132,51 @@ static void a_bare_config_is_counted_for_every_type(void)
     /* with panels of 16 rows, bf16 of an even k: every matrix but the embedding is padded */
     int64_t panels = 2 * (48 * 40 + 2 * 32 * 40 + 48 * 40 + 2 * 80 * 40 + 48 * 70) + 304 * 40, vectors = 2 * (80 + 80) + 40;
     CHECK(number(j, "weight_bytes", "bf16") == 2 * (panels + EMBED) + 4 * vectors, "%.700s", text ? text : "");
+    /* panels of 40 columns (padded to 64) and of 70 (to 128): codes, of q4 sub-scales too, scales */
+    int64_t of_40 = 2 * (3 + 2 + 2 + 3 + 5 + 5) + 2 * 19, of_70 = 2 * 3;
+    int64_t q8 = of_40 * (1024 + 32) + of_70 * (2048 + 32), q4 = of_40 * (512 + 40 + 32) + of_70 * (1024 + 80 + 32);
+    CHECK(number(j, "weight_bytes", "q8") == q8 + 4 * vectors, "%lld: %.700s", (long long)q8, text ? text : "");
+    CHECK(number(j, "weight_bytes", "q4") == q4 + 4 * vectors, "%lld: %.700s", (long long)q4, text ? text : "");
     CHECK(!json_get(j, "tokenizer") && !json_get(j, "file_bytes"), "%.700s", text ? text : "");
     json_free(j);
     free(text);
+}
+
+static double real(const Json *j, const char *key)
+{
+    double v = -1;
+    json_read_double(json_get(j, key), key, 0, 1e9, &v, NULL);
+    return v;
+}
+
+static void a_quantized_model_is_counted_by_type(void)
+{
+    static const char *const types[] = { "q8", "q4" }, *const names[] = { "Q8", "Q4" };
+    for (int i = 0; i < 2; i++) {
+        Error e = { 0 };
+        bool  ok = write_config(config)
+                && tblock_synth(in_folder("config.json"), in_folder("model.bin"), &(tblock_synth_options){ .type = types[i] }, &e);
+        CHECK(ok, "%.400s", e.msg);
+        char *json = report("model.bin", true, true, false), *text = report("model.bin", false, true, false);
+        Json *j    = json ? json_parse(json, strlen(json), "report", &e) : NULL, *bare;
+        CHECK(text && widest(text) <= 80 && strstr(text, "bits a weight") && strstr(text, "layers.1.wq.d") && strstr(text, "rows16"),
+              "%.900s", text ? text : "");
+        free(text);
+        text = NULL;
+        CHECK(tblock_report(in_folder("config.json"), &(tblock_report_options){ .type = types[i], .json = true }, &text, &e), "%.400s", e.msg);
+        bare = text ? json_parse(text, strlen(text), "report", &e) : NULL;
+        int64_t all = number(j, "memory", "weights");
+        CHECK(all > 0 && number(j, "weight_bytes", names[i]) + number(j, "weight_bytes", "F32") == all, "%.700s", json);
+        CHECK(all == number(bare, "memory", "weights") && number(bare, "weight_bytes", types[i]) == all, "a bare config: %.700s", text);
+        CHECK(real(j, "bits_per_weight") == 8.0 * (double)all / TOTAL, "%.17g", real(j, "bits_per_weight"));
+        const char *type = "";
+        json_read_string(json_first(json_get(json_first(json_get(j, "parts")), "dtypes")), "dtypes", &type, NULL);
+        CHECK(strcmp(type, names[i]) == 0, "%.700s", json);
+        json_free(bare);
+        json_free(j);
+        free(json);
+        free(text);
+    }
 }
 
 static void a_tokenizer_alone_is_described(void)
@@ -195,16 +237,17 @@ static void memory_is_what_the_runtime_allocates(void)
          "\"window\": 100}"),
         "{\"d_model\": 24, \"n_layers\": 1, \"heads\": 3, \"head_dim\": 8, \"d_ff\": 5, \"vocab_size\": 33, \"n_ctx\": 65, \"window\": 1}",
     };
-    for (int i = 0; i < 6; i++) {
-        const char *kv_type = i % 2 ? "f16" : "f32";
-        int         threads = 1 + i % 3;
+    for (int i = 0; i < 9; i++) {
+        static const char *const types[] = { "f32", "f16", "q8" };
+        const char *kv_type = types[i % 3];
+        int         threads = 1 + i / 2 % 3;
         Error       e    = { 0 };
         char       *text = NULL;
         Json       *j    = NULL;
         tblock_context_info ctx = { 0 };
         tblock_model       *m   = NULL;
         tblock_context     *c   = NULL;
-        bool ok = write_config(configs[i / 2]) && tblock_synth(in_folder("config.json"), in_folder("model.bin"), NULL, &e)
+        bool ok = write_config(configs[i / 3]) && tblock_synth(in_folder("config.json"), in_folder("model.bin"), NULL, &e)
                   && tblock_report(in_folder("model.bin"), &(tblock_report_options){ .json = true, .kv_type = kv_type }, &text, &e)
                   && (j = json_parse(text, strlen(text), "report", &e)) && (m = tblock_open(in_folder("model.bin"), NULL, &e))
                   && (c = tblock_context_new(m, &(tblock_context_options){ .threads = threads, .kv_type = kv_type }, &e));
@@ -351,6 +394,7 @@ int main(int argc, char **argv)
     TEST(text_of_a_model_fits_80_columns);
     TEST(json_of_a_model_has_the_counts);
     TEST(a_bare_config_is_counted_for_every_type);
+    TEST(a_quantized_model_is_counted_by_type);
     TEST(a_tokenizer_alone_is_described);
     TEST(the_largest_config_fits_80_columns);
     TEST(memory_is_what_the_runtime_allocates);

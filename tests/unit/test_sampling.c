@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "kernels/kernels.h"
 #include "runtime/sampler.h"
 
 static Error err;
@@ -213,6 +214,162 @@ static void shares_of_many_draws_are_the_probabilities(void)
     sampler_free(s);
 }
 
+/* ---- The definition, word by word (docs/numerics.md), with a sort of the whole vocabulary ---- */
+
+enum { LITERAL_MAX = 40000 };
+
+static int literal_order(const void *a, const void *b)
+{
+    const Candidate *p = a, *q = b;
+    return p->x > q->x ? -1 : p->x < q->x ? 1 : p->id < q->id ? -1 : 1;
+}
+
+/* The first with cum >= top_p * total counts of top-p, cum > u * total of the draw. */
+static int literal_reach(const Candidate *c, int n, double share, bool beyond)
+{
+    double total = 0, cum = 0;
+    for (int i = 0; i < n; i++)
+        total += (double)c[i].p;
+    for (int i = 0; i < n; i++) {
+        cum += (double)c[i].p;
+        if (beyond ? cum > share * total : cum >= share * total)
+            return i;
+    }
+    return n - 1;
+}
+
+static int32_t literal_draw(const SamplerOptions *o, const float *logits, int n, const int32_t *previous, int n_previous,
+                            uint32_t index)
+{
+    static Candidate c[LITERAL_MAX];
+    static bool      seen[LITERAL_MAX];
+    for (int i = 0; i < n; i++) {
+        c[i]    = (Candidate){logits[i], 0, i};
+        seen[i] = false;
+    }
+    for (int i = 0; i < n_previous; i++)
+        seen[previous[i]] = true;
+    for (int i = 0; i < n; i++) {
+        if (seen[i])
+            c[i].x = c[i].x > 0 ? c[i].x / o->repeat_penalty : c[i].x * o->repeat_penalty;
+        if (o->temp != 0)
+            c[i].x = c[i].x / o->temp;
+    }
+    qsort(c, (size_t)n, sizeof *c, literal_order);
+    if (o->temp == 0)
+        return c[0].id;
+    if (o->top_k > 0 && o->top_k < n)
+        n = o->top_k;
+    for (int i = 0; i < n; i++)
+        c[i].p = isinf(c[0].x) ? (c[i].x == c[0].x ? 1.0f : 0.0f) : kernels_expf(c[i].x - c[0].x);
+    if (o->top_p < 1)
+        n = literal_reach(c, n, o->top_p, false) + 1;
+    while (n > 1 && c[n - 1].p < o->min_p * c[0].p)
+        n--;
+    uint32_t word[4];
+    philox4x32((uint32_t[4]){index, 0, 0, 0}, (uint32_t[2]){(uint32_t)o->seed, (uint32_t)(o->seed >> 32)}, word);
+    return c[literal_reach(c, n, (word[0] >> 8) * 0x1p-24, true)].id;
+}
+
+static uint64_t random_state = 1;
+static double   uniform(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(random_state >> 11) * 0x1p-53;
+}
+static int below(int n) { return (int)(uniform() * n); }
+
+/* Shapes that logits have, and ones meant to break a sum or an order: ties, steps of a half, all equal, hardly different,
+ * a head that takes all, weights under the range of f32, infinities. */
+static void random_logits(float *x, int n, int kind)
+{
+    for (int i = 0; i < n; i++) {
+        double g = sqrt(-2 * log(uniform() + 1e-300)) * cos(6.283185307179586 * uniform());
+        double value[8] = {2.5 * g, rint(4 * g) / 2, 1.5, 1e-3 * g, 40 * g, 0.2 * g, -0.6931471805599453 * below(30), g};
+        x[i] = (float)value[kind];
+        if (kind == 7 && below(50) == 0)
+            x[i] = below(200) ? -INFINITY : 3e38f;
+    }
+    for (int i = 0; i < 30 && kind % 2 == 0 && kind != 2; i++)
+        x[below(n)] = (float)(12 + 6 * uniform());
+    if (kind == 7 && below(4) == 0)
+        x[below(n)] = INFINITY;
+}
+
+static SamplerOptions random_options(int n)
+{
+    static const float  temps[] = {1, 1, 0.8f, 0.1f, 3, 1e-6f, 0}, min_ps[] = {0, 0, 0.05f, 0.5f, 1, 1e-6f, 1e-40f};
+    static const double top_ps[] = {1, 1, 0.95, 0.5, 0.1, 1e-9, 0.999999, 1 - 0x1p-50};
+    return (SamplerOptions){.temp           = temps[below(7)],
+                            .top_k          = below(3) ? 0 : 1 + below(below(2) ? 700 : n + 5),
+                            .top_p          = top_ps[below(8)],
+                            .min_p          = min_ps[below(7)],
+                            .repeat_penalty = below(3) ? 1 : 1.3f,
+                            .seed           = (uint64_t)below(1 << 30)};
+}
+
+static void no_way_of_choosing_parts_from_the_definition(void)
+{
+    static float logits[LITERAL_MAX];
+    for (int round = 0; round < 400 && test_case_state == 0; round++) {
+        int n = round % 50 == 49 ? LITERAL_MAX : round % 7 == 0 ? 1 + below(40) : 500 + below(3000), kind = round % 8;
+        random_logits(logits, n, kind);
+        SamplerOptions o = random_options(n);
+        int32_t        previous[64];
+        for (int i = 0; i < 64; i++)
+            previous[i] = below(n);
+        Sampler *s = sampler_new(n, &o, &err);
+        for (int i = 0; i < (n > 10000 ? 2 : 6); i++) {
+            uint32_t index = (uint32_t)below(1 << 20);
+            int32_t  token = -1, want = literal_draw(&o, logits, n, previous, 64, index);
+            CHECK(sampler_next(s, logits, previous, 64, index, &token, &err) && token == want,
+                  "round %d, %d logits of kind %d, temp %g, top-k %d, top-p %.17g, min-p %g, penalty %g, seed %llu, index %u: "
+                  "token %d, expected %d", round, n, kind, (double)o.temp, o.top_k, o.top_p, (double)o.min_p, (double)o.repeat_penalty,
+                  (unsigned long long)o.seed, index, token, want);
+        }
+        sampler_free(s);
+    }
+}
+
+/* Equal weights: every sum is an integer, so that sums meet their targets exactly. */
+static void a_sum_that_meets_its_target_exactly_is_no_more_than_it(void)
+{
+    static float   logits[16384];
+    SamplerOptions o = plain;
+    for (int i = 0; i < 100; i++) {
+        o.seed  = (uint64_t)i;
+        o.top_p = i % 2 ? 1 : 0.5;
+        CHECK(draw(&o, logits, 16384, NULL, 0, 3) == literal_draw(&o, logits, 16384, NULL, 0, 3), "seed %d", i);
+    }
+}
+
+/* Three candidates and a tail whose sum depends on its order in the last bits; top-p is the share of the first two, give or
+ * take such a bit, so that rounding decides whether the third is kept. */
+static void a_share_that_ends_within_rounding_is_cut_as_the_definition_cuts(void)
+{
+    enum { N = 3000 };
+    static float logits[N], p[N];
+    for (int round = 0; round < 25; round++) {
+        for (int i = 0; i < N; i++)
+            logits[i] = i < 3 ? (float)i / -8 : (float)(-22 - 12 * uniform());
+        double total = 0;
+        for (int i = 0; i < N; i++)
+            p[i] = kernels_expf(logits[i]);
+        Sampler         *s = sampler_new(N, &plain, &err);
+        const Candidate *c;
+        CHECK(sampler_candidates(s, logits, NULL, 0, &c, &total, &err) == N, "%s", err.msg);
+        sampler_free(s);
+        for (int bit = -3; bit <= 3; bit++)
+            for (int seed = 0; seed < 4; seed++) {
+                SamplerOptions o = plain;
+                o.top_p = (((double)p[0] + (double)p[1]) / total) * (1 + bit * 0x1p-52);
+                o.seed  = (uint64_t)seed;
+                int32_t got = draw(&o, logits, N, NULL, 0, 1), want = literal_draw(&o, logits, N, NULL, 0, 1);
+                CHECK(got == want, "round %d, bit %d, seed %d: token %d, expected %d", round, bit, seed, got, want);
+            }
+    }
+}
+
 static void a_nan_logit_is_an_error(void)
 {
     const float logits[] = {1, NAN, 2};
@@ -271,6 +428,9 @@ int main(int argc, char **argv)
     TEST(top_p_counts_what_top_k_kept_and_comes_before_min_p);
     TEST(the_draw_follows_the_generator);
     TEST(shares_of_many_draws_are_the_probabilities);
+    TEST(no_way_of_choosing_parts_from_the_definition);
+    TEST(a_sum_that_meets_its_target_exactly_is_no_more_than_it);
+    TEST(a_share_that_ends_within_rounding_is_cut_as_the_definition_cuts);
     TEST(a_nan_logit_is_an_error);
     TEST(infinite_logits_have_an_answer);
     TEST(options_out_of_range_are_refused);

@@ -12,6 +12,7 @@
 #include "kernels/bodies/attention.h"
 #include "kernels/bodies/elementwise.h"
 #include "kernels/bodies/matmul.h"
+#include "kernels/bodies/matmul_bf16.h"
 #include "kernels/bodies/norm.h"
 
 static void fill(Kernels *k)
@@ -20,8 +21,10 @@ static void fill(Kernels *k)
     k->matmul[WT_F32]     = matmul_f32;
     k->matmul[WT_F16]     = matmul_f16;
     k->matmul[WT_BF16]    = matmul_bf16;
+    k->matmul_bf16        = matmul_bf16_rounded;
     k->attn_tile[KV_F32]  = attn_tile_f32;
     k->attn_tile[KV_F16]  = attn_tile_f16;
+    k->attn_tile[KV_Q8]   = attn_tile_q8;
     k->attn_merge         = attn_merge;
     k->attn_end           = attn_end;
     k->rms_norm           = rms_norm;
@@ -36,6 +39,7 @@ static void fill(Kernels *k)
     k->gelu_tanh          = map_gelu_tanh;
     k->softmax            = softmax;
     k->f32_to_f16         = f32_to_f16_all;
+    k->f32_to_q8          = f32_to_q8;
     k->to_f32[WT_F32]     = f32_to_f32_all;
     k->to_f32[WT_F16]     = f16_to_f32_all;
     k->to_f32[WT_BF16]    = bf16_to_f32_all;

@@ -9,26 +9,45 @@
 
 enum { ATTN_Q = 6, ATTN_GROUPS = KV_TILE / LANES };
 
-V_INLINE f32x16 kv_load(KvType type, const void *p, size_t i)
+/* scale: of the lanes, for KV_Q8. */
+V_INLINE f32x16 kv_load(KvType type, const void *p, size_t i, f32x16 scale)
 {
-    return type == KV_F32 ? v_load((const float *)p + i) : v_load_f16((const uint16_t *)p + i);
+    switch (type) {
+    case KV_F32:
+        return v_load((const float *)p + i);
+    case KV_F16:
+        return v_load_f16((const uint16_t *)p + i);
+    default:
+        return v_mul(v_load_i8((const int8_t *)p + i), scale);
+    }
 }
 
-V_INLINE int min_int(int a, int b) { return a < b ? a : b; }
-V_INLINE int max_int(int a, int b) { return a > b ? a : b; }
+/* Vectors of 16 elements in a line of the processor's cache: one in so many needs a fetch. */
+#define LINE_VECTORS(type) ((type) == KV_F32 ? 1 : (type) == KV_F16 ? 2 : 4)
+
+/* Ask for element i and those beside it of the tile that follows. */
+V_INLINE void kv_fetch(KvType type, const void *p, size_t i)
+{
+    __builtin_prefetch((const char *)p + i * (size_t)(4 / LINE_VECTORS(type)));
+}
 
 /* s[q][t] = scale * (q . k[t]), soft-capped, for the positions of n_g groups from g0 on. */
-V_INLINE void scores(const AttnTile *a, KvType type, const AttnQuery *q, float (*s)[KV_TILE], int g0, int n_g, int n_q)
+V_INLINE void scores(const AttnTile *a, KvType type, const AttnQuery *q, const void *next, float (*s)[KV_TILE], int g0, int n_g, int n_q)
 {
     size_t head_dim = (size_t)a->head_dim;
-    f32x16 c[ATTN_GROUPS][ATTN_Q];
+    f32x16 c[ATTN_GROUPS][ATTN_Q], scale[ATTN_GROUPS];
+    UNROLL for (int g = 0; g < n_g; g++)
+        scale[g] = type == KV_Q8 ? v_load(a->k_scale + (g0 + g) * LANES) : v_zero();
     UNROLL for (int g = 0; g < n_g; g++)
         UNROLL for (int i = 0; i < n_q; i++)
             c[g][i] = v_zero();
     for (size_t d = 0; d < head_dim; d++) {
         f32x16 k[ATTN_GROUPS];
         UNROLL for (int g = 0; g < n_g; g++)
-            k[g] = kv_load(type, a->k, ((size_t)(g0 + g) * head_dim + d) * LANES);
+            k[g] = kv_load(type, a->k, ((size_t)(g0 + g) * head_dim + d) * LANES, scale[g]);
+        if (next)
+            UNROLL for (int g = 0; g < n_g; g += LINE_VECTORS(type))
+                kv_fetch(type, next, ((size_t)g0 * head_dim + d * (size_t)n_g + (size_t)g) * LANES);
         UNROLL for (int i = 0; i < n_q; i++) {
             f32x16 qd = v_set(q[i].q[d]);
             UNROLL for (int g = 0; g < n_g; g++)
@@ -64,8 +83,8 @@ V_INLINE void probabilities(const AttnTile *a, const AttnQuery *q, float *s)
 }
 
 /* o[d] = fmaf(p[t], v[t][d], o[d]) for t ascending in first .. end; n_d vectors of dimensions from d0 on, n_q queries. */
-V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, float (*p)[KV_TILE], int first, int end, int d0,
-                     int n_d, int n_q)
+V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, const void *next, float (*p)[KV_TILE], int first, int end,
+                     int d0, int n_d, int n_q)
 {
     size_t stride = ((size_t)a->head_dim + LANES - 1) / LANES * LANES;
     f32x16 o[ATTN_GROUPS][ATTN_Q];
@@ -73,9 +92,12 @@ V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, float (
         UNROLL for (int d = 0; d < n_d; d++)
             o[d][i] = v_load(q[i].part + 16 + (d0 + d) * LANES);
     for (int t = first; t < end; t++) {
-        f32x16 v[ATTN_GROUPS];
+        f32x16 v[ATTN_GROUPS], scale = type == KV_Q8 ? v_set(a->v_scale[t]) : v_zero();
         UNROLL for (int d = 0; d < n_d; d++)
-            v[d] = kv_load(type, a->v, (size_t)t * stride + (size_t)(d0 + d) * LANES);
+            v[d] = kv_load(type, a->v, (size_t)t * stride + (size_t)(d0 + d) * LANES, scale);
+        if (next)
+            UNROLL for (int d = 0; d < n_d; d += LINE_VECTORS(type))
+                kv_fetch(type, next, (size_t)t * stride + (size_t)(d0 + d) * LANES);
         UNROLL for (int i = 0; i < n_q; i++) {
             f32x16 pt = v_set(p[i][t]);
             UNROLL for (int d = 0; d < n_d; d++)
@@ -87,22 +109,27 @@ V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, float (
             v_store(q[i].part + 16 + (d0 + d) * LANES, o[d][i]);
 }
 
-V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, float (*p)[KV_TILE], int first, int end, int n_q)
+V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, const void *next, float (*p)[KV_TILE], int first,
+                         int end, int n_q)
 {
     int d = 0, n = (a->head_dim + LANES - 1) / LANES;
     for (; d + WIDTH(n_q) <= n; d += WIDTH(n_q))
-        values(a, type, q, p, first, end, d, WIDTH(n_q), n_q);
+        values(a, type, q, next, p, first, end, d, WIDTH(n_q), n_q);
     for (; d < n; d++)
-        values(a, type, q, p, first, end, d, 1, n_q);
+        values(a, type, q, next, p, first, end, d, 1, n_q);
 }
 
 static __attribute__((noinline)) void values_f32_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
 {
-    values_all(a, KV_F32, q, p, first, end, 1);
+    values_all(a, KV_F32, q, NULL, p, first, end, 1);
 }
 static __attribute__((noinline)) void values_f16_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
 {
-    values_all(a, KV_F16, q, p, first, end, 1);
+    values_all(a, KV_F16, q, NULL, p, first, end, 1);
+}
+static __attribute__((noinline)) void values_q8_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
+{
+    values_all(a, KV_Q8, q, NULL, p, first, end, 1);
 }
 
 V_INLINE void values_one(const AttnTile *a, KvType type, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
@@ -110,8 +137,10 @@ V_INLINE void values_one(const AttnTile *a, KvType type, const AttnQuery *q, flo
     if (first < end) {
         if (type == KV_F32)
             values_f32_one(a, q, p, first, end);
-        else
+        else if (type == KV_F16)
             values_f16_one(a, q, p, first, end);
+        else
+            values_q8_one(a, q, p, first, end);
     }
 }
 
@@ -119,6 +148,7 @@ V_INLINE void values_one(const AttnTile *a, KvType type, const AttnQuery *q, flo
 V_INLINE void attn_queries(const AttnTile *a, KvType type, const AttnQuery *q, int n_q)
 {
     _Alignas(64) float s[ATTN_Q][KV_TILE];
+    const void *next_k = q == a->q ? a->next_k : NULL, *next_v = q == a->q ? a->next_v : NULL; /* the first block fetches */
     int lo = KV_TILE, hi = 0, common = 0, common_end = KV_TILE; /* union and intersection of the visible positions */
     for (int i = 0; i < n_q; i++) {
         lo         = min_int(lo, q[i].first);
@@ -129,16 +159,16 @@ V_INLINE void attn_queries(const AttnTile *a, KvType type, const AttnQuery *q, i
     }
     int g = lo / LANES, g1 = (hi + LANES - 1) / LANES;
     for (; g + WIDTH(n_q) <= g1; g += WIDTH(n_q))
-        scores(a, type, q, s, g, WIDTH(n_q), n_q);
+        scores(a, type, q, next_k, s, g, WIDTH(n_q), n_q);
     for (; g < g1; g++)
-        scores(a, type, q, s, g, 1, n_q);
+        scores(a, type, q, next_k, s, g, 1, n_q);
     for (int i = 0; i < n_q; i++)
         probabilities(a, q + i, s[i]);
     common_end = max_int(common, common_end);
     for (int i = 0; i < n_q; i++)
         values_one(a, type, q + i, s + i, q[i].first, min_int(common, q[i].end));
     if (common < common_end)
-        values_all(a, type, q, s, common, common_end, n_q);
+        values_all(a, type, q, next_v, s, common, common_end, n_q);
     for (int i = 0; i < n_q; i++)
         values_one(a, type, q + i, s + i, max_int(common_end, q[i].first), q[i].end);
 }
@@ -163,6 +193,7 @@ V_INLINE void attn_tile(const AttnTile *a, KvType type)
 
 static void attn_tile_f32(const AttnTile *a) { attn_tile(a, KV_F32); }
 static void attn_tile_f16(const AttnTile *a) { attn_tile(a, KV_F16); }
+static void attn_tile_q8(const AttnTile *a) { attn_tile(a, KV_Q8); }
 
 static void attn_merge(float *state, const float *part, int head_dim)
 {

@@ -39,6 +39,9 @@ static void swiglu(float *h, const float *gate, const float *up, int n)
         v_store_n(h + i, v_mul(v_silu(v_load_n(gate + i, n - i)), v_load_n(up + i, n - i)), n - i);
 }
 
+V_INLINE int min_int(int a, int b) { return a < b ? a : b; }
+V_INLINE int max_int(int a, int b) { return a > b ? a : b; }
+
 /* 0 < n <= 16: whole vectors take the plain loads. */
 V_INLINE f32x16 load_upto(const float *p, int n) { return n == LANES ? v_load(p) : v_load_n(p, n); }
 V_INLINE void   store_upto(float *p, f32x16 v, int n)

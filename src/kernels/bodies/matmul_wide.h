@@ -3,7 +3,7 @@
 #ifndef KERNELS_BODIES_MATMUL_WIDE_H
 #define KERNELS_BODIES_MATMUL_WIDE_H
 
-#include "quant/encode.h"
+#include "quant/codes.h"
 
 #include "kernels/bodies/int_digits.h"
 #include "kernels/bodies/int_unpack.h"

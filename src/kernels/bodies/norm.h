@@ -1,4 +1,4 @@
-/* kernels/bodies/norm.h: what needs a sum or a maximum along a vector: RMSNorm and softmax. */
+/* kernels/bodies/norm.h: what needs a sum or a maximum along a vector: RMSNorm, softmax, the codes of a KV cache. */
 #ifndef KERNELS_BODIES_NORM_H
 #define KERNELS_BODIES_NORM_H
 
@@ -41,6 +41,30 @@ static void softmax(float *x, int n)
         int len = n - i < LANES ? n - i : LANES;
         store_upto(x + i, v_mul(load_upto(x + i, len), r), len);
     }
+}
+
+/* Definition "KV cache q8". x * 0 is NaN exactly where x is infinite or NaN; among finite numbers the largest bit pattern
+ * is the largest value. Adding 1.5 * 2^23 rounds to an integer, ties to even. */
+static float f32_to_q8(int8_t *code, const float *x, int n)
+{
+    f32x16 top = v_zero(), bad = v_zero(), round = v_set(0x1.8p23f);
+    for (int i = 0; i < n; i += LANES) {
+        f32x16 v = load_upto(x + i, min_int(LANES, n - i));
+        top      = v_max(v_abs(v), top);
+        bad      = v_fma(v, v_zero(), bad);
+    }
+    float amax = v_fold_max(top), wrong = v_fold_sum(bad), scale = amax / 127.0f;
+    if (wrong != wrong || amax < 0x1p-100f) {
+        memset(code, 0, (size_t)n);
+        return wrong != wrong ? NAN : 0.0f;
+    }
+    f32x16 r = v_set(1.0f / scale);
+    for (int i = 0; i < n; i += LANES) {
+        int    len = min_int(LANES, n - i);
+        f32x16 v   = v_mul(load_upto(x + i, len), r);
+        v_store_i8_n(code + i, v_sub(v_add(v, round), round), len);
+    }
+    return scale;
 }
 
 #endif

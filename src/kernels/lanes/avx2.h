@@ -64,6 +64,19 @@ V_INLINE f32x16 v_load_bf16(const uint16_t *p)
     __m256i b = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(p + 8)));
     return v_of_int(_mm256_slli_epi32(a, 16), _mm256_slli_epi32(b, 16));
 }
+V_INLINE __m256 v_load_i8_half(const int8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)p)));
+}
+V_INLINE f32x16 v_load_i8(const int8_t *p) { return v_of(v_load_i8_half(p), v_load_i8_half(p + 8)); }
+V_INLINE void v_store_i8_n(int8_t *p, f32x16 v, int n)
+{
+    int32_t t[16];
+    _mm256_storeu_si256((void *)t, _mm256_cvtps_epi32(v.a));
+    _mm256_storeu_si256((void *)(t + 8), _mm256_cvtps_epi32(v.b));
+    for (int i = 0; i < n; i++)
+        p[i] = (int8_t)t[i];
+}
 V_INLINE f32x16 v_load_bf16_even(const uint16_t *p)
 {
     __m256i a = _mm256_loadu_si256((const void *)p), b = _mm256_loadu_si256((const void *)(p + 16));

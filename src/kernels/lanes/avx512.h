@@ -39,6 +39,14 @@ V_INLINE f32x16 v_load_bf16(const uint16_t *p)
     __m512i u = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(u, 16));
 }
+V_INLINE f32x16 v_load_i8(const int8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)));
+}
+V_INLINE void v_store_i8_n(int8_t *p, f32x16 a, int n)
+{
+    _mm512_mask_cvtepi32_storeu_epi8(p, (__mmask16)((1u << n) - 1), _mm512_cvtps_epi32(a));
+}
 V_INLINE f32x16 v_load_bf16_even(const uint16_t *p)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));

@@ -55,6 +55,20 @@ V_INLINE f32x16 v_load_bf16(const uint16_t *p)
     V_EACH(i) r.v[i] = vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16));
     return r;
 }
+V_INLINE f32x16 v_load_i8(const int8_t *p)
+{
+    int8x16_t b = vld1q_s8(p);
+    int16x8_t lo = vmovl_s8(vget_low_s8(b)), hi = vmovl_s8(vget_high_s8(b));
+    return (f32x16){ { vcvtq_f32_s32(vmovl_s16(vget_low_s16(lo))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(lo))),
+                       vcvtq_f32_s32(vmovl_s16(vget_low_s16(hi))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(hi))) } };
+}
+V_INLINE void v_store_i8_n(int8_t *p, f32x16 a, int n)
+{
+    int32_t t[16];
+    V_EACH(i) vst1q_s32(t + 4 * i, vcvtq_s32_f32(a.v[i]));
+    for (int i = 0; i < n; i++)
+        p[i] = (int8_t)t[i];
+}
 V_INLINE uint32x4_t v_load_bf16_two(const uint16_t *p) { return vreinterpretq_u32_u16(vld1q_u16(p)); }
 V_INLINE f32x16 v_load_bf16_even(const uint16_t *p)
 {

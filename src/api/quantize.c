@@ -1,0 +1,220 @@
+/* api/quantize.c: a model file with matrices of other types. Rows are read through the mapping 16 at a time, and what was read is
+ * given back, so memory does not grow with the model. */
+#include "tblock.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/weight_stream.h"
+#include "base/json.h"
+#include "base/threads.h"
+#include "model/count.h"
+#include "model/type_plan.h"
+
+typedef struct Quantize {
+    TensorFile              in;
+    Config                  config;
+    WeightType              target;
+    WeightType             *types;       /* by tensor                                       */
+    CheckedTensor          *from;        /* the same                                        */
+    RetypeReport           *sum;         /* the same                                        */
+    char                  (*name)[64];   /* the same                                        */
+    int                     n, at;       /* at: the tensor whose blocks `made` looks at     */
+    size_t                  rows_bytes;
+    char                   *source;      /* metadata                                        */
+} Quantize;
+
+/* ---- Making ---- */
+
+/* Tensors are made in order, one at a time: the one of this name is not far from the last. */
+static int index_of(const Quantize *q, const TensorSpec *s)
+{
+    int i = q->at;
+    while (strcmp(q->name[i], s->name) != 0)
+        i = (i + 1) % q->n;
+    return i;
+}
+
+static void make_block(void *user, const WeightBlock *b)
+{
+    const Quantize      *q    = user;
+    const CheckedTensor *from = &q->from[index_of(q, b->spec)];
+    float               *rows = b->scratch;
+    void                *rest = (char *)b->scratch + q->rows_bytes;
+    int                  k    = b->spec->k;
+    if (k == 0) {
+        retype_vector(b->spec, from, b->to[0], b->report);
+    } else if (weight_type_quantized(b->type) && from->type == b->type) {
+        Panels p = panels_from(b->type, checked_panels(from), b->first / PANEL_ROWS, k);
+        for (int i = 0; i < part_count(b->type); i++)
+            memcpy(b->to[i], p.part[i], part_bytes(b->type, i, k));
+        b->report->n = (uint64_t)b->n * (uint64_t)k;
+    } else {
+        retype_read(b->spec, from, b->first, b->n, rows, rest);
+        retype_store(b->type, b->panels, b->to, rows, b->n, k, true, rest, b->report);
+    }
+}
+
+/* Give back the pages that the rows were read from. */
+static void release_rows(const Quantize *q, const TensorSpec *s, const CheckedTensor *from, int first, int n_blocks)
+{
+    for (int i = 0; s->k && i < part_count(from->type); i++) {
+        size_t block = from->panels ? part_bytes(from->type, i, s->k) : PANEL_ROWS * (size_t)s->k * weight_type_bytes(from->type);
+        file_map_release(&q->in.map, from->part[i]->offset + (size_t)(first / PANEL_ROWS) * block, (size_t)n_blocks * block);
+    }
+}
+
+static bool blocks_made(void *user, const TensorSpec *s, int first, const RetypeReport *reports, int n, Error *err)
+{
+    Quantize *q = user;
+    q->at = index_of(q, s);
+    RetypeReport *sum = &q->sum[q->at];
+    for (int i = 0; i < n; i++)
+        retype_sum(sum, &reports[i], first + i * PANEL_ROWS);
+    release_rows(q, s, &q->from[q->at], first, n);
+    return sum->fault == RETYPE_GOOD ? true : retype_fail(sum, q->in.map.path, s, q->types[q->at], err);
+}
+
+/* ---- Reading the file ---- */
+
+static bool open_config(Quantize *q, Error *err)
+{
+    const char *json = tensor_meta(&q->in, "config"), *path = q->in.map.path;
+    char        what[512];
+    Count       count;
+    if (!json)
+        return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", path);
+    snprintf(what, sizeof what, "%s: config", path);
+    return config_parse(&q->config, json, strlen(json), what, err) && config_supported(&q->config, what, err)
+        && count_file(&count, &q->config, &q->in, err);
+}
+
+static bool find_tensors(Quantize *q, Error *err)
+{
+    int i = 0;
+    q->n    = tensor_list_count(&q->config);
+    q->from = calloc((size_t)q->n, sizeof *q->from);
+    q->sum  = calloc((size_t)q->n, sizeof *q->sum);
+    q->name = calloc((size_t)q->n, sizeof *q->name);
+    if (!q->from || !q->sum || !q->name)
+        return fail(err, SYSTEM, "out of memory");
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&q->config, &s); i++) {
+        snprintf(q->name[i], sizeof q->name[i], "%s", s.name);
+        if (!tensor_check(&s, &q->in, &q->from[i], err))
+            return false;
+    }
+    return true;
+}
+
+/* The sources of the file, and what was done to it. */
+static bool make_source(Quantize *q, const tblock_quantize_options *opt, Error *err)
+{
+    const char *old = tensor_meta(&q->in, "source"), *hash = tensor_meta(&q->in, "sha256");
+    char        what[512];
+    JsonOut     o = { 0 };
+    old = old ? old : "[]";
+    snprintf(what, sizeof what, "%s: source", q->in.map.path);
+    Json *list = json_parse(old, strlen(old), what, err);
+    if (!list)
+        return false;
+    const char *end = strrchr(old, ']');
+    bool        ok  = end && json_is_array(list);
+    if (ok)
+        json_out(&o, "%.*s%s{\"quantized\": \"%s\"", (int)(end - old), old, json_count(list) ? ", " : "", weight_type_name(q->target));
+    json_free(list);
+    if (!ok)
+        return fail(err, INPUT, "%s: expected an array", what);
+    for (size_t i = 0; i < opt->n_keep; i++) {
+        json_out(&o, i ? ", " : ", \"keep\": [");
+        json_out_string(&o, opt->keep[i], strlen(opt->keep[i]));
+    }
+    json_out(&o, opt->n_keep ? "]" : "");
+    if (hash) {
+        json_out(&o, ", \"from_sha256\": ");
+        json_out_string(&o, hash, strlen(hash));
+    }
+    json_out(&o, "}]");
+    q->source = json_out_take(&o, err);
+    return q->source != NULL;
+}
+
+/* ---- Writing ---- */
+
+static bool write_file(Quantize *q, const char *path, const tblock_quantize_options *opt, Error *err)
+{
+    int  k = 1;
+    bool bf16 = false;
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&q->config, &s);)
+        k = s.k > k ? s.k : k;
+    for (int i = 0; i < q->n; i++)
+        bf16 = bf16 || q->types[i] == WT_BF16;
+    q->rows_bytes = retype_rows_bytes(k);
+    ModelContents contents = { .config = &q->config, .types = q->types, .source = q->source, .tokenizer = &q->in, .bf16_min = bf16 };
+    return weight_stream_write(&(WeightStream){ .path = path, .contents = &contents,
+                                                .threads = opt->threads ? opt->threads : threads_default(),
+                                                .scratch_bytes = q->rows_bytes + retype_scratch_bytes(k), .make = make_block,
+                                                .made = blocks_made, .progress = opt->progress, .user = q,
+                                                .progress_user = opt->user }, err);
+}
+
+static double relative(double error2, double sum2) { return sum2 > 0 ? sqrt(error2 / sum2) : 0; }
+
+static bool make_report(const Quantize *q, tblock_quantize_report *out, Error *err)
+{
+    double error2 = 0, sum2 = 0;
+    int    i = 0;
+    *out = (tblock_quantize_report){ .rows = calloc((size_t)q->n, sizeof *out->rows) };
+    if (!out->rows)
+        return fail(err, SYSTEM, "out of memory");
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&q->config, &s); i++) {
+        const RetypeReport *r = &q->sum[i];
+        out->n_params += tensor_spec_params(&s);
+        out->bytes    += tensor_spec_bytes(&s, q->types[i]);
+        if (s.k == 0)
+            continue;
+        tblock_quantize_row *row = &out->rows[out->n_rows++];
+        *row = (tblock_quantize_row){ .part = s.part, .from = weight_type_name(q->from[i].type), .type = weight_type_name(q->types[i]),
+                                      .layer = s.layer, .n_params = tensor_spec_params(&s), .bytes = tensor_spec_bytes(&s, q->types[i]),
+                                      .error2 = r->error2, .sum2 = r->sum2, .error = relative(r->error2, r->sum2), .flushed = r->flushed };
+        snprintf(row->name, sizeof row->name, "%s", s.name);
+        error2       += r->error2;
+        sum2         += r->sum2;
+        out->flushed += r->flushed;
+    }
+    out->error = relative(error2, sum2);
+    return true;
+}
+
+static bool quantize(Quantize *q, const char *in, const char *out, const tblock_quantize_options *opt, tblock_quantize_report *report,
+                     Error *err)
+{
+    if (!file_check_apart(out, in, err) || !safetensors_open(&q->in, in, err) || !model_file_check(&q->in, err) || !open_config(q, err)
+        || !find_tensors(q, err) || !make_source(q, opt, err))
+        return false;
+    q->types = type_plan_new(&q->config, &q->in, q->target, opt->keep, opt->n_keep, err);
+    return q->types && write_file(q, out, opt, err) && (!report || make_report(q, report, err));
+}
+
+bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt, tblock_quantize_report *report,
+                     tblock_error *err)
+{
+    Quantize q = { .target = WT_COUNT };
+    if (report)
+        *report = (tblock_quantize_report){ 0 };
+    if (!opt || !opt->type || !weight_type_parse(opt->type, &q.target))
+        return fail(err, USAGE, "type: expected q8, q4, bf16, f16 or f32, found %s%s%s", opt && opt->type ? "'" : "",
+                    opt && opt->type ? opt->type : "none", opt && opt->type ? "'" : "");
+    if (opt->threads < 0 || opt->threads > 1024)
+        return fail(err, USAGE, "threads: expected 0 to 1024, found %d", opt->threads);
+    bool ok = quantize(&q, in_path, out_path, opt, report, err);
+    tensor_file_close(&q.in);
+    free(q.types);
+    free(q.from);
+    free(q.sum);
+    free(q.name);
+    free(q.source);
+    return ok;
+}

@@ -1,0 +1,274 @@
+/* api/state_api.c: sequences that share a prefix, and a sequence in a file (docs/format.md, "State"). */
+#include "api/api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+static bool check_seq(const tblock_context *c, const char *what, int32_t seq, Error *err)
+{
+    return seq >= 0 && seq < c->n_seqs ? true : fail(err, USAGE, "%s: expected 0 to %d, found %d", what, c->n_seqs - 1, seq);
+}
+
+bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_tokens, tblock_error *err)
+{
+    if (!check_seq(c, "sequence from", from, err) || !check_seq(c, "sequence to", to, err))
+        return false;
+    if (from == to)
+        return fail(err, USAGE, "sequence to: expected another than %d, found the same", from);
+    if (n_tokens < 0 || n_tokens > c->kv.seq[from].length)
+        return fail(err, USAGE, "sequence %d: tokens to copy: expected 0 to %d, found %d", from, c->kv.seq[from].length,
+                    n_tokens);
+    return kv_cache_share(&c->kv, from, to, n_tokens, err);
+}
+
+/* ---- What a state is bound to ---- */
+
+/* The data's hash says nothing of which bytes are which tensor. */
+static bool hash_layout(const TensorFile *f, char hex[65], Error *err)
+{
+    Sha256 *s = sha256_new();
+    if (!s)
+        return fail(err, SYSTEM, "%s: no memory for a hash", f->map.path);
+    for (int i = 0; i < f->n_tensors; i++) {
+        const Tensor *t = &f->tensors[i];
+        sha256_add(s, t->name, strlen(t->name) + 1);
+        sha256_add(s, dtype_name(t->dtype), strlen(dtype_name(t->dtype)) + 1);
+        sha256_add(s, t->shape, (size_t)t->rank * sizeof *t->shape);
+        sha256_add(s, &t->n_bytes, sizeof t->n_bytes);
+    }
+    for (int i = 0; i < f->n_meta; i++)
+        if (strncmp(f->meta[i].key, "type.", 5) == 0) {
+            sha256_add(s, f->meta[i].key, strlen(f->meta[i].key) + 1);
+            sha256_add(s, f->meta[i].value, f->meta[i].value_bytes + 1);
+        }
+    sha256_end(s, hex);
+    return true;
+}
+
+static bool hash_data(const TensorFile *f, char hex[65], Error *err)
+{
+    Sha256 *s = sha256_new();
+    if (!s)
+        return fail(err, SYSTEM, "%s: no memory for a hash", f->map.path);
+    sha256_add(s, f->map.data + f->data_offset, f->data_bytes);
+    sha256_end(s, hex);
+    return true;
+}
+
+enum { STATE_FACTS = RUN_FACTS + 1 };
+typedef struct Binding { RunFact fact[STATE_FACTS]; char data[65], layout[65]; } Binding;
+
+static bool bind(Binding *b, const tblock_context *c, Error *err)
+{
+    RunSettings settings = run_settings(c);
+    run_facts(c->model, &settings, b->fact);
+    if (!hash_layout(&c->model->file, b->layout, err))
+        return false;
+    b->fact[RUN_FACTS] = (RunFact){"model_layout", b->layout};
+    for (int i = 0; i < RUN_FACTS; i++)
+        if (strcmp(b->fact[i].key, "model_sha256") == 0 && b->fact[i].value[0] == '\0') {
+            if (!hash_data(&c->model->file, b->data, err))
+                return false;
+            b->fact[i].value = b->data;
+        }
+    return true;
+}
+
+/* The first fact in which the file's run was another. Long values (the config) are only said to differ. */
+static bool check_binding(const TensorFile *f, const Binding *b, Error *err)
+{
+    for (int i = 0; i < STATE_FACTS; i++) {
+        const char *key = b->fact[i].key, *want = b->fact[i].value, *found = tensor_meta(f, key);
+        if (found && strcmp(found, want) == 0)
+            continue;
+        if (!found)
+            return fail(err, INPUT, "%s: metadata %s: expected \"%.80s\", found no such entry", f->map.path, key, want);
+        if (strlen(want) > 80 || strlen(found) > 80)
+            return fail(err, INPUT,
+                        "%s: metadata %s: expected that of this model, found another: the state is of another model",
+                        f->map.path, key);
+        return fail(err, INPUT, "%s: metadata %s: expected \"%s\", found \"%s\": a state goes on only as it was made",
+                    f->map.path, key,
+                    want, found);
+    }
+    return true;
+}
+
+/* ---- Saving ---- */
+
+static bool write_tiles(TensorWriter *w, const tblock_context *c, int seq, int first, int n_tiles, Error *err)
+{
+    void *clean = malloc(c->kv.tile_bytes);
+    if (!clean)
+        return fail(err, SYSTEM, "out of memory for a KV tile");
+    bool ok = true;
+    for (int l = 0; ok && l < c->kv.shape.n_layers; l++)
+        for (int i = 0; ok && i < n_tiles; i++) {
+            kv_cache_tile_clean(&c->kv, seq, l, first + i, clean);
+            ok = tensor_writer_put(w, l, (size_t)i * c->kv.tile_bytes, clean, c->kv.tile_bytes, err);
+        }
+    free(clean);
+    return ok;
+}
+
+static bool write_state(TensorWriter *w, const tblock_context *c, int seq, const int32_t *tokens, size_t n, Error *err)
+{
+    const KvCache *kv = &c->kv;
+    int  held  = kv->shape.n_layers > 0 ? kv->seq[seq].layer[0].first : 0;
+    int  first = kv_cache_first_tile(kv, (int)n - 1); /* so that the last token can be computed again, for its logits */
+    first = held > first ? held : first;              /* after a rewind that may be gone                              */
+    int  n_tiles = ((int)n + KV_TILE - 1) / KV_TILE - first;
+    char name[32];
+    bool ok = true;
+    for (int l = 0; ok && l < kv->shape.n_layers; l++) {
+        snprintf(name, sizeof name, "kv.layer%d", l);
+        ok = tensor_writer_declare(w, name, DT_U8, 2, (int64_t[]){n_tiles, (int64_t)kv->tile_bytes}, err);
+    }
+    return ok && tensor_writer_declare(w, "tokens", DT_I32, 1, (int64_t[]){(int64_t)n}, err) && tensor_writer_begin(w, err)
+           && write_tiles(w, c, seq, first, n_tiles, err)
+           && tensor_writer_put(w, kv->shape.n_layers, 0, tokens, n * sizeof *tokens, err);
+}
+
+bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens, const char *path,
+                       tblock_error *err)
+{
+    enum { PAGE = 4096 };
+    Binding b;
+    if (!check_seq(c, "sequence", seq, err))
+        return false;
+    if (n_tokens == 0 || n_tokens != (size_t)c->kv.seq[seq].length)
+        return fail(err, USAGE, "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
+                    c->kv.seq[seq].length,
+                    n_tokens ? "" : " and at least 1", n_tokens);
+    if (!file_check_apart(path, c->model->file.map.path, err) || !bind(&b, c, err))
+        return false;
+    TensorWriter *w = tensor_writer_new(path, PAGE, err);
+    bool ok = w && tensor_writer_meta(w, "format", "tblock-state", err) && tensor_writer_meta(w, "version", "1", err)
+              && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err);
+    for (int i = 0; ok && i < STATE_FACTS; i++)
+        ok = tensor_writer_meta(w, b.fact[i].key, b.fact[i].value, err);
+    ok = ok && write_state(w, c, seq, tokens, n_tokens, err);
+    if (ok)
+        return tensor_writer_end(w, err);
+    tensor_writer_abort(w);
+    return false;
+}
+
+/* ---- Loading ---- */
+
+static const char *or_nothing(const char *s) { return s ? s : ""; }
+
+static bool check_format(const TensorFile *f, Error *err)
+{
+    const char *format = or_nothing(tensor_meta(f, "format")), *version = or_nothing(tensor_meta(f, "version"));
+    if (strcmp(format, "tblock-state") != 0)
+        return fail(err, INPUT, "%s: metadata format: expected \"tblock-state\", found \"%.80s\"", f->map.path, format);
+    if (strcmp(version, "1") != 0)
+        return fail(err, INPUT, "%s: metadata version: expected 1, found \"%.80s\"", f->map.path, version);
+    return true;
+}
+
+static const Tensor *find(const TensorFile *f, const char *name, DType dtype, int rank, Error *err)
+{
+    const Tensor *t = tensor_find(f, name);
+    char          shape[64];
+    if (!t)
+        fail(err, INPUT, "%s: tensor %s: expected %s of rank %d, found no such tensor", f->map.path, name,
+             dtype_name(dtype), rank);
+    else if (t->dtype != dtype || t->rank != rank)
+        fail(err, INPUT, "%s: tensor %s: expected %s of rank %d, found %s %s", f->map.path, name, dtype_name(dtype), rank,
+             dtype_name(t->dtype), tensor_shape_text(t, shape, sizeof shape));
+    else
+        return t;
+    return NULL;
+}
+
+/* *tokens is allocated: the file's need not be aligned. */
+static bool read_tokens(const TensorFile *f, const tblock_context *c, int32_t **tokens, int *n, Error *err)
+{
+    const Tensor *t = find(f, "tokens", DT_I32, 1, err);
+    const int     vocab = c->model->weights.cfg.vocab_size;
+    if (!t)
+        return false;
+    if (t->n_elements == 0)
+        return fail(err, INPUT, "%s: tensor tokens: expected at least one, found none", f->map.path);
+    if (t->n_elements > (size_t)c->n_ctx)
+        return fail(err, USAGE, "%s: the state has %zu tokens, and the context holds %d", f->map.path, t->n_elements,
+                    c->n_ctx);
+    int32_t *id = malloc(t->n_bytes);
+    if (!id)
+        return fail(err, SYSTEM, "%s: no memory for %zu tokens", f->map.path, t->n_elements);
+    memcpy(id, t->data, t->n_bytes);
+    for (size_t i = 0; i < t->n_elements; i++)
+        if (id[i] < 0 || id[i] >= vocab) {
+            fail(err, INPUT, "%s: tensor tokens: token %zu: expected 0 to %d, found %d", f->map.path, i, vocab - 1, id[i]);
+            free(id);
+            return false;
+        }
+    *tokens = id;
+    *n      = (int)t->n_elements;
+    return true;
+}
+
+/* Where every layer's tiles lie, and how many are missing before them: behind a window, no more than it hides. */
+static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, const void **data, int *first, Error *err)
+{
+    const int tiles = (n_tok + KV_TILE - 1) / KV_TILE, hidden = kv_cache_first_tile(kv, n_tok);
+    char      name[32], shape[64];
+    for (int l = 0; l < kv->shape.n_layers; l++) {
+        snprintf(name, sizeof name, "kv.layer%d", l);
+        const Tensor *t = find(f, name, DT_U8, 2, err);
+        if (!t)
+            return false;
+        int64_t least = l ? tiles - *first : tiles - hidden, most = l ? least : tiles;
+        if (t->shape[0] < least || t->shape[0] > most || t->shape[1] != (int64_t)kv->tile_bytes)
+            return fail(err, INPUT, "%s: tensor %s: expected [%d, %zu] for %d tokens, found %s", f->map.path, name,
+                        (int)least,
+                        kv->tile_bytes, n_tok, tensor_shape_text(t, shape, sizeof shape));
+        if ((uintptr_t)t->data % 64 != 0)
+            return fail(err, INPUT, "%s: tensor %s: expected to start on 64 bytes of the file, found offset %zu",
+                        f->map.path, name,
+                        t->offset);
+        data[l] = t->data;
+        *first  = tiles - (int)t->shape[0];
+    }
+    return true;
+}
+
+static bool load_layers(TensorFile *f, tblock_context *c, int seq, int n_tok, Error *err)
+{
+    int          first = 0;
+    const void **data  = malloc(((size_t)c->kv.shape.n_layers + 1) * sizeof *data);
+    bool ok = data ? find_layers(f, &c->kv, n_tok, data, &first, err) : fail(err, SYSTEM, "%s: no memory", f->map.path);
+    if (ok)
+        file_map_will_need(&f->map, f->data_offset, f->data_bytes);
+    ok = ok && kv_cache_adopt(&c->kv, seq, n_tok, first, data, &f->map, err);
+    free(data);
+    return ok;
+}
+
+bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens, size_t *n_tokens,
+                       tblock_error *err)
+{
+    TensorFile f;
+    Binding    b;
+    int32_t   *id = NULL;
+    int        n  = 0;
+    if (!check_seq(c, "sequence", seq, err) || !safetensors_open_private(&f, path, err))
+        return false;
+    bool ok = check_format(&f, err) && bind(&b, c, err) && check_binding(&f, &b, err) && read_tokens(&f, c, &id, &n, err);
+    if (ok && f.n_tensors != c->kv.shape.n_layers + 1)
+        ok = fail(err, INPUT, "%s: expected %d tensors, found %d", path, c->kv.shape.n_layers + 1, f.n_tensors);
+    ok = ok && load_layers(&f, c, seq, n, err);
+    tensor_file_close(&f);
+    if (!ok) {
+        free(id);
+        return false;
+    }
+    *tokens   = id;
+    *n_tokens = (size_t)n;
+    return true;
+}

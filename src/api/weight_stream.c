@@ -1,0 +1,195 @@
+#include "api/weight_stream.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/threads.h"
+
+enum {
+    CHUNK = 16 << 20,  /* bytes of a tensor made at once             */
+    SMALL = 1 << 18,   /* below this one thread is as fast as a team */
+    ALIGN = 64
+};
+
+/* A run of consecutive blocks of one tensor. */
+typedef struct Chunk {
+    TensorSpec     spec;
+    WeightType     type;
+    bool           panels, last;       /* last: the tensor ends with it                              */
+    int            first, end;         /* blocks; a vector is one block                              */
+    size_t         block_bytes, n_bytes; /* of the first part; n_bytes 0: there is nothing to write  */
+    unsigned char *data;
+    unsigned char *side[MAX_PARTS];    /* the whole tensor's parts after the first                   */
+} Chunk;
+
+typedef struct Pipe {
+    const WeightStream *s;
+    ModelWriter   *out;
+    Chunk          making, writing;
+    unsigned char *side[2][MAX_PARTS]; /* of the tensor being made and of the one before, by turns   */
+    int            turn;
+    RetypeReport  *reports;            /* [blocks of making]                                         */
+    int            cap_reports;
+    atomic_int     next;               /* block of making that no thread has taken                   */
+    unsigned char *scratch;            /* [threads, scratch_bytes]                                   */
+    size_t         scratch_bytes, written, total;
+    bool           ok;                 /* set by the thread that writes                              */
+    Error         *err;
+} Pipe;
+
+static void make_block(Pipe *p, int block, int thread)
+{
+    const Chunk *c     = &p->making;
+    int          first = block * PANEL_ROWS, rows = c->spec.rows - first;
+    WeightBlock  b = { .spec = &c->spec, .type = c->type, .panels = c->panels, .first = first,
+                       .n = c->spec.k == 0 || rows < PANEL_ROWS ? rows : PANEL_ROWS,
+                       .to = { c->data + (size_t)(block - c->first) * c->block_bytes },
+                       .scratch = p->scratch + (size_t)thread * p->scratch_bytes, .report = &p->reports[block - c->first] };
+    for (int i = 1; c->panels && i < part_count(c->type); i++)
+        b.to[i] = c->side[i] + (size_t)block * part_bytes(c->type, i, c->spec.k);
+    *b.report = (RetypeReport){ 0 };
+    p->s->make(p->s->user, &b);
+}
+
+static bool write_chunk(Pipe *p)
+{
+    const Chunk *c = &p->writing;
+    bool ok = model_writer_append(p->out, c->data, c->n_bytes, p->err);
+    for (int i = 1; ok && c->last && c->panels && i < part_count(c->type); i++)
+        ok = model_writer_append(p->out, c->side[i], (size_t)c->end * part_bytes(c->type, i, c->spec.k), p->err);
+    return ok;
+}
+
+/* One thread writes what was made before, then helps with what is being made. */
+static void work(void *arg, Team team)
+{
+    Pipe *p = arg;
+    if (team.thread == 0 && p->writing.n_bytes)
+        p->ok = write_chunk(p);
+    for (int b; (b = atomic_fetch_add(&p->next, 1)) < p->making.end;)
+        make_block(p, b, team.thread);
+}
+
+static bool room_for_reports(Pipe *p)
+{
+    int n = p->making.end - p->making.first;
+    if (n <= p->cap_reports)
+        return true;
+    free(p->reports);
+    p->cap_reports = n;
+    p->reports     = malloc((size_t)n * sizeof *p->reports);
+    return p->reports ? true : fail(p->err, SYSTEM, "%s: no memory to make weights", p->s->path);
+}
+
+/* Make p->making while p->writing is written, then swap them. */
+static bool make_and_write(Pipe *p)
+{
+    const WeightStream *s = p->s;
+    size_t busy = p->making.n_bytes + p->writing.n_bytes;
+    if (!room_for_reports(p))
+        return false;
+    atomic_store(&p->next, p->making.first);
+    threads_run(busy < SMALL ? 1 : s->threads, work, p);
+    p->written += p->writing.n_bytes;
+    if (p->ok && s->progress)
+        s->progress(s->progress_user, (double)p->written / (double)p->total);
+    if (p->ok && s->made && p->making.n_bytes)
+        p->ok = s->made(s->user, &p->making.spec, p->making.first * PANEL_ROWS, p->reports, p->making.end - p->making.first, p->err);
+    Chunk made = p->making;
+    p->making  = (Chunk){ .data = p->writing.data };
+    p->writing = made;
+    return p->ok;
+}
+
+/* Bytes of the first part of one block, and of the whole tensor. */
+static size_t first_part(const TensorSpec *s, WeightType type, size_t *whole)
+{
+    size_t block = s->k == 0                     ? (size_t)s->rows * sizeof(float)
+                 : tensor_spec_panels(s, type) ? part_bytes(type, 0, s->k)
+                                                 : PANEL_ROWS * (size_t)s->k * weight_type_bytes(type);
+    if (s->k == 0)
+        *whole = block;
+    else if (tensor_spec_panels(s, type))
+        *whole = block * (size_t)panel_count(s->rows);
+    else
+        *whole = tensor_spec_bytes(s, type); /* the last rows may be fewer */
+    return block;
+}
+
+static bool make_tensor(Pipe *p, const TensorSpec *spec, WeightType type)
+{
+    size_t whole, block = first_part(spec, type, &whole);
+    int    n_blocks = spec->k ? panel_count(spec->rows) : 1;
+    size_t chunk    = weight_type_quantized(type) ? CHUNK / 4 : CHUNK; /* codes take long to choose, and progress is told between */
+    int    at_once  = block < chunk ? (int)(chunk / block) : 1;
+    p->turn = !p->turn;
+    for (int first = 0; first < n_blocks; first += at_once) {
+        Chunk *c = &p->making;
+        *c = (Chunk){ .spec = *spec, .type = spec->k ? type : WT_F32, .panels = tensor_spec_panels(spec, type), .first = first,
+                      .end = n_blocks - first < at_once ? n_blocks : first + at_once, .block_bytes = block, .data = c->data };
+        c->last    = c->end == n_blocks;
+        c->n_bytes = c->last ? whole - (size_t)first * block : (size_t)(c->end - first) * block;
+        for (int i = 1; i < MAX_PARTS; i++)
+            c->side[i] = p->side[p->turn][i];
+        if (!make_and_write(p))
+            return false;
+    }
+    return true;
+}
+
+static void *allocate(size_t n) { return aligned_alloc(ALIGN, round_up(n ? n : 1, ALIGN)); }
+
+static bool allocate_all(Pipe *p)
+{
+    size_t chunk = CHUNK, side[MAX_PARTS] = { 0 };
+    int    i = 0;
+    for (TensorSpec spec = tensor_list_start(); tensor_list_next(p->s->contents->config, &spec); i++) {
+        WeightType type = p->s->contents->types[i];
+        size_t     whole, block = first_part(&spec, type, &whole);
+        chunk = block > chunk ? block : chunk;
+        p->total += whole;
+        for (int j = 1; spec.k && weight_type_quantized(type) && j < part_count(type); j++) {
+            size_t n = part_bytes(type, j, spec.k) * (size_t)panel_count(spec.rows);
+            side[j]  = n > side[j] ? n : side[j];
+        }
+    }
+    p->scratch_bytes = round_up(p->s->scratch_bytes, ALIGN);
+    p->making.data   = allocate(chunk);
+    p->writing.data  = allocate(chunk);
+    p->scratch       = allocate((size_t)p->s->threads * p->scratch_bytes);
+    bool ok = p->making.data && p->writing.data && p->scratch;
+    for (int t = 0; t < 2; t++)
+        for (int j = 1; j < MAX_PARTS && ok; j++)
+            ok = (p->side[t][j] = allocate(side[j])) != NULL;
+    return ok ? true : fail(p->err, SYSTEM, "%s: no memory to make weights", p->s->path);
+}
+
+static void release(Pipe *p)
+{
+    for (int t = 0; t < 2; t++)
+        for (int j = 1; j < MAX_PARTS; j++)
+            free(p->side[t][j]);
+    free(p->making.data);
+    free(p->writing.data);
+    free(p->scratch);
+    free(p->reports);
+}
+
+bool weight_stream_write(const WeightStream *s, Error *err)
+{
+    Pipe p  = { .s = s, .ok = true, .err = err };
+    bool ok = allocate_all(&p) && (p.out = model_writer_new(s->path, s->contents, err)) != NULL;
+    if (ok) {
+        int i = 0;
+        for (TensorSpec spec = tensor_list_start(); ok && tensor_list_next(s->contents->config, &spec); i++)
+            ok = make_tensor(&p, &spec, s->contents->types[i]);
+        ok = ok && make_and_write(&p); /* the last chunk still waits to be written */
+        if (ok)
+            ok = model_writer_end(p.out, err);
+        else
+            model_writer_abort(p.out);
+    }
+    release(&p);
+    return ok;
+}

@@ -1,0 +1,37 @@
+/* api/weight_stream.h: the weights of a model file made in parallel and written in order. One thread hashes and writes what was
+ * made before while the others make what comes next; memory is a few chunks, and of quantized matrices the small parts (scales
+ * and sub-scales: a tenth of two matrices), whatever the model. */
+#ifndef API_WEIGHT_STREAM_H
+#define API_WEIGHT_STREAM_H
+
+#include "model/model_writer.h"
+#include "model/retype.h"
+
+/* 16 rows of a matrix, or a whole vector, that one thread is to make. */
+typedef struct WeightBlock {
+    const TensorSpec *spec;
+    WeightType        type;
+    bool              panels;          /* one panel; false: row-major                       */
+    int               first, n;        /* rows                                              */
+    void             *to[MAX_PARTS];   /* where each part of the panel, the rows or the vector belong */
+    void             *scratch;         /* the thread's own, scratch_bytes of it             */
+    RetypeReport     *report;          /* zeroed; for whoever looks at it in `made`         */
+} WeightBlock;
+
+typedef struct WeightStream {
+    const char          *path;         /* of the output, for messages */
+    const ModelContents *contents;
+    int                  threads;
+    size_t               scratch_bytes;
+    void (*make)(void *user, const WeightBlock *b);  /* any thread, any order */
+    /* After some blocks of a tensor were made, in order, on the calling thread; reports: one for each block of 16 rows from row
+     * `first`. May be NULL; false stops the stream. */
+    bool (*made)(void *user, const TensorSpec *s, int first, const RetypeReport *reports, int n, Error *err);
+    void (*progress)(void *user, double done);       /* 0 .. 1; may be NULL */
+    void  *user, *progress_user;
+} WeightStream;
+
+/* Write the whole file at path. Atomic. */
+bool weight_stream_write(const WeightStream *s, Error *err);
+
+#endif

@@ -1,0 +1,197 @@
+#include "command.h"
+#include "common.h"
+#include "message.h"
+#include "output.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct QuantizeArgs {
+    const char    *in, *out, *type;
+    TextList       keep;
+    int            threads;
+    bool           json, tensors;
+    GeneralOptions general;
+} QuantizeArgs;
+
+/* ---- Table ---- */
+
+/* All matrices of one kind and type: every layer's wq, say. */
+typedef struct Kind {
+    tblock_quantize_row sum;     /* sums of them; name, from and type of the first    */
+    size_t              n;
+    double              worst;   /* the largest error, and whose it is                */
+    const char         *worst_name;
+} Kind;
+
+enum { MAX_KINDS = 64 };
+
+/* More kinds than there is room for (every layer of another type) join the last of their name. */
+static Kind *find_kind(Kind *kinds, size_t *n, const tblock_quantize_row *r)
+{
+    Kind *same_part = NULL;
+    for (size_t i = 0; i < *n; i++) {
+        if (strcmp(kinds[i].sum.part, r->part) != 0)
+            continue;
+        same_part = &kinds[i];
+        if (strcmp(kinds[i].sum.type, r->type) == 0 && strcmp(kinds[i].sum.from, r->from) == 0)
+            return same_part;
+    }
+    if (*n == MAX_KINDS)
+        return same_part ? same_part : &kinds[MAX_KINDS - 1];
+    kinds[*n] = (Kind){ .sum = { .part = r->part, .from = r->from, .type = r->type }, .worst = -1 };
+    return &kinds[(*n)++];
+}
+
+static size_t collect(Kind *kinds, const tblock_quantize_report *report)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < report->n_rows; i++) {
+        const tblock_quantize_row *r = &report->rows[i];
+        Kind *k = find_kind(kinds, &n, r);
+        k->n++;
+        k->sum.n_params += r->n_params;
+        k->sum.bytes    += r->bytes;
+        k->sum.error2   += r->error2;
+        k->sum.sum2     += r->sum2;
+        k->sum.flushed  += r->flushed;
+        if (r->error > k->worst) {
+            k->worst      = r->error;
+            k->worst_name = r->name;
+        }
+    }
+    return n;
+}
+
+static double bits(const tblock_quantize_row *r) { return 8 * (double)r->bytes / (double)r->n_params; }
+
+static void print_kinds(const tblock_quantize_report *report)
+{
+    static Kind kinds[MAX_KINDS];
+    size_t      n = collect(kinds, report);
+    output_format("%-8s %8s  %-12s %14s %11s %10s  %s\n", "", "matrices", "type", "bytes", "bits/weight", "RMS error", "largest");
+    for (size_t i = 0; i < n; i++) {
+        const Kind *k = &kinds[i];
+        char        type[16];
+        snprintf(type, sizeof type, "%s to %s", k->sum.from, k->sum.type);
+        output_format("%-8s %8zu  %-12s %14" PRIu64 " %11.3f %9.4f%%", k->sum.part, k->n, type, k->sum.bytes, bits(&k->sum),
+                      100 * (k->sum.sum2 > 0 ? sqrt(k->sum.error2 / k->sum.sum2) : 0));
+        if (k->n > 1)
+            output_format("  %.4f%% %s", 100 * k->worst, k->worst_name);
+        output_format("\n");
+    }
+}
+
+static void print_tensors(const tblock_quantize_report *report)
+{
+    output_format("%-24s %-12s %14s %11s %10s\n", "", "type", "bytes", "bits/weight", "RMS error");
+    for (size_t i = 0; i < report->n_rows; i++) {
+        const tblock_quantize_row *r = &report->rows[i];
+        char                       type[16];
+        snprintf(type, sizeof type, "%s to %s", r->from, r->type);
+        output_format("%-24s %-12s %14" PRIu64 " %11.3f %9.4f%%\n", r->name, type, r->bytes, bits(r), 100 * r->error);
+    }
+}
+
+static void print_table(const QuantizeArgs *a, const tblock_quantize_report *report)
+{
+    a->tensors ? print_tensors(report) : print_kinds(report);
+    output_format("model: %" PRIu64 " parameters, %" PRIu64 " bytes, %.3f bits a weight, relative RMS error %.4f%%\n", report->n_params,
+                  report->bytes, 8 * (double)report->bytes / (double)report->n_params, 100 * report->error);
+}
+
+static void print_json(const tblock_quantize_report *report)
+{
+    output_format("{\"parameters\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ", report->n_params, report->bytes);
+    output_json_number("bits_per_weight", 8 * (double)report->bytes / (double)report->n_params);
+    output_format(", ");
+    output_json_number("relative_rms_error", report->error);
+    output_format(", \"flushed\": %" PRIu64 ", \"tensors\": [", report->flushed);
+    for (size_t i = 0; i < report->n_rows; i++) {
+        const tblock_quantize_row *r = &report->rows[i];
+        output_format("%s{\"name\": \"%s\", \"from\": \"%s\", \"type\": \"%s\", \"parameters\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ",
+                      i ? ", " : "", r->name, r->from, r->type, r->n_params, r->bytes);
+        output_json_number("bits_per_weight", bits(r));
+        output_format(", ");
+        output_json_number("relative_rms_error", r->error);
+        output_format(", \"flushed\": %" PRIu64 "}", r->flushed);
+    }
+    output_format("]}\n");
+}
+
+/* ---- The command ---- */
+
+static void show_progress(void *user, double done)
+{
+    (void)user;
+    output_progress("quantizing", done);
+}
+
+/* What the table does not show. */
+static void print_notes(const QuantizeArgs *a, const tblock_quantize_report *report)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < report->n_rows; i++)
+        n += report->rows[i].from[0] == 'q' && report->rows[i].type[0] != 'q';
+    if (n)
+        cli_note(a->general.quiet, "%zu matri%s quantized before: floats have the error that quantizing left", n, n == 1 ? "x was" : "ces were");
+    if (report->flushed)
+        cli_note(a->general.quiet, "%" PRIu64 " weight%s too small for the type and became 0", report->flushed,
+                 report->flushed == 1 ? " was" : "s were");
+}
+
+static bool quantize(void *args, tblock_error *err)
+{
+    const QuantizeArgs    *a = args;
+    tblock_quantize_report report;
+    if (!a->general.quiet)
+        show_progress(NULL, 0);
+    tblock_quantize_options o = { .type = a->type, .keep = a->keep.texts, .n_keep = a->keep.n, .threads = a->threads,
+                                  .progress = a->general.quiet ? NULL : show_progress };
+    bool good = tblock_quantize(a->in, a->out, &o, &report, err);
+    output_progress_end();
+    if (good) {
+        a->json ? print_json(&report) : print_table(a, &report);
+        print_notes(a, &report);
+    }
+    tblock_free(report.rows);
+    return good;
+}
+
+#define AT(field) offsetof(QuantizeArgs, field)
+static const Option options[] = {
+    { "type",    0,  "q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, OPT_REQUIRED, "type of the matrices" },
+    { "keep",    'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
+      "another type for the matrices whose names match, such as 'layers.*.w_down=q8'; may be given several times, the first"
+      " that matches counts" },
+    { "tensors", 0,  NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "a line for each matrix" },
+    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL, "one JSON object instead of the table" },
+    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
+    { 0 },
+};
+static const Operand operands[] = {
+    { "MODEL", AT(in), false, "a model file" },
+    { "OUT", AT(out), false, "the model file to write" },
+    { 0 },
+};
+static const OptionGroup groups[] = {
+    { "Options", options, 0 },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock quantize model.bin model-q4.bin --type q4", "4.4 bits a weight; the embedding and the head get 8" },
+    { "tblock quantize model.bin small.bin --type q4 --keep embed=q4 --keep lm_head=q4", "those too" },
+    { "tblock quantize model-q4.bin model-f32.bin --type f32", "what the quantized weights stand for, as floats" },
+    { 0 },
+};
+const Command cmd_quantize = {
+    { "quantize", operands, groups },
+    "write a model with smaller weights: q8, q4, or another float type",
+    "Prints the relative RMS error of the weights and their size. Norms and biases stay f32; config and tokenizer are copied."
+    " Memory does not grow with the model, and the file is the same whatever the threads. docs/quantize.md says how the types"
+    " compare.",
+    examples, sizeof(QuantizeArgs), quantize,
+};

@@ -1,0 +1,231 @@
+/* model/retype.c: rows of weights widened, checked, narrowed or quantized, and compared with what they were. */
+#include "model/retype.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/half.h"
+
+enum { ALIGN = 64, BF16_MIN = (127 - 50) << 7 }; /* BF16_MIN: the bits of 2^-50 */
+
+/* One panel of any type, then one row of floats. */
+static size_t panel_room(int k)
+{
+    size_t most = 0;
+    for (int t = 0; t < WT_COUNT; t++)
+        most = panel_bytes((WeightType)t, k) > most ? panel_bytes((WeightType)t, k) : most;
+    return round_up(most, ALIGN);
+}
+
+size_t retype_scratch_bytes(int k) { return panel_room(k) + round_up((size_t)k * sizeof(float), ALIGN); }
+
+size_t retype_rows_bytes(int k) { return round_up(PANEL_ROWS * (size_t)k * sizeof(float), ALIGN); }
+
+/* ---- Reading ---- */
+
+static bool aligned(const void *p) { return (uintptr_t)p % sizeof(float) == 0; }
+
+/* Rows in row-major order, which may start at any byte. */
+static void read_run(WeightType type, const unsigned char *from, size_t n, float *out)
+{
+    enum { PIECE = 1024 };
+    float piece[PIECE];
+    for (size_t i = 0, m; i < n; i += m) {
+        m = n - i < PIECE ? n - i : PIECE;
+        memcpy(piece, from + i * weight_type_bytes(type), m * weight_type_bytes(type));
+        elements_to_f32(type, out + i, piece, m);
+    }
+}
+
+void retype_read(const TensorSpec *s, const CheckedTensor *t, int first, int n, float *rows, void *scratch)
+{
+    size_t k = (size_t)s->k;
+    assert(first % PANEL_ROWS == 0 && n >= 1 && n <= PANEL_ROWS && first + n <= s->rows);
+    if (!t->panels) {
+        read_run(t->type, (const unsigned char *)t->part[0]->data + (size_t)first * k * weight_type_bytes(t->type), (size_t)n * k,
+                 rows);
+        return;
+    }
+    Panels         p    = panels_from(t->type, checked_panels(t), first / PANEL_ROWS, s->k);
+    unsigned char *copy = scratch;
+    for (int i = 0; i < part_count(t->type); i++) {
+        size_t bytes = part_bytes(t->type, i, s->k);
+        if (!aligned(p.part[i]))
+            p.part[i] = memcpy(copy, p.part[i], bytes);
+        copy += bytes;
+    }
+    for (int r = 0; r < n; r++)
+        panel_row_to_f32(t->type, rows + (size_t)r * k, p, r, s->k);
+}
+
+/* ---- Storing ---- */
+
+static void blame(RetypeReport *report, RetypeFault fault, size_t i, int k, float value)
+{
+    report->fault  = fault;
+    report->row    = (int)(i / (size_t)k);
+    report->column = (int)(i % (size_t)k);
+    report->value  = value;
+}
+
+/* Is every weight finite? The first loop is one that compilers turn into vector code. */
+static bool check_finite(const float *x, size_t n, int k, RetypeReport *report)
+{
+    int hits = 0;
+    for (size_t i = 0; i < n; i++)
+        hits |= (f32_bits(x[i]) & 0x7f800000u) == 0x7f800000u;
+    for (size_t i = 0; hits && i < n; i++)
+        if ((f32_bits(x[i]) & 0x7f800000u) == 0x7f800000u) {
+            blame(report, RETYPE_NOT_FINITE, i, k, x[i]);
+            return false;
+        }
+    return true;
+}
+
+/* Narrow to 16 bits. Finite weights that become infinite are too large, those that become 0 are counted. */
+static bool narrow(WeightType type, uint16_t *out, const float *x, size_t n, int k, RetypeReport *report)
+{
+    uint16_t infinite = type == WT_F16 ? 0x7c00 : 0x7f80;
+    elements_from_f32(type, out, x, n);
+    for (size_t i = 0; i < n; i++) {
+        uint16_t size = out[i] & 0x7fff;
+        if (size == infinite) {
+            blame(report, RETYPE_TOO_LARGE, i, k, x[i]);
+            return false;
+        }
+        if (size < (type == WT_F16 ? 1 : BF16_MIN) && x[i] != 0) {
+            out[i] = 0;
+            report->flushed++;
+        }
+    }
+    return true;
+}
+
+static bool store_floats(WeightType type, bool panels, void *to, const float *rows, int n, int k, void *scratch, RetypeReport *report)
+{
+    size_t      count = (size_t)n * (size_t)k;
+    const void *typed = rows;
+    if (type != WT_F32) {
+        typed = panels ? scratch : to;
+        if (!narrow(type, panels ? scratch : to, rows, count, k, report))
+            return false;
+    }
+    if (panels)
+        panel_pack(type, to, typed, n, k);
+    else if (type == WT_F32)
+        memcpy(to, rows, count * sizeof *rows);
+    return true;
+}
+
+/* The largest magnitude of n floats, and its place. */
+static size_t largest(const float *x, size_t n)
+{
+    size_t at = 0;
+    for (size_t i = 1; i < n; i++)
+        at = fabsf(x[i]) > fabsf(x[at]) ? i : at;
+    return at;
+}
+
+static bool store_quantized(WeightType type, void *const to[MAX_PARTS], const float *rows, int n, int k, RetypeReport *report)
+{
+    static const float most = 65504.0f * 126; /* the largest scale times the least that a code can stand for at its largest */
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < k; c += SUPERBLOCK) {
+            size_t at = (size_t)r * (size_t)k + (size_t)c, len = (size_t)(k - c < SUPERBLOCK ? k - c : SUPERBLOCK);
+            size_t peak = at + largest(rows + at, len);
+            if (fabsf(rows[peak]) > most) {
+                blame(report, RETYPE_TOO_LARGE, peak, k, rows[peak]);
+                return false;
+            }
+        }
+    panel_quantize(type, to, rows, n, k);
+    Panels p = { { to[0], to[1], to[2] } };
+    for (int c = 0; c < k; c += SUPERBLOCK)
+        for (int r = 0; r < n; r++) {
+            const float *x = rows + (size_t)r * (size_t)k + c;
+            if (superblock_scale(type, panel_superblock(type, p, c / SUPERBLOCK), r) != 0)
+                continue;
+            for (int i = 0; i < SUPERBLOCK && c + i < k; i++)
+                report->flushed += x[i] != 0;
+        }
+    return true;
+}
+
+/* Compare what was stored with the rows. */
+static void compare(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows, int n, int k, float *row,
+                    RetypeReport *report)
+{
+    Panels p = { { to[0], to[1], to[2] } };
+    for (int r = 0; r < n; r++) {
+        const float *x = rows + (size_t)r * (size_t)k, *y = row;
+        double       error2 = 0, sum2 = 0;
+        if (type == WT_F32)
+            y = x;
+        else if (panels)
+            panel_row_to_f32(type, row, p, r, k);
+        else
+            elements_to_f32(type, row, (const char *)to[0] + (size_t)r * (size_t)k * weight_type_bytes(type), (size_t)k);
+        for (int i = 0; i < k; i++) {
+            double d = (double)y[i] - (double)x[i];
+            error2 += d * d;
+            sum2   += (double)x[i] * (double)x[i];
+        }
+        report->error2 += error2;
+        report->sum2   += sum2;
+    }
+}
+
+void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows, int n, int k, bool measure,
+                  void *scratch, RetypeReport *report)
+{
+    size_t count = (size_t)n * (size_t)k;
+    *report = (RetypeReport){ .n = count };
+    if (!check_finite(rows, count, k, report))
+        return;
+    bool good = weight_type_quantized(type) ? store_quantized(type, to, rows, n, k, report)
+                                            : store_floats(type, panels, to[0], rows, n, k, scratch, report);
+    if (good && measure)
+        compare(type, panels, to, rows, n, k, (float *)(void *)((char *)scratch + panel_room(k)), report);
+}
+
+void retype_vector(const TensorSpec *s, const CheckedTensor *t, float *out, RetypeReport *report)
+{
+    size_t n = (size_t)s->rows;
+    *report  = (RetypeReport){ .n = n };
+    read_run(t->type, t->part[0]->data, n, out);
+    check_finite(out, n, 1, report);
+}
+
+/* ---- Reports ---- */
+
+void retype_sum(RetypeReport *sum, const RetypeReport *later, int first_row)
+{
+    sum->error2  += later->error2;
+    sum->sum2    += later->sum2;
+    sum->n       += later->n;
+    sum->flushed += later->flushed;
+    if (sum->fault == RETYPE_GOOD && later->fault != RETYPE_GOOD) {
+        sum->fault  = later->fault;
+        sum->row    = first_row + later->row;
+        sum->column = later->column;
+        sum->value  = later->value;
+    }
+}
+
+bool retype_fail(const RetypeReport *report, const char *path, const TensorSpec *s, WeightType type, Error *err)
+{
+    char  place[32];
+    float x = report->value;
+    if (s->k)
+        snprintf(place, sizeof place, "[%d, %d]", report->row, report->column);
+    else
+        snprintf(place, sizeof place, "[%d]", report->row);
+    if (report->fault == RETYPE_NOT_FINITE)
+        return fail(err, INPUT, "%s: tensor %s: element %s is %s: expected finite weights", path, s->name, place,
+                    x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite");
+    return fail(err, INPUT, "%s: tensor %s: element %s is %g, too large for %s", path, s->name, place, (double)x,
+                weight_type_name(type));
+}

@@ -1,0 +1,85 @@
+#include "model/type_plan.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One "PATTERN=TYPE". */
+typedef struct Keep { char *pattern; WeightType type; bool used; } Keep;
+
+WeightType type_plan_default(const TensorSpec *s, WeightType target)
+{
+    bool end = s->role == ROLE_EMBED || s->role == ROLE_LM_HEAD;
+    return target == WT_Q4 && end ? WT_Q8 : target;
+}
+
+static bool parse(Keep *k, const char *text, Error *err)
+{
+    const char *equals = strrchr(text, '=');
+    if (!equals || equals == text || !weight_type_parse(equals + 1, &k->type))
+        return fail(err, USAGE, "keep: expected PATTERN=TYPE with a type of f32, f16, bf16, q8 or q4, found '%s'", text);
+    k->pattern = strdup(text);
+    if (!k->pattern)
+        return fail(err, SYSTEM, "out of memory");
+    k->pattern[equals - text] = '\0';
+    return true;
+}
+
+/* The first pattern decides; the others only learn that they match something. */
+static WeightType choose(const TensorSpec *s, WeightType target, Keep *keep, size_t n)
+{
+    WeightType type  = type_plan_default(s, target);
+    bool       found = false;
+    for (size_t i = 0; i < n; i++) {
+        if (fnmatch(keep[i].pattern, s->name, 0) != 0)
+            continue;
+        type         = found ? type : keep[i].type;
+        found        = true;
+        keep[i].used = true;
+    }
+    return type;
+}
+
+static bool check_source(const TensorSpec *s, const TensorFile *f, WeightType type, Error *err)
+{
+    CheckedTensor t;
+    if (!tensor_check(s, f, &t, err))
+        return false;
+    if (!weight_type_quantized(t.type) || !weight_type_quantized(type) || t.type == type)
+        return true;
+    return fail(err, INPUT, "%s: tensor %s: is %s already, so %s of it would lose twice: expected a file of floats", f->map.path, s->name,
+                weight_type_name(t.type), weight_type_name(type));
+}
+
+static bool fill(WeightType *types, const Config *c, const TensorFile *f, WeightType target, Keep *keep, const char *const *texts,
+                 size_t n_keep, Error *err)
+{
+    int at = 0;
+    for (size_t i = 0; i < n_keep; i++)
+        if (!parse(&keep[i], texts[i], err))
+            return false;
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s); at++)
+        types[at] = s.k ? choose(&s, target, keep, n_keep) : WT_F32;
+    for (size_t i = 0; i < n_keep; i++)
+        if (!keep[i].used)
+            return fail(err, USAGE, "keep: '%s' matches no matrix of %s; tblock info --tensors lists them", texts[i], f->map.path);
+    at = 0;
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s); at++)
+        if (s.k && !check_source(&s, f, types[at], err))
+            return false;
+    return true;
+}
+
+WeightType *type_plan_new(const Config *c, const TensorFile *f, WeightType target, const char *const *keep, size_t n_keep, Error *err)
+{
+    WeightType *types = malloc((size_t)tensor_list_count(c) * sizeof *types);
+    Keep       *k     = calloc(n_keep + 1, sizeof *k);
+    bool        ok    = types && k ? fill(types, c, f, target, k, keep, n_keep, err) : fail(err, SYSTEM, "out of memory");
+    for (size_t i = 0; k && i < n_keep; i++)
+        free(k[i].pattern);
+    free(k);
+    if (ok)
+        return types;
+    free(types);
+    return NULL;
+}

@@ -1,0 +1,45 @@
+/* runtime/numerics.h: which arithmetic each matrix of a model gets (docs/numerics.md, section "Modes"). */
+#ifndef RUNTIME_NUMERICS_H
+#define RUNTIME_NUMERICS_H
+
+#include "kernels/kernels.h"
+#include "model/model.h"
+#include "model/tensor_list.h"
+
+/* MATH_INT8: quantized weights with integer activations. Matrices of a type that a mode does not name: their type's own. */
+typedef enum Math { MATH_F32, MATH_INT8, MATH_BF16, MATH_COUNT } Math;
+
+typedef struct Numerics {
+    Math math;
+    int  activations;            /* bits of integer activations: 8, 16, or 0: as the weights ask */
+} Numerics;
+
+const char *math_name(Math m);   /* "f32", "int8", "bf16" */
+
+/* What a caller asked for ("auto" or NULL: the default), resolved for a model. Fails with USAGE where the model has no
+ * weights that it could apply to. */
+bool numerics_choose(Numerics *out, const Model *m, const char *math, const char *activations, Error *err);
+
+/* Has a matrix of a layer a quantized type? Then the KV cache defaults to f16. */
+bool model_is_quantized(const Model *m);
+
+typedef enum Way { WAY_F32, WAY_INT, WAY_BF16 } Way;
+Way way_of(Numerics n, WeightType type);
+
+/* Bits that n_mats matrices need of the vector they all read: 16 or 8, the widest that one of them asks for; 0: none of them
+ * multiplies integers. */
+int activation_bits(Numerics n, const Mat *const *mat, int n_mats);
+
+/* "16", "8", or "auto" where both occur; "none" where nothing is multiplied as integers. */
+const char *activations_name(Numerics n, const Model *m);
+
+/* Does every bf16 matrix keep the rule of --math bf16, no magnitude under 2^-50 but 0? Reads them all; else INPUT, naming
+ * the matrix. */
+bool bf16_weights_check(const Model *m, const char *path, Error *err);
+
+/* The vectors of a forward pass that integers may be made of, as a mask; of a model; and the one that a matrix reads. */
+enum { INTS_XN = 1, INTS_ATT_OUT = 2, INTS_HIDDEN = 4 };
+unsigned numerics_ints(Numerics n, const Model *m);
+unsigned ints_of_role(TensorRole role, bool tied);
+
+#endif

@@ -1,0 +1,38 @@
+#include "runtime/profile.h"
+
+#include <assert.h>
+#include <string.h>
+#include <time.h>
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static ProfileRow *row_of(Profile *p, const char *name)
+{
+    int i = 0;
+    while (i < p->n && strcmp(p->row[i].name, name) != 0)
+        i++;
+    assert(i < PROFILE_ROWS);
+    if (i == p->n)
+        p->row[p->n++].name = name;
+    return &p->row[i];
+}
+
+void profile_enter(Profile *p, const char *name, double bytes, double operations)
+{
+    double now = seconds_now();
+    if (p->running)
+        p->running->seconds += now - p->since;
+    p->since   = now;
+    p->running = NULL;
+    if (!name)
+        return;
+    p->running = row_of(p, name);
+    p->running->calls++;
+    p->running->bytes += bytes;
+    p->running->operations += operations;
+}
