@@ -55,7 +55,7 @@ $(BUILD)/src/kernels/avx512vnni/%.o: ISA_FLAGS = $(AVX512) -mavx512vnni
 $(BUILD)/src/kernels/neondot/%.o:    ISA_FLAGS = -march=armv8.2-a+dotprod
 
 # selections instead of branches: the same bits, vectors in gcc
-$(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fno-trapping-math -fopenmp-simd
+$(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
 
 # Test and bench programs, one for each file, linked with every room's functions.
 TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) tests/exact/exact.c tests/neon/make_image.c

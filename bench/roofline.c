@@ -195,8 +195,8 @@ static const struct {
     type x = set(3), y = set(5), c[CHAINS];                            \
     _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) c[i] = set(i); \
     for (int n = 0; n < FMA_STEPS; n++) {                              \
-        __asm__ volatile("" : DOT_REGISTER(x)); /* no product is the same twice */ \
         _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) {    \
+            __asm__ volatile("" : DOT_REGISTER(x)); /* or one product would do for all chains */ \
             c[i] = dot(c[i], x, y);                                    \
             __asm__ volatile("" : DOT_REGISTER(c[i]));                 \
         }                                                              \

@@ -27,11 +27,11 @@ head -c 5000 tiny.bin > cut.bin
 chmod a-w tiny.bin config.json golden lines.jsonl cut.bin
 
 files=(tiny.bin tiny.bin tiny.bin text.bin text.bin config.json golden lines.jsonl cut.bin folder missing - '' /dev/null)
-values=(bash zhs 0 1 2 3 5 0.5 1e-3 -1 nan inf 1e999 99999999999999999999 0x10 random auto f32 f16 bf16 scalar avx2 neon '' ' ' a ROMEO:
+values=(bash zhs 0 1 2 3 5 0.5 1e-3 -1 nan inf 1e999 99999999999999999999 0x10 random auto f32 f16 bf16 q8 q4 'embed=q8' 'layers.*=f16' scalar avx2 neon '' ' ' a ROMEO:
     $'\xff\xfe' 'two words' --temp -n -- '%s%n' 1,2,3 '1 2' 1,,2 39,40 ,)
 options=(--prompt --prompt-file --ids --no-bos --special --predict --stop --echo --json --stats --trace --temp --top-k --top-p
     --min-p --repeat-penalty --seed --ctx --isa --math --kv-type --mlock --huge-pages --quiet --help --version --exact --layer --head --format
-    --tol --greedy --man --last --hidden --output --text --file --jsonl --pieces --type --tensors -n -c -p -f -s -o -q -h -n3 -qn2
+    --tol --greedy --man --last --hidden --output --text --file --jsonl --pieces --type --tensors --keep -n -c -p -f -s -o -q -h -n3 -qn2
     -c9 -Z --tmep --predict=2 --temp=0 --ids=1,2 --seed=random --quiet=1 -- --= ---)
 
 draw() { # DRAW-LIMIT: sets $drawn to 0 .. limit - 1
@@ -49,6 +49,7 @@ make_line() { # sets line
     draw 8
     if [ "$drawn" -gt 0 ]; then pick files; line+=("$picked"); fi
     if [ "$1" = verify ]; then pick files; line+=("$picked"); fi
+    if [ "$1" = quantize ]; then line+=(out0 --type=q4); fi
     draw 7
     for ((n = drawn; n > 0; n--)); do
         pick options
@@ -63,7 +64,7 @@ make_line() { # sets line
 }
 
 failed=0
-for command in run info tokenize logits verify attn synth completions help; do
+for command in run info tokenize logits verify attn synth quantize completions help; do
     bad=0 good=0
     for ((i = 0; i < lines; i++)); do
         make_line $command

@@ -295,7 +295,7 @@ static void check_quantized(const Model *m, WeightType type, bool tied)
             most = off > most ? off : -off > most ? -off : most;
         }
     }
-    CHECK(most > 0 && most < (type == WT_Q8 ? 0.005f : 0.2f), "embedding: off by %g", (double)most);
+    CHECK(most > 0 && most < (type == WT_Q8 ? 0.01f : 0.2f), "embedding: off by %g", (double)most);
 }
 
 static void quantized_parts_are_bound(void)

@@ -34,7 +34,7 @@ V_INLINE void int_tile(const IntTile *tile, Form f, int n_p, int n_t)
             __builtin_prefetch(a->y + (size_t)t * a->y_stride + p * LANES, 1);
     UNROLL for (int v = 0; v < n_v; v++)
         UNROLL for (int p = 0; p < n_p; p++)
-            c[p][v] = f != FORM_WORDS && I_OFFSET ? i_set32(a->start[v]) : i_set32(0);
+            c[p][v] = f != FORM_WORDS && I_OFFSET != 0 ? i_set32(a->start[v]) : i_set32(0);
     for (int i = 0; i < a->n; i++, x += 4, w += 64 * n_p) {
         i512 wk[I_PANELS];
         UNROLL for (int p = 0; p < n_p; p++)
@@ -122,7 +122,7 @@ V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, 
 
 V_INLINE void int_block(const IntMatmulArgs *a, WeightType type, Form f)
 {
-    Starts starts = f != FORM_WORDS && I_OFFSET ? START_SUPERBLOCK : START_ZERO;
+    Starts starts = f != FORM_WORDS && I_OFFSET != 0 ? START_SUPERBLOCK : START_ZERO;
     Walk   w      = walk_of(type, a->w, a->k);
     char  *ws     = a->scratch, *memory = ws + I_PANELS * 64 * 128;
     size_t room   = KERNEL_SCRATCH - I_PANELS * 64 * 128;

@@ -17,13 +17,6 @@ V_INLINE int    form_rows(Form f) { return f == FORM_PLANES ? 2 : 1; }
 V_INLINE size_t form_bytes(Form f) { return f == FORM_WORDS ? 512 : 256; }
 V_INLINE size_t start_bytes(Starts s) { return s == START_ZERO ? 0 : s == START_SUPERBLOCK ? 4 : 256; } /* of a row */
 
-V_INLINE i512 i_bcast(const void *p)
-{
-    int32_t a;
-    memcpy(&a, p, sizeof a);
-    return i_set32(a);
-}
-
 V_INLINE int32_t i_fold_add(i512 a)
 {
     int32_t lane[16], sum = 0;

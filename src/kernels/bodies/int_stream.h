@@ -5,7 +5,7 @@
 #define KERNELS_BODIES_INT_STREAM_H
 
 #if !defined(INT_AHEAD)
-#define INT_AHEAD 2048 /* bytes of codes under way */
+#define INT_AHEAD 4096 /* bytes of codes under way */
 #endif
 
 /* One superblock of one panel for some tokens. */
@@ -37,7 +37,7 @@ V_INLINE void step_q8(const IntStep *a, Form f, int n_t)
     const char *x = a->x;
     UNROLL for (int c = 0; c < chains; c++)
         UNROLL for (int v = 0; v < n_v; v++)
-            acc[c][v] = c == 0 && f != FORM_WORDS && I_OFFSET ? i_bcast(a->start + 4 * v) : i_set32(0);
+            acc[c][v] = c == 0 && f != FORM_WORDS && I_OFFSET != 0 ? i_bcast(a->start + 4 * v) : i_set32(0);
     const unsigned char *w = a->codes, *end = w + 1024 * (size_t)a->groups;
     for (; w < end; w += 64 * chains, x += chains * (f == FORM_WORDS ? 8 : 4))
         UNROLL for (int c = 0; c < chains; c++) {
@@ -46,13 +46,13 @@ V_INLINE void step_q8(const IntStep *a, Form f, int n_t)
             if (f == FORM_WORDS) {
                 i512 even = i_even(codes), odd = i_odd(codes);
                 UNROLL for (int v = 0; v < n_v; v++) {
-                    acc[c][v] = i_dot2(acc[c][v], even, i_bcast(x + v * 512 + 8 * c));
-                    acc[c][v] = i_dot2(acc[c][v], odd, i_bcast(x + v * 512 + 8 * c + 4));
+                    acc[c][v] = i_dot2_at(acc[c][v], even, x + v * 512 + 8 * c);
+                    acc[c][v] = i_dot2_at(acc[c][v], odd, x + v * 512 + 8 * c + 4);
                 }
             } else {
                 codes = i_offset(codes);
                 UNROLL for (int v = 0; v < n_v; v++)
-                    acc[c][v] = i_dot4(acc[c][v], codes, i_bcast(x + v * 256 + 4 * c));
+                    acc[c][v] = i_dot4_at(acc[c][v], codes, x + v * 256 + 4 * c);
             }
         }
     UNROLL for (int c = 1; c < chains; c++)
@@ -82,9 +82,9 @@ V_INLINE void step_q4(const IntStep *a, Form f, int n_t)
             __builtin_prefetch(w + INT_AHEAD);
             i512 low = i_lookup(table, i_low_nibbles(codes)), high = i_lookup(table, i_high_nibbles(codes));
             UNROLL for (int v = 0; v < n_v; v++)
-                part[v] = i_sub_dot(part[v], low, i_bcast(x + v * 256 + 8 * i));
+                part[v] = i_sub_dot_at(part[v], low, x + v * 256 + 8 * i);
             UNROLL for (int v = 0; v < n_v; v++)
-                part[v] = i_sub_dot(part[v], high, i_bcast(x + v * 256 + 8 * i + 4));
+                part[v] = i_sub_dot_at(part[v], high, x + v * 256 + 8 * i + 4);
         }
         UNROLL for (int v = 0; v < n_v; v++)
             acc[v] = i_sub_end(acc[v], part[v], a->sub[b]);
@@ -152,7 +152,7 @@ V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f,
 
 V_INLINE void int_stream(const IntMatmulArgs *a, WeightType type, Form f)
 {
-    Starts starts = type == WT_Q4 ? START_SUB_BLOCK : f != FORM_WORDS && I_OFFSET ? START_SUPERBLOCK : START_ZERO;
+    Starts starts = type == WT_Q4 ? START_SUB_BLOCK : f != FORM_WORDS && I_OFFSET != 0 ? START_SUPERBLOCK : START_ZERO;
     Walk   w      = walk_of(type, a->w, a->k);
     int    n_s    = (a->k + SUPERBLOCK - 1) / SUPERBLOCK;
     int    most   = (int)(KERNEL_SCRATCH / (slice_bytes(f, starts) * (size_t)a->n_tok)); /* superblocks of a slice */

@@ -7,7 +7,7 @@
  *   I_STREAM_V, I_SUB_V      a stream's registers: digit rows with q8, with q4
  *   I_OFFSET                 what i_offset adds to the bytes of weights that i_dot4 takes: 128 where it wants them unsigned
  *   I_BOOK_OFFSET            what is added to the codebook of q4 for i_sub_dot, for the same reason
- *   i_dot4, i_dot2           acc + the products of 4 bytes or 2 words in each row
+ *   i_dot4, i_dot2           acc + the products of 4 bytes or 2 words in each row; _at: with the same 32 bits in all rows
  *   i_sub_dot, i_sub_end     a sub-block of q4: part + products of 4 bytes; acc + part * sub-scale. A part fits its words.
  *   i_sub_start              what the parts of 4 sub-blocks (16 bytes each of x) start from, in each 32 bits of the 16 bytes
  *   i_round_mul16            (a * b + 2^15) >> 16;   i_even, i_odd: the bytes of each word as words;   i_join: back to bytes
@@ -15,6 +15,8 @@
  *   i_subscales              40 bytes of sub-scales of q4 to 4 vectors that hold them in both words of each row */
 #ifndef KERNELS_LANES_INT_AVX2_H
 #define KERNELS_LANES_INT_AVX2_H
+
+#include <string.h>
 
 #include "kernels/lanes/avx2.h"
 
@@ -55,6 +57,12 @@ V_INLINE void i_store(void *p, i512 x)
     _mm256_storeu_si256(p, x.a), _mm256_storeu_si256((void *)((char *)p + 32), x.b);
 }
 V_INLINE i512 i_set32(int32_t x) { return i_of(_mm256_set1_epi32(x), _mm256_set1_epi32(x)); }
+V_INLINE i512 i_bcast(const void *p)
+{
+    int32_t a;
+    memcpy(&a, p, sizeof a);
+    return i_set32(a);
+}
 V_INLINE i512 i_table(const int8_t t[16])
 {
     __m256i v = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)t));
@@ -116,12 +124,20 @@ V_INLINE __m256i i_sub_start8(__m256i x)
     return _mm256_sub_epi32(zero, _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xb1)));
 }
 #else
-#define I_DOT2(acc, w, x)         _mm256_add_epi32(acc, _mm256_madd_epi16(w, x))
-#define I_SUB_DOT(part, w, x)     _mm256_add_epi16(part, _mm256_maddubs_epi16(w, x))
+/* Together, or gcc 12 takes all products before the first sum and has no register left. */
+#define I_DOT(name, multiply, add)                                                                                   \
+    V_INLINE __m256i name(__m256i acc, __m256i w, __m256i x)                                                         \
+    {                                                                                                                \
+        __m256i product;                                                                                             \
+        __asm__(multiply " %3, %2, %1\n\t" add " %1, %0, %0" : "+x"(acc), "=&x"(product) : "x"(w), "x"(x));          \
+        return acc;                                                                                                  \
+    }
+I_DOT(i_dot2_8, "vpmaddwd", "vpaddd")
+I_DOT(i_sub_dot8, "vpmaddubsw", "vpaddw")
 #define I_SUB_END(acc, part, sub) _mm256_add_epi32(acc, _mm256_madd_epi16(part, sub))
 V_INLINE i512 i_dot4(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; } /* no form here asks for it */
-I_MAP3(i_dot2, I_DOT2)
-I_MAP3(i_sub_dot, I_SUB_DOT)
+I_MAP3(i_dot2, i_dot2_8)
+I_MAP3(i_sub_dot, i_sub_dot8)
 I_MAP3(i_sub_end, I_SUB_END)
 V_INLINE __m256i i_sub_start8(__m256i x)
 {
@@ -131,6 +147,9 @@ V_INLINE __m256i i_sub_start8(__m256i x)
 }
 #endif
 I_MAP1(i_sub_start, i_sub_start8)
+V_INLINE i512 i_dot4_at(i512 acc, i512 w, const void *x) { return i_dot4(acc, w, i_bcast(x)); }
+V_INLINE i512 i_dot2_at(i512 acc, i512 w, const void *x) { return i_dot2(acc, w, i_bcast(x)); }
+V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_sub_dot(part, w, i_bcast(x)); }
 
 V_INLINE __m256i i_subscale8(__m128i magnitude, __m256i signs, __m256i bit)
 {

@@ -2,6 +2,8 @@
 #ifndef KERNELS_LANES_INT_AVX512_H
 #define KERNELS_LANES_INT_AVX512_H
 
+#include <string.h>
+
 #include "kernels/lanes/avx512.h"
 
 #define I_PANELS   2
@@ -30,6 +32,12 @@ typedef __m512i i512;
 V_INLINE i512 i_load(const void *p) { return _mm512_loadu_si512(p); }
 V_INLINE void i_store(void *p, i512 a) { _mm512_storeu_si512(p, a); }
 V_INLINE i512 i_set32(int32_t a) { return _mm512_set1_epi32(a); }
+V_INLINE i512 i_bcast(const void *p)
+{
+    int32_t a;
+    memcpy(&a, p, sizeof a);
+    return i_set32(a);
+}
 V_INLINE i512 i_table(const int8_t t[16]) { return _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)t)); }
 
 V_INLINE i512 i_add32(i512 a, i512 b) { return _mm512_add_epi32(a, b); }
@@ -64,14 +72,21 @@ V_INLINE i512 i_pair(i512 a) { return _mm512_shufflehi_epi16(_mm512_shufflelo_ep
 
 #if defined(__AVX512VNNI__)
 /* Not the intrinsics: gcc 12 copies each sum twice around them, which halves the speed. */
-#define I_DOT(name, instruction)                                                                  \
-    V_INLINE i512 name(i512 acc, i512 w, i512 x)                                                  \
-    {                                                                                             \
-        __asm__(instruction " %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));                          \
-        return acc;                                                                               \
+typedef int32_t __attribute__((may_alias, aligned(1))) i_word; /* x of one row, wherever it lies */
+#define I_DOT(name, instruction)                                                                                     \
+    V_INLINE i512 name(i512 acc, i512 w, i512 x)                                                                     \
+    {                                                                                                                \
+        __asm__(instruction " %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));                                             \
+        return acc;                                                                                                  \
+    }                                                                                                                \
+    V_INLINE i512 name##_at(i512 acc, i512 w, const void *x)                                                         \
+    {                                                                                                                \
+        __asm__(instruction " %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const i_word *)x));                   \
+        return acc;                                                                                                  \
     }
 I_DOT(i_dot4, "vpdpbusd")
 I_DOT(i_dot2, "vpdpwssd")
+V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_dot4_at(part, w, x); }
 V_INLINE i512 i_sub_dot(i512 part, i512 w, i512 x) { return i_dot4(part, w, x); }
 V_INLINE i512 i_sub_end(i512 acc, i512 part, i512 sub)
 {
@@ -85,9 +100,20 @@ V_INLINE i512 i_sub_start(i512 x)
 }
 #else
 V_INLINE i512 i_dot4(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; } /* no form here asks for it */
-V_INLINE i512 i_dot2(i512 acc, i512 w, i512 x) { return _mm512_add_epi32(acc, _mm512_madd_epi16(w, x)); }
-V_INLINE i512 i_sub_dot(i512 part, i512 w, i512 x) { return _mm512_add_epi16(part, _mm512_maddubs_epi16(w, x)); }
+/* Together, or gcc 12 takes all products before the first sum and has no register left. */
+#define I_DOT(name, multiply, add)                                                                                   \
+    V_INLINE i512 name(i512 acc, i512 w, i512 x)                                                                     \
+    {                                                                                                                \
+        i512 product;                                                                                                \
+        __asm__(multiply " %3, %2, %1\n\t" add " %1, %0, %0" : "+v"(acc), "=&v"(product) : "v"(w), "v"(x));          \
+        return acc;                                                                                                  \
+    }
+I_DOT(i_dot2, "vpmaddwd", "vpaddd")
+I_DOT(i_sub_dot, "vpmaddubsw", "vpaddw")
 V_INLINE i512 i_sub_end(i512 acc, i512 part, i512 sub) { return _mm512_add_epi32(acc, _mm512_madd_epi16(part, sub)); }
+V_INLINE i512 i_dot4_at(i512 acc, i512 w, const void *x) { return i_dot4(acc, w, i_bcast(x)); }
+V_INLINE i512 i_dot2_at(i512 acc, i512 w, const void *x) { return i_dot2(acc, w, i_bcast(x)); }
+V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_sub_dot(part, w, i_bcast(x)); }
 V_INLINE i512 i_sub_start(i512 x)
 {
     i512 s = _mm512_maddubs_epi16(_mm512_set1_epi8(I_BOOK_OFFSET), x);

@@ -52,6 +52,12 @@ typedef struct i512 { int8x16_t v[4]; } i512;
 V_INLINE i512 i_load(const void *p) { i512 r; V_EACH(i) r.v[i] = vld1q_s8((const int8_t *)p + 16 * i); return r; }
 V_INLINE void i_store(void *p, i512 a) { V_EACH(i) vst1q_s8((int8_t *)p + 16 * i, a.v[i]); }
 V_INLINE i512 i_set32(int32_t a) { i512 r; V_EACH(i) r.v[i] = I_OF32(vdupq_n_s32(a)); return r; }
+V_INLINE i512 i_bcast(const void *p)
+{
+    int32_t a;
+    memcpy(&a, p, sizeof a);
+    return i_set32(a);
+}
 V_INLINE i512 i_table(const int8_t t[16]) { i512 r; V_EACH(i) r.v[i] = vld1q_s8(t); return r; }
 
 I_MAP2(i_add32, I_OF32(vaddq_s32(I_AS32(x), I_AS32(y))))
@@ -97,6 +103,9 @@ V_INLINE int32x4_t i_dot4_rows(int32x4_t acc, int8x16_t w, int8x16_t x)
 I_MAP3(i_dot4, I_OF32(i_dot4_rows(I_AS32(x), y, z)))
 #endif
 V_INLINE i512 i_sub_dot(i512 part, i512 w, i512 x) { return i_dot4(part, w, x); }
+V_INLINE i512 i_dot4_at(i512 acc, i512 w, const void *x) { return i_dot4(acc, w, i_bcast(x)); }
+V_INLINE i512 i_dot2_at(i512 acc, i512 w, const void *x) { return i_dot2(acc, w, i_bcast(x)); }
+V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_sub_dot(part, w, i_bcast(x)); }
 I_MAP3(i_sub_end, I_OF32(vmlaq_s32(I_AS32(x), I_AS32(y), vshrq_n_s32(I_AS32(z), 16))))
 V_INLINE i512 i_sub_start(i512 x) { return (void)x, i_set32(0); }
 
