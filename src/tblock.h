@@ -57,6 +57,10 @@ typedef struct tblock_open_options {
     bool mlock;      /* lock the mapping into memory; an error where the limit forbids it                  */
     bool huge_pages; /* ask for transparent huge pages where the file system can (a hint, never an error)  */
     bool populate;   /* read the whole file now, not at first use                                          */
+    const char        *type; /* NULL or "auto": as stored; "f32", "f16", "bf16", "q8", "q4": of the matrices, made while loading
+                                in memory of its own, the same bits as a file of tblock_quantize has              */
+    const char *const *keep; /* with type: as in tblock_quantize_options                                    */
+    size_t             n_keep;
 } tblock_open_options;
 
 /* Map the model file at path. opt may be NULL. Only headers are read; weights are paged in when used. The mapping

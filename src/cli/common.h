@@ -12,6 +12,8 @@ typedef struct ComputeOptions {
     int         n_ctx, threads;
     const char *isa, *math, *activations, *kv_type, *affinity;
     bool        mlock, huge_pages;
+    const char *type;
+    TextList    keep;
 } ComputeOptions;
 extern const Option compute_options[];
 

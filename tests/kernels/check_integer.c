@@ -170,7 +170,7 @@ static void check_wide_case(WeightType type, const Quantized *m, int n_tok, void
 /* ---- All sizes --------------------------------------------------------------------------------------------------- */
 
 static const int ks[]   = { 1, 15, 16, 17, 63, 64, 65, 200, 255, 256, 257, 320, 511, 513, 2048, 2125 };
-static const int toks[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 24, 25, 33, 70 };
+static const int toks[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 24, 25, 33, 48, 70 };
 enum { N_KS = sizeof ks / sizeof *ks, N_TOKS = sizeof toks / sizeof *toks };
 
 static void check_matmuls(WeightType type, void *scratch, bool wide)

@@ -14,24 +14,18 @@ typedef struct IntTile {
     const char    *x;           /* [n_t][rows][form_bytes]            */
     const int32_t *start;       /* [n_t][rows]                        */
     int            n;           /* vectors: one for each 32 bits of x */
-    const float   *dw;          /* [n_p][16]                          */
-    const float   *dx;
-    size_t         d_stride, y_stride;
-    float         *y;
-    bool           first;
-    const float   *bias;
+    Finish         end;
 } IntTile;
 
-V_INLINE void int_tile(const IntTile *tile, Form f, int n_p, int n_t)
+V_INLINE void int_tile(const IntTile *a, Form f, int n_p, int n_t)
 {
-    const IntTile local = *tile, *a = &local; /* for the compiler a store to y could change *tile */
-    const int     n_v = n_t * form_rows(f);
-    const size_t  row = form_bytes(f);
-    const char   *w = a->w, *x = a->x;
-    i512          c[I_PANELS][I_BLOCK_V];
+    const int    n_v = n_t * form_rows(f);
+    const size_t row = form_bytes(f);
+    const char  *w = a->w, *x = a->x;
+    i512         c[I_PANELS][I_BLOCK_V];
     for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every tile waits for them */
         for (int p = 0; p < n_p; p++)
-            __builtin_prefetch(a->y + (size_t)t * a->y_stride + p * LANES, 1);
+            __builtin_prefetch(a->end.y + (size_t)t * a->end.y_stride + p * LANES, 1);
     UNROLL for (int v = 0; v < n_v; v++)
         UNROLL for (int p = 0; p < n_p; p++)
             c[p][v] = f != FORM_WORDS && I_OFFSET != 0 ? i_set32(a->start[v]) : i_set32(0);
@@ -45,12 +39,11 @@ V_INLINE void int_tile(const IntTile *tile, Form f, int n_p, int n_t)
                 c[p][v] = f == FORM_WORDS ? i_dot2(c[p][v], wk[p], xv) : i_dot4(c[p][v], wk[p], xv);
         }
     }
-    UNROLL for (int p = 0; p < n_p; p++) {
-        f32x16 dw = v_load(a->dw + p * LANES);
-        UNROLL for (int t = 0; t < n_t; t++)
-            finish_int(a->y + (size_t)t * a->y_stride + p * LANES, sum_rows(f, &c[p][t * form_rows(f)]), dw,
-                       a->dx[(size_t)t * a->d_stride], a->first, a->bias ? a->bias + p * LANES : NULL);
-    }
+    char sums[I_BLOCK_V * I_PANELS * 64];
+    UNROLL for (int v = 0; v < n_v; v++)
+        UNROLL for (int p = 0; p < n_p; p++)
+            i_store(sums + 64 * (v * n_p + p), c[p][v]);
+    finish_int(&a->end, f, n_p, n_t, sums);
 }
 
 #define INT_TILE_CASE(n)                                        \
@@ -96,8 +89,9 @@ V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, 
     float   dw[I_PANELS * LANES];
     int     groups = groups_of(a->k, s), each = I_BLOCK_V / form_rows(f), tiles = (x->n_tok + each - 1) / each;
     size_t  at = (size_t)(s - x->s0) * (size_t)x->n_tok;
-    IntTile b = { .w = ws, .n = (f == FORM_WORDS ? 32 : 16) * groups, .dw = dw, .d_stride = a->d_stride, .y_stride = a->y_stride };
-    b.first = s == 0, b.bias = a->bias ? a->bias + (size_t)p * LANES : NULL;
+    IntTile b = { .w = ws, .n = (f == FORM_WORDS ? 32 : 16) * groups };
+    b.end = (Finish){ .dw = dw, .d_stride = a->d_stride, .y_stride = a->y_stride, .first = s == 0 };
+    b.end.bias = a->bias ? a->bias + (size_t)p * LANES : NULL;
     for (int j = 0; j < n_p; j++) {
         unpack_int(ws + 64 * j, type, f, true, w, p + j, s, groups, 64 * (size_t)n_p);
         v_store(dw + j * LANES, v_load_f16(walk_scales(type, w, p + j, s)));
@@ -107,8 +101,8 @@ V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, 
         size_t token = (size_t)(x->t0 + t);
         b.x     = x->x + (at + (size_t)t) * x->token;
         b.start = (const int32_t *)(const void *)(x->start + (at + (size_t)t) * x->token_start);
-        b.y     = a->y + token * a->y_stride + (size_t)p * LANES;
-        b.dx    = a->d + token * a->d_stride + s;
+        b.end.y  = a->y + token * a->y_stride + (size_t)p * LANES;
+        b.end.dx = a->d + token * a->d_stride + s;
         if (s + 1 < x->end)
             prefetch_codes(w, p, s + 1, n_p, i, tiles);
         else if (p + 2 * n_p <= a->n_panels)

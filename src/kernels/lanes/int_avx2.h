@@ -5,6 +5,7 @@
  *   I_STREAM_8, I_STREAM_16  the same in streams of q8
  *   I_PANELS, I_BLOCK_V      a block's registers: panels x digit rows
  *   I_STREAM_V, I_SUB_V      a stream's registers: digit rows with q8, with q4
+ *   I_STREAM_TOKENS, I_PLANES_TOKENS  the most tokens that stream takes; with q4 and 16-bit activations
  *   I_OFFSET                 what i_offset adds to the bytes of weights that i_dot4 takes: 128 where it wants them unsigned
  *   I_BOOK_OFFSET            what is added to the codebook of q4 for i_sub_dot, for the same reason
  *   i_dot4, i_dot2           acc + the products of 4 bytes or 2 words in each row; _at: with the same 32 bits in all rows
@@ -24,6 +25,8 @@
 #define I_BLOCK_V  6
 #define I_STREAM_V 4
 #define I_SUB_V    2
+#define I_STREAM_TOKENS 12
+#define I_PLANES_TOKENS 4
 #if defined(__AVXVNNI__)
 #define I_ISA "avxvnni"
 #define I_FORM_8    FORM_BYTES

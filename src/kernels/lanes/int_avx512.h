@@ -10,6 +10,8 @@
 #define I_BLOCK_V  12
 #define I_STREAM_V 8
 #define I_SUB_V    8
+#define I_STREAM_TOKENS 24
+#define I_PLANES_TOKENS 12
 #if defined(__AVX512VNNI__)
 #define I_ISA "avx512vnni"
 #define I_FORM_8    FORM_BYTES

@@ -9,6 +9,8 @@
 #define I_BLOCK_V  6
 #define I_STREAM_V 4
 #define I_SUB_V    2
+#define I_STREAM_TOKENS 12
+#define I_PLANES_TOKENS 4
 #if defined(__ARM_FEATURE_DOTPROD)
 #define I_ISA "neondot"
 #else
