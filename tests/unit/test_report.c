@@ -247,7 +247,9 @@ static void memory_is_what_the_runtime_allocates(void)
         tblock_context_info ctx = { 0 };
         tblock_model       *m   = NULL;
         tblock_context     *c   = NULL;
-        bool ok = write_config(configs[i / 3]) && tblock_synth(in_folder("config.json"), in_folder("model.bin"), NULL, &e)
+        static const char *const weights[] = { "bf16", "q8", "q4" };
+        tblock_synth_options     synth   = { .type = weights[(i + i / 3) % 3] };
+        bool ok = write_config(configs[i / 3]) && tblock_synth(in_folder("config.json"), in_folder("model.bin"), &synth, &e)
                   && tblock_report(in_folder("model.bin"), &(tblock_report_options){ .json = true, .kv_type = kv_type }, &text, &e)
                   && (j = json_parse(text, strlen(text), "report", &e)) && (m = tblock_open(in_folder("model.bin"), NULL, &e))
                   && (c = tblock_context_new(m, &(tblock_context_options){ .threads = threads, .kv_type = kv_type }, &e));
