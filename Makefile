@@ -102,7 +102,7 @@ $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a
 $(TEST_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
-$(BENCH_BIN): %: %.o $(BUILD)/bench/roofline.o $(BUILD)/librooms.a
+$(BENCH_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
 programs: $(TEST_BIN)
@@ -182,7 +182,7 @@ clean: ## remove build/
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
--include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d) $(BUILD)/bench/roofline.d
+-include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
 .PHONY: all headers programs tests demo test check bench bench-peers test-neon update-cli install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "roofline.h"
+#include "measure/roofline.h"
 #include "tblock.h"
 
 enum { MAX_REPEATS = 99, MAX_TOKENS = 1 << 16 };
