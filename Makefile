@@ -105,6 +105,9 @@ $(TEST_BIN): %: %.o $(BUILD)/librooms.a
 $(BENCH_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
+# a part of the program, not of the library
+$(BUILD)/tests/unit/test_bench_numbers: $(BUILD)/src/cli/bench_numbers.o $(BUILD)/src/cli/message.o
+
 programs: $(TEST_BIN)
 tests: all programs ## build the test programs
 
@@ -142,7 +145,7 @@ bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine'
 	@mkdir -p bench/results
 	$(BUILD)/bench/bench_matmul
 	$(BUILD)/bench/bench_attention
-	$(BUILD)/bench/bench_model $(BENCH_MODEL) --csv "$(BENCH_CSV)"
+	$(BUILD)/tblock bench $(BENCH_MODEL) --profile --csv "$(BENCH_CSV)" --svg "$(BENCH_CSV:.csv=.svg)"
 
 PEERS =
 bench-peers: all $(BUILD)/bench/peers/bench_peer ## tblock beside llama.cpp and PyTorch (from PyPI, gigabytes); PEERS="--help" lists options
