@@ -353,7 +353,9 @@ typedef struct tblock_report_options {
 TBLOCK_API bool tblock_report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err);
 
 typedef struct tblock_synth_options {
-    const char *type; /* NULL or "bf16", "f32", "f16", "q8", "q4"              */
+    const char *type; /* NULL or "bf16", "f32", "f16", "q8", "q4"; embedding and head of "q4" are "q8" */
+    const char *const *keep; /* "PATTERN=TYPE", as tblock_quantize_options      */
+    size_t      n_keep;
     uint64_t    seed;
     int         threads;
     void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */
