@@ -10,7 +10,7 @@
 
 #include "base/threads.h"
 #include "kernels/kernels.h"
-#include "roofline.h"
+#include "measure/roofline.h"
 
 enum { D_MODEL = 2048, D_FF = 8192, KV_DIM = 512, VOCAB = 128256, N_LAYERS = 4, MAX_TOK = 512, MAX_REPEATS = 99 };
 
