@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "roofline.h"
+#include "measure/roofline.h"
 #include "runtime/run.h"
 
 enum { MAX_REPEATS = 99, PIECE = 512, MAX_LAYERS = 4096 };

@@ -14,6 +14,7 @@ struct tblock_model {
     bool       has_weights;
     Tokenizer *tokenizer;       /* NULL: the file has none */
     char       types[64];       /* "bf16,f32" */
+    char      *retyped;         /* "q4 embed=f16": what was asked for when it was opened; NULL: as stored */
 };
 
 struct tblock_context {
@@ -47,7 +48,7 @@ typedef struct RunSettings { const char *math, *activations, *kv_type; } RunSett
 RunSettings run_settings(const tblock_context *c);
 
 /* Everything that changes the bits of what is computed, as text; the strings live as long as the model. */
-enum { RUN_FACTS = 7 };
+enum { RUN_FACTS = 8 };
 typedef struct RunFact { const char *key, *value; } RunFact;
 void run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS]);
 

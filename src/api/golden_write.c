@@ -46,6 +46,7 @@ void run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FAC
     const RunFact facts[RUN_FACTS] = {
         {"numerics", version}, {"model_sha256", hash ? hash : ""}, {"config", tensor_meta(&m->file, "config")},
         {"math", s->math}, {"weight_types", m->types}, {"activations", s->activations}, {"kv_type", s->kv_type},
+        {"loaded_as", m->retyped ? m->retyped : "stored"},
     };
     memcpy(fact, facts, sizeof facts);
 }

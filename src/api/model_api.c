@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
+#include "model/tensor_check.h"
+#include "model/type_plan.h"
+
 const char *tblock_version(void) { return TBLOCK_VERSION; }
 void        tblock_free(void *p) { free(p); }
 
@@ -22,16 +26,44 @@ bool model_file_check(const TensorFile *f, Error *err)
     return true;
 }
 
-static bool bind_weights(tblock_model *m, Error *err)
+/* "q4 embed=f16": what makes these weights of the file's. */
+static bool note_types(tblock_model *m, WeightType type, const tblock_open_options *opt, Error *err)
+{
+    JsonOut o = { 0 }; /* a growing text; JSON has no part in it */
+    json_out(&o, "%s", weight_type_name(type));
+    for (size_t i = 0; i < opt->n_keep; i++)
+        json_out(&o, " %s", opt->keep[i]);
+    m->retyped = json_out_take(&o, err);
+    return m->retyped != NULL;
+}
+
+/* Bind with matrices of another type. */
+static bool bind_types(tblock_model *m, const Config *cfg, const tblock_open_options *opt, Error *err)
+{
+    WeightType type;
+    if (!weight_type_parse(opt->type, &type))
+        return fail(err, USAGE, "type: expected auto, q8, q4, bf16, f16 or f32, found '%s'", opt->type);
+    if (!config_check(cfg, m->file.map.path, err) || !tensor_check_unknown(cfg, &m->file, err) || !note_types(m, type, opt, err))
+        return false;
+    WeightType *types = type_plan_new(cfg, &m->file, m->file.map.path, type, opt->keep, opt->n_keep, err);
+    bool        ok    = types && model_bind_as(&m->weights, cfg, &m->file, types, err);
+    free(types);
+    return ok;
+}
+
+static bool bind_weights(tblock_model *m, const tblock_open_options *opt, Error *err)
 {
     const char *json = tensor_meta(&m->file, "config");
+    bool        retype = opt && opt->type && strcmp(opt->type, "auto") != 0;
+    if (opt && opt->n_keep && !retype)
+        return fail(err, USAGE, "keep: goes with a type that the other matrices get, found '%s' alone", opt->keep[0]);
     if (!json)
         return true;
     char what[512];
     snprintf(what, sizeof what, "%s: config", m->file.map.path);
     Config cfg;
     m->has_weights = config_parse(&cfg, json, strlen(json), what, err) && config_supported(&cfg, what, err)
-                     && model_bind(&m->weights, &cfg, &m->file, err);
+                     && (retype ? bind_types(m, &cfg, opt, err) : model_bind(&m->weights, &cfg, &m->file, err));
     return m->has_weights;
 }
 
@@ -71,9 +103,9 @@ tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblo
         fail(err, SYSTEM, "%s: out of memory", path);
         return NULL;
     }
-    bool ok = safetensors_open(&m->file, path, err) && model_file_check(&m->file, err) && bind_weights(m, err)
+    bool ok = safetensors_open(&m->file, path, err) && model_file_check(&m->file, err) && bind_weights(m, opt, err)
               && open_tokenizer(m, err);
-    if (ok) /* read ahead in the background: costs 0.1 ms where the pages are there already */
+    if (ok && !m->retyped) /* read ahead in the background: costs 0.1 ms where the pages are there already */
         file_map_will_need(&m->file.map, m->file.data_offset, m->file.data_bytes);
     if (ok && opt) {
         if (opt->huge_pages)
@@ -98,6 +130,7 @@ void tblock_close(tblock_model *m)
     tokenizer_free(m->tokenizer);
     model_free(&m->weights);
     tensor_file_close(&m->file);
+    free(m->retyped);
     free(m);
 }
 

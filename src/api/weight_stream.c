@@ -26,6 +26,7 @@ typedef struct Chunk {
 typedef struct Pipe {
     const WeightStream *s;
     ModelWriter   *out;
+    ThreadPool    *pool;
     Chunk          making, writing;
     unsigned char *side[2][MAX_PARTS]; /* of the tensor being made and of the one before, by turns   */
     int            turn;
@@ -90,7 +91,7 @@ static bool make_and_write(Pipe *p)
     if (!room_for_reports(p))
         return false;
     atomic_store(&p->next, p->making.first);
-    threads_run(busy < SMALL ? 1 : s->threads, work, p);
+    threads_pool_run(p->pool, busy < SMALL ? 1 : s->threads, work, p);
     p->written += p->writing.n_bytes;
     if (p->ok && s->progress)
         s->progress(s->progress_user, (double)p->written / (double)p->total);
@@ -181,7 +182,8 @@ bool weight_stream_write(const WeightStream *s, Error *err)
     Pipe p  = { .s = s, .ok = true, .err = err };
     bool ok = allocate_all(&p) && (p.out = model_writer_new(s->path, s->contents, err)) != NULL;
     if (ok) {
-        int i = 0;
+        int i  = 0;
+        p.pool = threads_pool_new(s->threads, false);
         for (TensorSpec spec = tensor_list_start(); ok && tensor_list_next(s->contents->config, &spec); i++)
             ok = make_tensor(&p, &spec, s->contents->types[i]);
         ok = ok && make_and_write(&p); /* the last chunk still waits to be written */
@@ -190,6 +192,7 @@ bool weight_stream_write(const WeightStream *s, Error *err)
         else
             model_writer_abort(p.out);
     }
+    threads_pool_free(p.pool);
     release(&p);
     return ok;
 }

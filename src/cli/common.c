@@ -20,7 +20,7 @@ const Option general_options[] = {
 #undef AT
 
 #define AT(field) offsetof(ComputeOptions, field)
-const Option compute_options[] = {
+const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those two */
     { "ctx",        'c', "N", OPT_INT,    AT(n_ctx),   0, 1 << 24, "0", "context length; 0: the model's own" },
     { "threads",    't', "N", OPT_INT,    AT(threads), 0, 1024, "0",
       "computing threads; 0: one for each physical core, fewer for a tiny model" },
@@ -38,6 +38,10 @@ const Option compute_options[] = {
       "lock the weights into memory; an error where that is forbidden" },
     { "huge-pages",  0,  NULL, OPT_FLAG, AT(huge_pages), 0, 0, NULL,
       "ask for huge pages where the file system has them" },
+    { "type",        0,  "auto|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "auto",
+      "make the matrices this type while loading, as quantize does; auto: as they are in the file" },
+    { "keep",        0,  "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
+      "with --type: another type for the matrices whose names match, such as 'embed=f16'; the first that matches counts" },
     { 0 },
 };
 #undef AT
@@ -59,7 +63,8 @@ const Option prompt_options[] = {
 
 tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_error *err)
 {
-    return tblock_open(path, &(tblock_open_options){ .mlock = o->mlock, .huge_pages = o->huge_pages }, err);
+    return tblock_open(path, &(tblock_open_options){ .mlock = o->mlock, .huge_pages = o->huge_pages, .type = o->type,
+                                                     .keep = o->keep.texts, .n_keep = o->keep.n }, err);
 }
 
 static bool has_fma(void)

@@ -12,8 +12,13 @@ typedef struct ComputeOptions {
     int         n_ctx, threads;
     const char *isa, *math, *activations, *kv_type, *affinity;
     bool        mlock, huge_pages;
+    const char *type;
+    TextList    keep;
 } ComputeOptions;
 extern const Option compute_options[];
+
+/* The options after --ctx and --threads, for a command that has its own of these. */
+enum { COMPUTE_SIZES = 2 };
 
 enum { COMPUTE_BATCH = 512 }; /* most tokens computed at once; wider does not read the weights any better */
 

@@ -47,6 +47,11 @@ typedef struct Model {
  * (model.owned), panels are used where they lie. f must outlive the model. Every tensor must be known: one that would be
  * ignored is an error, tensors whose name starts with "tok." or "pad." excepted. No JSON is read here. */
 bool model_bind(Model *m, const Config *cfg, const TensorFile *f, Error *err);
+
+/* The same with matrices of other types (type_plan.h: one for each tensor; NULL: as stored). Those are made here, by all threads, in
+ * owned memory: the bits that `quantize` writes. The pages of f that they are made from leave this process's memory. Fails
+ * (INPUT) where a weight is not finite or too large for its type. */
+bool model_bind_as(Model *m, const Config *cfg, const TensorFile *f, const WeightType *types, Error *err);
 void model_free(Model *m);       /* a zeroed Model is accepted */
 
 /* Row `token` of the embedding as d_model floats: exact, of a quantized one rounded once. */

@@ -227,11 +227,6 @@ static bool check_name(const Config *c, const TensorFile *f, const char *name, E
 bool tensor_check_unknown(const Config *c, const TensorFile *f, Error *err)
 {
     WeightType type;
-    for (int i = 0; i < f->n_tensors; i++) {
-        const char *name = f->tensors[i].name;
-        if (strncmp(name, "tok.", 4) != 0 && strncmp(name, "pad.", 4) != 0 && !check_name(c, f, name, err))
-            return false;
-    }
     for (int i = 0; i < f->n_meta; i++) {
         const char *key = f->meta[i].key, *value = f->meta[i].value;
         if (strncmp(key, "type.", 5) != 0)
@@ -240,6 +235,11 @@ bool tensor_check_unknown(const Config *c, const TensorFile *f, Error *err)
             return fail(err, INPUT, "%s: metadata %s: the config has no such matrix", f->map.path, key);
         if (!quantized_type(value, &type))
             return fail(err, INPUT, "%s: metadata %s: expected q8 or q4, found '%s'", f->map.path, key, value);
+    }
+    for (int i = 0; i < f->n_tensors; i++) {
+        const char *name = f->tensors[i].name;
+        if (strncmp(name, "tok.", 4) != 0 && strncmp(name, "pad.", 4) != 0 && !check_name(c, f, name, err))
+            return false;
     }
     return true;
 }

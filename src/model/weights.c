@@ -10,6 +10,7 @@
 #include "base/cpu_count.h"
 #include "base/threads.h"
 #include "model/count.h"
+#include "model/retype.h"
 #include "model/tensor_check.h"
 
 enum { ALIGN = 64, SMALL_MATRIX = 1 << 20 }; /* below SMALL_MATRIX bytes a team costs more than it saves */
@@ -17,8 +18,9 @@ enum { ALIGN = 64, SMALL_MATRIX = 1 << 20 }; /* below SMALL_MATRIX bytes a team 
 typedef struct Binder {
     Model            *m;
     const TensorFile *f;
+    const WeightType *types;  /* of each tensor; NULL: as stored */
     Error            *err;
-    ThreadPool       *pool;   /* packs matrices; made for the first large one */
+    ThreadPool       *pool;   /* makes panels; made for the first large matrix */
     int               threads;
 } Binder;
 
@@ -70,13 +72,13 @@ static void pack_share(void *arg, Team team)
 
 /* On a machine with several memory nodes a page lies near the thread that writes it first, so panels are packed by the shares
  * that multiply them later, on the same cores (those of a context with as many threads and affinity "cores"). */
-static void pack_all(Binder *b, PackJob *job, size_t n_bytes)
+static int team_size(Binder *b, size_t n_bytes)
 {
     if (!b->pool && n_bytes >= SMALL_MATRIX) {
         b->threads = threads_default();
         b->pool    = threads_pool_new(b->threads, cpu_count_nodes("") > 1);
     }
-    threads_pool_run(b->pool, n_bytes < SMALL_MATRIX ? 1 : b->threads, pack_share, job);
+    return n_bytes < SMALL_MATRIX ? 1 : b->threads;
 }
 
 /* The panels of a row-major tensor in owned memory. */
@@ -98,9 +100,81 @@ static const void *pack(Binder *b, const Tensor *t, WeightType type, int rows, i
     }
     PackJob job = { .type = type, .rows = rows, .k = k, .from = copy ? copy : t->data, .to = own(b, n_bytes) };
     if (job.to)
-        pack_all(b, &job, n_bytes);
+        threads_pool_run(b->pool, team_size(b, n_bytes), pack_share, &job);
     free(copy);
     return job.to;
+}
+
+/* ---- Other types than the stored ones ---- */
+
+typedef struct RetypeJob {
+    const TensorSpec    *spec;
+    const CheckedTensor *from;
+    WeightType           type;
+    bool                 panels;
+    void                *to[MAX_PARTS];
+    unsigned char       *scratch;       /* [threads, scratch_bytes] */
+    size_t               scratch_bytes;
+    RetypeReport        *report;        /* [threads] */
+} RetypeJob;
+
+static void retype_share(void *arg, Team team)
+{
+    const RetypeJob *j = arg;
+    int              k = j->spec->k, first, end;
+    unsigned char   *scratch = j->scratch + (size_t)team.thread * j->scratch_bytes;
+    float           *rows    = (float *)(void *)scratch;
+    RetypeReport    *sum     = &j->report[team.thread];
+    threads_share(team, panel_count(j->spec->rows), &first, &end);
+    for (int p = first; p < end && sum->fault == RETYPE_GOOD; p++) {
+        RetypeReport one;
+        int          r = p * PANEL_ROWS, n = j->spec->rows - r < PANEL_ROWS ? j->spec->rows - r : PANEL_ROWS;
+        void        *to[MAX_PARTS] = { NULL }, *rest = scratch + retype_rows_bytes(k);
+        for (int i = 0; i < part_count(j->type); i++)
+            to[i] = (char *)j->to[i] + (size_t)p * (j->panels ? part_bytes(j->type, i, k)
+                                                              : PANEL_ROWS * (size_t)k * weight_type_bytes(j->type));
+        retype_read(j->spec, j->from, r, n, rows, rest);
+        retype_store(j->type, j->panels, to, rows, n, k, false, rest, &one);
+        retype_sum(sum, &one, r);
+    }
+}
+
+static bool retype_run(Binder *b, RetypeJob *j)
+{
+    int          threads = team_size(b, tensor_spec_bytes(j->spec, j->type));
+    RetypeReport sum     = { .n = 0 };
+    j->scratch_bytes = retype_rows_bytes(j->spec->k) + retype_scratch_bytes(j->spec->k);
+    j->scratch       = aligned_alloc(ALIGN, (size_t)threads * j->scratch_bytes);
+    j->report        = calloc((size_t)threads, sizeof *j->report);
+    bool ok = j->scratch && j->report;
+    if (ok)
+        threads_pool_run(b->pool, threads, retype_share, j);
+    for (int t = 0; ok && t < threads; t++) /* members have ascending rows: the first fault is the lowest */
+        retype_sum(&sum, &j->report[t], 0);
+    free(j->scratch);
+    free(j->report);
+    if (!ok)
+        return fail(b->err, SYSTEM, "%s: no memory to load the weights", b->f->map.path);
+    return sum.fault == RETYPE_GOOD ? true : retype_fail(&sum, b->f->map.path, j->spec, j->type, b->err);
+}
+
+/* A matrix of another type in owned memory; c is changed to what it is now. */
+static bool retype(Binder *b, const TensorSpec *s, CheckedTensor *c, WeightType type, Panels *out)
+{
+    RetypeJob j = { .spec = s, .from = c, .type = type, .panels = tensor_spec_panels(s, type) };
+    for (int i = 0; i < part_count(type); i++) {
+        size_t n = j.panels ? part_bytes(type, i, s->k) * (size_t)panel_count(s->rows) : tensor_spec_bytes(s, type);
+        out->part[i] = j.to[i] = own(b, n);
+        if (!j.to[i])
+            return false;
+    }
+    if (!retype_run(b, &j))
+        return false;
+    for (int i = 0; i < part_count(c->type); i++)
+        file_map_release(&b->f->map, c->part[i]->offset, c->part[i]->n_bytes);
+    c->type   = type;
+    c->panels = j.panels;
+    return true;
 }
 
 /* ---- Binding ---- */
@@ -177,7 +251,13 @@ static const float **find_norm(Model *m, const TensorSpec *s)
     }
 }
 
-static bool bind_to(Binder *b, const TensorSpec *s, const CheckedTensor *c)
+/* Is what is stored not what was asked for? bf16 of `quantize` has no magnitude under 2^-50. */
+static bool other_type(const Binder *b, const CheckedTensor *c, WeightType type)
+{
+    return type != c->type || (type == WT_BF16 && !tensor_meta(b->f, "bf16_min"));
+}
+
+static bool bind_to(Binder *b, const TensorSpec *s, CheckedTensor *c, WeightType type)
 {
     Model *m = b->m;
     if (s->bias) {
@@ -190,24 +270,30 @@ static bool bind_to(Binder *b, const TensorSpec *s, const CheckedTensor *c)
         *norm = bind_vector(b, s, c, (size_t)s->rows);
         return *norm != NULL;
     }
-    Panels w;
-    if (!bind_matrix(b, s, c, &w))
+    Panels w     = { { NULL } };
+    size_t bytes = checked_bytes(c);
+    if (b->types && other_type(b, c, type)) {
+        if (!retype(b, s, c, type, &w))
+            return false;
+        bytes = tensor_spec_bytes(s, type);
+    } else if (!bind_matrix(b, s, c, &w)) {
         return false;
+    }
     if (s->role == ROLE_EMBED)
         m->embed = (Embedding){ .type = c->type, .panels = c->panels || s->panels, .rows = s->rows, .k = s->k, .w = w };
     else
         *find_mat(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .w = w };
-    m->matrix_bytes[c->type] += checked_bytes(c);
+    m->matrix_bytes[c->type] += bytes;
     return true;
 }
 
-static bool bind(Binder *b, const TensorSpec *s)
+static bool bind(Binder *b, const TensorSpec *s, WeightType type)
 {
     CheckedTensor c;
     if (!tensor_check(s, b->f, &c, b->err))
         return false;
     b->m->weight_bytes += checked_bytes(&c);
-    return bind_to(b, s, &c);
+    return bind_to(b, s, &c, type);
 }
 
 static size_t mat_bytes(const Mat *w)
@@ -235,8 +321,9 @@ static size_t decode_bytes(const Model *m)
 static bool bind_all(Binder *b)
 {
     Model *m = b->m;
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(&m->cfg, &s);)
-        if (!bind(b, &s))
+    int    i = 0;
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&m->cfg, &s); i++)
+        if (!bind(b, &s, b->types ? b->types[i] : WT_F32))
             return false;
     if (m->cfg.tied_embeddings) {
         assert(m->embed.panels);
@@ -247,10 +334,12 @@ static bool bind_all(Binder *b)
     return true;
 }
 
-bool model_bind(Model *m, const Config *cfg, const TensorFile *f, Error *err)
+bool model_bind(Model *m, const Config *cfg, const TensorFile *f, Error *err) { return model_bind_as(m, cfg, f, NULL, err); }
+
+bool model_bind_as(Model *m, const Config *cfg, const TensorFile *f, const WeightType *types, Error *err)
 {
     *m = (Model){ .cfg = *cfg };
-    Binder b  = { .m = m, .f = f, .err = err };
+    Binder b  = { .m = m, .f = f, .types = types, .err = err };
     bool   ok = config_check(cfg, f->map.path, err) && config_supported(cfg, f->map.path, err)
               && tensor_check_unknown(cfg, f, err);
     if (ok) {

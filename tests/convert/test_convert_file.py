@@ -145,6 +145,25 @@ def test_a_value_too_large_for_the_type_is_refused():
     converted(folder, "--dtype", "bf16")
 
 
+def test_bf16_under_two_to_the_minus_50_becomes_zero():
+    """0x2680 is 2^-50; both signs, stored as bf16 and narrowed from f32."""
+    small, expected = [0x2680, 0xA680, 0x267F, 0xA67F, 0x0001, 0x8000], [0x2680, 0xA680, 0, 0, 0, 0x8000]
+
+    def change(t):
+        for name, dtype, shift in ((Q, "BF16", 0), (K, "F32", 16)):
+            bits = (t[name][1] >> 16).astype("<u2")
+            bits[0, :6] = small
+            t[name] = (dtype, bits if dtype == "BF16" else bits.astype("<u4") << np.uint32(shift))
+    status, out, _ = convert(made(tensors=change), "--dtype", "bf16", out="out.bin")
+    m = ModelFile(temp("out.bin"))
+    assert status == 0 and "6 bf16 values under 2^-50 became 0" in out and m.meta["bf16_min"] == "2^-50"
+    for name in ("layers.1.wq", "layers.1.wk"):
+        stored = m.bits(name)
+        assert by_the_table(stored, "BF16", m.config["heads" if name[-1] == "q" else "kv_heads"] * m.config["head_dim"],
+                            m.config["d_model"])[0, :6].tolist() == expected, name
+    assert "bf16_min" not in converted(made(), "--dtype", "f32").meta
+
+
 def test_nan_and_infinity_are_kept_and_counted():
     odd = np.array([0x7FA00001, 0xFF800000, 0xFFC00123], "<u4")
 

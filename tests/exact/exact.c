@@ -18,6 +18,12 @@ static const char *const kv_types[] = {"f32", "f16", "q8"};
 static const int thread_counts[]    = {1, 2, 3, 7};
 static const int pieces[]           = {MAX_TOKENS, 1, 3, 16, 63, 64, 65};
 
+/* Other arithmetic than the default, where a model has weights for it: with an f32 cache only. */
+typedef struct Mode { const char *name, *math, *activations; } Mode;
+static const Mode modes[] = {{"f32", NULL, NULL},          {"f32_math_f32", "f32", NULL},     {"f32_math_bf16", "bf16", NULL},
+                             {"f32_activations_8", NULL, "8"}, {"f32_activations_16", NULL, "16"}};
+static const Mode *mode = &modes[0]; /* of every context */
+
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 typedef struct Variant {
@@ -62,7 +68,8 @@ static const char *base_name(const char *path, char *buf, size_t n)
 
 static tblock_context *context(const tblock_model *m, const Variant *v, int n_seqs, tblock_error *err)
 {
-    tblock_context_options opt = {.n_seqs = n_seqs, .n_batch = v->n_batch, .threads = v->threads, .isa = v->isa, .kv_type = v->kv};
+    tblock_context_options opt = {.n_seqs = n_seqs, .n_batch = v->n_batch, .threads = v->threads, .isa = v->isa, .kv_type = v->kv,
+                                  .math = mode->math, .activations = mode->activations};
     return tblock_context_new(m, &opt, err);
 }
 
@@ -218,47 +225,85 @@ static void check_rewind(const tblock_model *m, const char *name, const char *kv
 
 static int length_for(const tblock_model_info *info) { return info->n_ctx < MAX_TOKENS ? info->n_ctx : MAX_TOKENS; }
 
+/* Is there something in the model that mode i applies to, and is it another than the default? */
+static bool applies(const tblock_model *m, const char *name, int i)
+{
+    tblock_model_info info;
+    tblock_error      err;
+    tblock_model_describe(m, &info);
+    if (modes[i].math && strcmp(modes[i].math, "f32") == 0 && !strchr(info.weight_types, 'q'))
+        return false;
+    tblock_context_options opt = {.math = modes[i].math, .activations = modes[i].activations};
+    tblock_context        *c   = tblock_context_new(m, &opt, &err);
+    tblock_context_free(c);
+    if (!c && err.status != TBLOCK_USAGE)
+        say_failure(name, modes[i].name, err.msg);
+    return c != NULL;
+}
+
+/* One cache type in the current mode. */
+static void check_one(const tblock_model *m, const char *name, const char *kv, float *want, float *got, const tblock_model_info *info)
+{
+    const int    n = length_for(info), before = failures;
+    const char  *what = mode == &modes[0] ? kv : mode->name;
+    Variant      v    = {.isa = "scalar", .kv = kv, .threads = 1, .piece = MAX_TOKENS};
+    tblock_error err  = {0};
+    if (!run_alone(m, &v, 0, n, want, info->vocab_size, &err)) {
+        say_failure(name, what, err.msg);
+        return;
+    }
+    check_cuts(m, name, kv, n, want, got, info->vocab_size);
+    check_together(m, name, kv, n, info->vocab_size);
+    check_rewind(m, name, kv, n, want, got, info->vocab_size);
+    if (failures == before)
+        printf("ok exact_%s_%s\n", name, what);
+    fflush(stdout);
+}
+
 static void check_model(const tblock_model *m, const char *name)
 {
     tblock_model_info info;
     tblock_model_describe(m, &info);
-    const int    n      = length_for(&info);
-    const size_t floats = (size_t)n * (size_t)info.vocab_size;
+    const size_t floats = (size_t)length_for(&info) * (size_t)info.vocab_size;
     float       *want = need(malloc(floats * sizeof *want)), *got = need(malloc(floats * sizeof *got));
-    for (int k = 0; k < COUNT(kv_types); k++) {
-        const char  *kv     = kv_types[k];
-        const int    before = failures;
-        Variant      v      = {.isa = "scalar", .kv = kv, .threads = 1, .piece = MAX_TOKENS};
-        tblock_error err    = {0};
-        if (!run_alone(m, &v, 0, n, want, info.vocab_size, &err)) {
-            say_failure(name, kv, err.msg);
-            continue;
-        }
-        check_cuts(m, name, kv, n, want, got, info.vocab_size);
-        check_together(m, name, kv, n, info.vocab_size);
-        check_rewind(m, name, kv, n, want, got, info.vocab_size);
-        if (failures == before)
-            printf("ok exact_%s_%s\n", name, kv);
-        fflush(stdout);
+    for (int k = 0; k < COUNT(kv_types); k++)
+        check_one(m, name, kv_types[k], want, got, &info);
+    for (int i = 1; i < COUNT(modes); i++) {
+        mode = &modes[applies(m, name, i) ? i : 0];
+        if (mode != &modes[0])
+            check_one(m, name, "f32", want, got, &info);
+        mode = &modes[0];
     }
     free(want);
     free(got);
+}
+
+static void digest_one(const tblock_model *m, const char *name, const char *isa, const char *kv, float *out)
+{
+    tblock_model_info info;
+    tblock_model_describe(m, &info);
+    const int    n    = length_for(&info);
+    const char  *what = mode == &modes[0] ? kv : mode->name;
+    Variant      v    = {.isa = isa, .kv = kv, .threads = 2, .piece = MAX_TOKENS};
+    tblock_error err  = {0};
+    if (run_alone(m, &v, 0, n, out, info.vocab_size, &err))
+        printf("%s %s %016" PRIx64 "\n", name, what, tblock_hash_floats(out, (size_t)n * (size_t)info.vocab_size));
+    else
+        say_failure(name, what, err.msg);
 }
 
 static void digest_model(const tblock_model *m, const char *name, const char *isa)
 {
     tblock_model_info info;
     tblock_model_describe(m, &info);
-    const int    n      = length_for(&info);
-    const size_t floats = (size_t)n * (size_t)info.vocab_size;
-    float       *out    = need(malloc(floats * sizeof *out));
-    for (int k = 0; k < COUNT(kv_types); k++) {
-        Variant      v   = {.isa = isa, .kv = kv_types[k], .threads = 2, .piece = MAX_TOKENS};
-        tblock_error err = {0};
-        if (run_alone(m, &v, 0, n, out, info.vocab_size, &err))
-            printf("%s %s %016" PRIx64 "\n", name, v.kv, tblock_hash_floats(out, floats));
-        else
-            say_failure(name, v.kv, err.msg);
+    float *out = need(malloc((size_t)length_for(&info) * (size_t)info.vocab_size * sizeof *out));
+    for (int k = 0; k < COUNT(kv_types); k++)
+        digest_one(m, name, isa, kv_types[k], out);
+    for (int i = 1; i < COUNT(modes); i++) {
+        mode = &modes[applies(m, name, i) ? i : 0];
+        if (mode != &modes[0])
+            digest_one(m, name, isa, "f32", out);
+        mode = &modes[0];
     }
     free(out);
 }

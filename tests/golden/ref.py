@@ -122,6 +122,9 @@ class Reference:
         a, b = np.split(x, 2, axis=-1)
         return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
 
+    def cached(self, x):  # [kv_heads, T, head_dim], as the KV cache gives it back
+        return x
+
     def attention(self, x, name):
         def heads(y, n):
             return y.reshape(len(y), n, self.head_dim).transpose(1, 0, 2)
@@ -129,6 +132,7 @@ class Reference:
         q = self.rope(heads(self.linear(x, name + ".q_proj"), self.heads))
         k = self.rope(heads(self.linear(x, name + ".k_proj"), self.kv_heads))
         v = heads(self.linear(x, name + ".v_proj"), self.kv_heads)
+        k, v = self.cached(k), self.cached(v)
         share = self.heads // self.kv_heads
         scores = q @ np.repeat(k, share, 0).transpose(0, 2, 1) / math.sqrt(self.head_dim)
         query, key = np.arange(len(x))[:, None], np.arange(len(x))

@@ -10,6 +10,7 @@ import argparse
 import concurrent.futures
 import copy
 import json
+import math
 import os
 import pathlib
 import random
@@ -34,22 +35,30 @@ SHAPES = {"embed": [12, 8], "layers.0.attn_norm": [8], "layers.0.wq": [8, 8], "l
           "final_norm": [8], "lm_head": [12, 8]}
 
 
-class ModelFile:
-    """A right model file of layout rows; change header, metadata or data, then write."""
+# Of the file with quantized matrices, parts in their order: two k of a superblock, padded to 64; all codes 3, all scales 1/64.
+QUANTIZED = {"layers.0.wq": ("q8", {"": ("I8", [1, 16, 16, 4], b"\3"), ".d": ("F16", [1, 1, 16], b"\0\x24")}),
+             "layers.0.w_gate": ("q4", {"": ("U8", [1, 16, 16, 2], b"\x99"), ".s": ("U8", [1, 1, 40], b"\x11"),
+                                        ".d": ("F16", [1, 1, 16], b"\0\x24")})}
 
-    def __init__(self):
+
+class ModelFile:
+    """A right model file of layout rows, or with quantized matrices; change header, metadata or data, then write."""
+
+    def __init__(self, quantized=False):
         self.header, self.data, pads = {}, b"", 0
         self.meta = {"format": "tblock", "version": "1", "config": json.dumps(CONFIG), "source": "[]", "sha256": "0" * 64}
         rng = random.Random(1)
         for name, shape in SHAPES.items():
-            n = 1
-            for d in shape:
-                n *= d
-            if len(self.data) % 64:
-                pad = -len(self.data) % 64
-                self.add(f"pad.{pads}", "U8", [pad], bytes(pad))
-                pads += 1
-            self.add(name, "F32", shape, struct.pack(f"<{n}f", *(rng.uniform(-0.5, 0.5) for _ in range(n))))
+            kind, parts = QUANTIZED.get(name, (None, None)) if quantized else (None, None)
+            if kind:
+                self.meta["type." + name] = kind
+            for suffix, (dtype, dims, fill) in (parts or {"": ("F32", shape, b"")}).items():
+                n = math.prod(dims)
+                if len(self.data) % 64:
+                    pad = -len(self.data) % 64
+                    self.add(f"pad.{pads}", "U8", [pad], bytes(pad))
+                    pads += 1
+                self.add(name + suffix, dtype, dims, fill * n or struct.pack(f"<{n}f", *(rng.uniform(-0.5, 0.5) for _ in range(n))))
 
     def add(self, name, dtype, shape, data):
         self.header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(self.data), len(self.data) + len(data)]}
@@ -187,6 +196,47 @@ def bad_files():
     return cases
 
 
+def bad_quantized_files():
+    """The same for the parts of q8 and q4 matrices and the metadata that names their type."""
+    cases = []
+
+    def case(name, change, *words):
+        m = ModelFile(quantized=True)
+        change(m)
+        cases.append(("quantized_" + name, m.bytes(), words))
+
+    def hide(name):  # its bytes stay where they are
+        def change(m):
+            t = m.header[name]
+            begin, end = t["data_offsets"]
+            m.header = {("pad.77" if n == name else n): ({"dtype": "U8", "shape": [end - begin], "data_offsets": [begin, end]} if n == name else t)
+                        for n, t in m.header.items()}
+        return change
+
+    q8, q4 = "layers.0.wq", "layers.0.w_gate"
+    for name in (q8 + ".d", q4 + ".s", q4 + ".d", q8, q4):
+        case(f"without_{name}", hide(name), name)
+    for name in (q8, q4):
+        case(f"no_type_of_{name}", lambda m: m.meta.pop("type." + name), name, "type." + name)
+    for value in ("q5", "f32", "", "Q8", "q8 ", "x" * 3000):
+        case(f"type_{value[:10]}", lambda m: m.meta.update({"type." + q8: value}), "type." + q8)
+    case("type_q4_of_q8", lambda m: m.meta.update({"type." + q8: "q4"}), q8)
+    case("type_q8_of_q4", lambda m: m.meta.update({"type." + q4: "q8"}), q4)
+    case("type_of_floats", lambda m: m.meta.update({"type.layers.0.wk": "q8"}), "layers.0.wk", "I8", "F32")
+    case("type_of_a_vector", lambda m: m.meta.update({"type.final_norm": "q8"}), "final_norm")
+    case("type_of_nothing", lambda m: m.meta.update({"type.layers.9.wq": "q8"}), "layers.9.wq")
+    case("type_of_a_part", lambda m: m.meta.update({f"type.{q8}.d": "q8"}), q8 + ".d")
+    case("sub_scales_of_q8", lambda m: m.add(q8 + ".s", "U8", [1, 1, 40], bytes(40)), q8 + ".s")
+    case("scales_of_floats", lambda m: m.add("layers.0.wk.d", "F16", [1, 1, 16], bytes(32)), "layers.0.wk.d")
+    for name, shapes in {q8: ([1, 16, 4, 16], [16, 64], [2, 8, 16, 4], [1024]), q4: ([1, 8, 16, 4], [16, 32]), q4 + ".s": ([40], [1, 40, 1]),
+                         q8 + ".d": ([16], [1, 16], [16, 1, 1]), q4 + ".d": ([16, 1, 1], [1, 16])}.items():
+        for shape in shapes:
+            case(f"shape_{shape}_of_{name}", lambda m: m.header[name].update(shape=shape), name, str(shape))
+    for name, dtype in ((q8, "U8"), (q4, "I8"), (q4 + ".s", "I8"), (q8 + ".d", "BF16"), (q4 + ".d", "I16")):
+        case(f"dtype_{dtype}_of_{name}", lambda m: m.header[name].update(dtype=dtype), name, dtype)
+    return cases
+
+
 # ---- Running ----
 
 class Failure(Exception):
@@ -260,6 +310,19 @@ def good_file_works(t):
     out = t.folder / "good.safetensors"
     t.works("logits", t.model, "--ids", "1,2,3", "-o", out)
     t.works("verify", t.model, out, "--exact")
+
+
+def good_quantized_file_works(t):
+    """Else the cases made of it show nothing. What no rule forbids runs: code -128, each sub-scale's bits."""
+    for fill in (None, b"\x80", b"\xff"):
+        m = ModelFile(quantized=True)
+        if fill:
+            for name in QUANTIZED:
+                begin, end = m.header[name]["data_offsets"]
+                m.data = m.data[:begin] + fill * (end - begin) + m.data[end:]
+        model = t.folder / "quantized.bin"
+        model.write_bytes(m.bytes())
+        t.works("logits", model, "--ids", "1,2,3", "-o", t.folder / "quantized.safetensors")
 
 
 def truncated(t, data, step):
@@ -522,7 +585,8 @@ def converter(t):
 
 def checks(t):
     yield "good_file_works", good_file_works, True
-    for name, data, words in bad_files():
+    yield "good_quantized_file_works", good_quantized_file_works, True
+    for name, data, words in bad_files() + bad_quantized_files():
         yield name, lambda t, data=data, words=words: t.bad_model(data, words), True
     good = ModelFile().bytes()
     yield "truncated_at_every_97th_byte", lambda t: truncated(t, good, 97), True

@@ -13,7 +13,7 @@ for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
     exit 0
 done
 if ! log=$(env -u MAKEFLAGS -u MAKELEVEL -u CC make -s -j2 config=neon BUILD=build/neon programs 2>&1); then
-    echo "FAIL neon_builds: $(grep -m1 -i error <<<"$log")"
+    echo "FAIL neon_builds: $(grep -m1 -iE 'error:|undefined|Error ' <<<"$log")"
     exit 1
 fi
 failed=0

@@ -93,7 +93,7 @@ def convert(args):
         sources.start_hashing()
         progress = Progress(sum(e.n_bytes for e in entries)) if sys.stderr.isatty() and not args.quiet else None
         try:
-            n_bytes, digest = writer.write(args.output, entries, lambda sha: metadata(checkpoint, vocab, sources, sha),
+            n_bytes, digest = writer.write(args.output, entries, lambda sha: metadata(checkpoint, vocab, entries, sources, sha),
                                            progress and progress.add)
         finally:
             if progress:
@@ -151,13 +151,15 @@ def unknown(path, head):
     return bad(path, "", "a Hugging Face folder, a llama2.c checkpoint or a tokenizer file", "none of these", hint)
 
 
-def metadata(checkpoint, vocab, sources, sha256):
+def metadata(checkpoint, vocab, entries, sources, sha256):
     """The __metadata__ of the model file; with sha256 None, placeholders of the right length."""
     result = {"format": "tblock", "version": "1"}
     if checkpoint:
         result["config"] = json.dumps(checkpoint.config, separators=(",", ":"))
     if vocab:
         result["tokenizer"] = vocab.metadata()
+    if any(e.dtype == "BF16" for e in entries):
+        result["bf16_min"] = "2^-50"
     result["source"] = json.dumps(sources.listed(sha256 is not None), separators=(",", ":"))
     result["sha256"] = sha256 or "0" * 64
     return result
@@ -225,6 +227,8 @@ def summary(path, checkpoint, vocab, entries, seen, n_bytes, digest, seconds):
             if of:
                 rows.append((dtype.lower(), "%d tensors, %s" % (len(of), size_text(sum(e.n_bytes for e in of)))))
         rows += [("converted", "%d matrices from %s to %s" % (n, a.lower(), b.lower())) for (a, b), n in seen.converted.items()]
+        if seen.flushed:
+            rows.append(("too small", "%d bf16 values under 2^-50 became 0" % seen.flushed))
         rows += [("note", line) for line in checkpoint.notes]
     if vocab:
         kind = {"spm": "SentencePiece BPE", "spm_unigram": "SentencePiece unigram", "bpe": "byte-level BPE",

@@ -1,6 +1,7 @@
 """F32, F16 and BF16 as arrays of unsigned integers: conversion (nearest even) and the count of values that are not finite.
 
-Weights stay bits (uint32 or uint16) until a conversion is asked for, so `keep` cannot change one, not even a NaN."""
+Weights stay bits (uint32 or uint16) until a conversion is asked for, so `keep` cannot change one, not even a NaN; only bf16
+magnitudes under 2^-50 become 0 in every file (docs/numerics.md, "--math bf16")."""
 import numpy as np
 
 BITS = {"F32": np.dtype("<u4"), "F16": np.dtype("<u2"), "BF16": np.dtype("<u2")}
@@ -39,6 +40,17 @@ def f32_to_f16(bits):
     """Nearest even, subnormals kept; overflow gives infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bits.view("<f4").astype("<f2").view("<u2")
+
+
+BF16_MIN = (127 - 50) << 7   # the bits of 2^-50
+
+
+def flush_bf16(bits):
+    """bf16 bits with magnitudes under 2^-50 as 0, and how many there were."""
+    magnitude = bits & np.uint16(0x7FFF)
+    small = (magnitude < BF16_MIN) & (magnitude > 0)
+    n = int(np.count_nonzero(small))
+    return (np.where(small, np.uint16(0), bits).astype("<u2") if n else bits), n
 
 
 def convert(bits, source, target):

@@ -21,6 +21,7 @@ class Seen:
     def __init__(self):
         self.not_finite = {}
         self.converted = {}
+        self.flushed = 0    # bf16 magnitudes under 2^-50 that became 0
 
 
 def entries(checkpoint, vocab, dtype, layout, seen):
@@ -46,6 +47,9 @@ def _weight_entry(spec, weight, dtype, layout, seen):
             not_finite += floats.count_not_finite(bits, weight.dtype)
             bits, n = floats.convert(bits, weight.dtype, target)
             overflows += n
+            if target == "BF16":
+                bits, n = floats.flush_bf16(bits)
+                seen.flushed += n
             yield panels.pack(bits, target) if packed else bits
         if overflows:
             raise bad(weight.file.path, "tensor %s" % weight.origin, "values that %s can hold" % target,

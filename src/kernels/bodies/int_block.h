@@ -14,24 +14,18 @@ typedef struct IntTile {
     const char    *x;           /* [n_t][rows][form_bytes]            */
     const int32_t *start;       /* [n_t][rows]                        */
     int            n;           /* vectors: one for each 32 bits of x */
-    const float   *dw;          /* [n_p][16]                          */
-    const float   *dx;
-    size_t         d_stride, y_stride;
-    float         *y;
-    bool           first;
-    const float   *bias;
+    Finish         end;
 } IntTile;
 
-V_INLINE void int_tile(const IntTile *tile, Form f, int n_p, int n_t)
+V_INLINE void int_tile(const IntTile *a, Form f, int n_p, int n_t)
 {
-    const IntTile local = *tile, *a = &local; /* for the compiler a store to y could change *tile */
-    const int     n_v = n_t * form_rows(f);
-    const size_t  row = form_bytes(f);
-    const char   *w = a->w, *x = a->x;
-    i512          c[I_PANELS][I_BLOCK_V];
+    const int    n_v = n_t * form_rows(f);
+    const size_t row = form_bytes(f);
+    const char  *w = a->w, *x = a->x;
+    i512         c[I_PANELS][I_BLOCK_V];
     for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every tile waits for them */
         for (int p = 0; p < n_p; p++)
-            __builtin_prefetch(a->y + (size_t)t * a->y_stride + p * LANES, 1);
+            __builtin_prefetch(a->end.y + (size_t)t * a->end.y_stride + p * LANES, 1);
     UNROLL for (int v = 0; v < n_v; v++)
         UNROLL for (int p = 0; p < n_p; p++)
             c[p][v] = f != FORM_WORDS && I_OFFSET != 0 ? i_set32(a->start[v]) : i_set32(0);
@@ -45,12 +39,11 @@ V_INLINE void int_tile(const IntTile *tile, Form f, int n_p, int n_t)
                 c[p][v] = f == FORM_WORDS ? i_dot2(c[p][v], wk[p], xv) : i_dot4(c[p][v], wk[p], xv);
         }
     }
-    UNROLL for (int p = 0; p < n_p; p++) {
-        f32x16 dw = v_load(a->dw + p * LANES);
-        UNROLL for (int t = 0; t < n_t; t++)
-            finish_int(a->y + (size_t)t * a->y_stride + p * LANES, sum_rows(f, &c[p][t * form_rows(f)]), dw,
-                       a->dx[(size_t)t * a->d_stride], a->first, a->bias ? a->bias + p * LANES : NULL);
-    }
+    char sums[I_BLOCK_V * I_PANELS * 64];
+    UNROLL for (int v = 0; v < n_v; v++)
+        UNROLL for (int p = 0; p < n_p; p++)
+            i_store(sums + 64 * (v * n_p + p), c[p][v]);
+    finish_int(&a->end, f, n_p, n_t, sums);
 }
 
 #define INT_TILE_CASE(n)                                        \
@@ -78,26 +71,35 @@ V_INLINE void int_tile_any(const IntTile *a, Form f, int n_p, int n_t)
     }
 }
 
-static __attribute__((noinline)) void int_tile_8(const IntTile *a, int n_p, int n_t) { int_tile_any(a, I_FORM_8, n_p, n_t); }
-static __attribute__((noinline, unused)) void int_tile_16(const IntTile *a, int n_p, int n_t) { int_tile_any(a, I_FORM_16, n_p, n_t); }
+#define INT_TILE(name, form)                                                               \
+    static __attribute__((noinline, unused)) void name(const IntTile *a, int n_p, int n_t) \
+    {                                                                                      \
+        int_tile_any(a, form, n_p, n_t);                                                   \
+    }
+
+INT_TILE(int_tile_8, I_FORM_8)
+INT_TILE(int_tile_16, I_FORM_16)
 
 /* Share i of `of` of the codes of the superblock that is unpacked next, so that they are in L2 when their turn comes. */
 V_INLINE void prefetch_codes(const Walk *w, int p, int s, int n_p, int i, int of)
 {
-    size_t bytes = w->superblock[0], from = bytes * (size_t)i / (size_t)of / 64 * 64, to = bytes * (size_t)(i + 1) / (size_t)of;
+    size_t bytes = w->superblock[0];
+    size_t from = bytes * (size_t)i / (size_t)of / 64 * 64, to = bytes * (size_t)(i + 1) / (size_t)of;
     for (int j = 0; j < n_p; j++)
         for (size_t b = from; b < to; b += 64)
             __builtin_prefetch(walk_to(w, 0, p + j, s) + b, 0, 2);
 }
 
 /* n_p panels from p on over one superblock, all tokens of the slice. ws: room for the unpacked weights. */
-V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, char *ws, int p, int n_p, int s)
+V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, char *ws,
+                               int p, int n_p, int s)
 {
     float   dw[I_PANELS * LANES];
     int     groups = groups_of(a->k, s), each = I_BLOCK_V / form_rows(f), tiles = (x->n_tok + each - 1) / each;
     size_t  at = (size_t)(s - x->s0) * (size_t)x->n_tok;
-    IntTile b = { .w = ws, .n = (f == FORM_WORDS ? 32 : 16) * groups, .dw = dw, .d_stride = a->d_stride, .y_stride = a->y_stride };
-    b.first = s == 0, b.bias = a->bias ? a->bias + (size_t)p * LANES : NULL;
+    IntTile b = { .w = ws, .n = (f == FORM_WORDS ? 32 : 16) * groups };
+    b.end = (Finish){ .dw = dw, .d_stride = a->d_stride, .y_stride = a->y_stride, .first = s == 0 };
+    b.end.bias = a->bias ? a->bias + (size_t)p * LANES : NULL;
     for (int j = 0; j < n_p; j++) {
         unpack_int(ws + 64 * j, type, f, true, w, p + j, s, groups, 64 * (size_t)n_p);
         v_store(dw + j * LANES, v_load_f16(walk_scales(type, w, p + j, s)));
@@ -107,8 +109,8 @@ V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, 
         size_t token = (size_t)(x->t0 + t);
         b.x     = x->x + (at + (size_t)t) * x->token;
         b.start = (const int32_t *)(const void *)(x->start + (at + (size_t)t) * x->token_start);
-        b.y     = a->y + token * a->y_stride + (size_t)p * LANES;
-        b.dx    = a->d + token * a->d_stride + s;
+        b.end.y  = a->y + token * a->y_stride + (size_t)p * LANES;
+        b.end.dx = a->d + token * a->d_stride + s;
         if (s + 1 < x->end)
             prefetch_codes(w, p, s + 1, n_p, i, tiles);
         else if (p + 2 * n_p <= a->n_panels)

@@ -125,16 +125,34 @@ V_INLINE const uint16_t *walk_scales(WeightType type, const Walk *w, int panel, 
 
 /* ---- The end of a superblock: acc = fmaf(dw * dx, (float)sum, acc); before the first one acc is the bias or +0. ---- */
 
-V_INLINE void finish_int(float *y, i512 sum, f32x16 dw, float dx, bool first, const float *bias)
-{
-    f32x16 acc = !first ? v_load(y) : bias ? v_load(bias) : v_zero();
-    v_store(y, v_fma(v_mul(dw, v_set(dx)), i_to_f32(sum), acc));
-}
+/* n_p panels of n_t tokens. A loop that is not unrolled: gcc 12 keeps all its addresses at once and spills them. */
+typedef struct Finish {
+    float       *y;
+    size_t       y_stride;
+    const float *dw;                 /* [n_p][16]                  */
+    const float *dx;
+    size_t       d_stride;
+    bool         first;
+    const float *bias;               /* of the first panel or NULL */
+} Finish;
 
-/* A token's sum from those of its rows. */
-V_INLINE i512 sum_rows(Form f, const i512 *row)
+V_INLINE void finish_int(const Finish *a, Form f, int n_p, int n_t, const void *sums /* [n_t][rows][n_p] vectors */)
 {
-    return f == FORM_PLANES ? i_add32(i_sub32(i_times256(row[0]), row[0]), row[1]) : row[0];
+    static const float zeros[LANES * I_PANELS];
+    const float *from = !a->first ? a->y : a->bias ? a->bias : zeros, *dx = a->dx;
+    const char  *sum  = sums;
+    float       *y    = a->y;
+    size_t       from_stride = a->first ? 0 : a->y_stride, y_stride = a->y_stride, d_stride = a->d_stride;
+    f32x16       dw[I_PANELS];
+    UNROLL for (int p = 0; p < n_p; p++)
+        dw[p] = v_load(a->dw + p * LANES);
+    for (int t = 0; t < n_t; t++, y += y_stride, from += from_stride, dx += d_stride, sum += 64 * n_p * form_rows(f))
+        UNROLL for (int p = 0; p < n_p; p++) {
+            i512 s = i_load(sum + 64 * p);
+            if (f == FORM_PLANES)
+                s = i_add32(i_sub32(i_times256(s), s), i_load(sum + 64 * (n_p + p)));
+            v_store(y + p * LANES, v_fma(v_mul(dw[p], v_set(*dx)), i_to_f32(s), v_load(from + p * LANES)));
+        }
 }
 
 #endif

@@ -12,22 +12,17 @@
 typedef struct IntStep {
     const unsigned char *codes;
     const i512          *sub;   /* q4: [16] sub-scales                     */
-    f32x16               dw;
     const char          *x, *start; /* of the first token                  */
     int                  groups;
-    float               *y;
-    size_t               y_stride;
-    const float         *dx;
-    size_t               d_stride;
-    bool                 first;
-    const float         *bias;
+    Finish               end;
 } IntStep;
 
 V_INLINE void step_end(const IntStep *a, Form f, int n_t, const i512 *acc)
 {
-    UNROLL for (int t = 0; t < n_t; t++)
-        finish_int(a->y + (size_t)t * a->y_stride, sum_rows(f, acc + t * form_rows(f)), a->dw, a->dx[(size_t)t * a->d_stride], a->first,
-                   a->bias);
+    char sums[I_STREAM_V * 64];
+    UNROLL for (int v = 0; v < n_t * form_rows(f); v++)
+        i_store(sums + 64 * v, acc[v]);
+    finish_int(&a->end, f, 1, n_t, sums);
 }
 
 V_INLINE void step_q8(const IntStep *a, Form f, int n_t)
@@ -94,11 +89,10 @@ V_INLINE void step_q4(const IntStep *a, Form f, int n_t)
 
 V_INLINE void step_type(const IntStep *a, WeightType type, Form f, int n_t)
 {
-    const IntStep local = *a; /* for the compiler a store to y could change *a */
     if (type == WT_Q8)
-        step_q8(&local, f, n_t);
+        step_q8(a, f, n_t);
     else
-        step_q4(&local, f, n_t);
+        step_q4(a, f, n_t);
 }
 
 V_INLINE int stream_rows(WeightType type) { return type == WT_Q8 ? I_STREAM_V : I_SUB_V; }
@@ -128,9 +122,11 @@ V_INLINE void step_any(const IntStep *a, WeightType type, Form f, int n_t)
 V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, int p, int s)
 {
     i512    sub[16];
-    IntStep step = { .codes = walk_to(w, 0, p, s), .sub = sub, .groups = groups_of(a->k, s), .y_stride = a->y_stride };
-    step.dw       = v_load_f16(walk_scales(type, w, p, s));
-    step.d_stride = a->d_stride, step.first = s == 0, step.bias = a->bias ? a->bias + (size_t)p * PANEL_ROWS : NULL;
+    float   dw[LANES];
+    IntStep step = { .codes = walk_to(w, 0, p, s), .sub = sub, .groups = groups_of(a->k, s) };
+    step.end      = (Finish){ .dw = dw, .d_stride = a->d_stride, .y_stride = a->y_stride, .first = s == 0 };
+    step.end.bias = a->bias ? a->bias + (size_t)p * PANEL_ROWS : NULL;
+    v_store(dw, v_load_f16(walk_scales(type, w, p, s)));
     if (type == WT_Q4) {
         const unsigned char *from = walk_to(w, 1, p, s);
         for (int g = 0; g < step.groups; g++)
@@ -144,8 +140,8 @@ V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f,
     for (int i = 0; i < parts; i++) {
         int t = x->n_tok * i / parts, end = x->n_tok * (i + 1) / parts;
         step.x  = x->x + (at + (size_t)t) * x->token, step.start = x->start + (at + (size_t)t) * x->token_start;
-        step.y  = a->y + (size_t)(x->t0 + t) * a->y_stride + (size_t)p * PANEL_ROWS;
-        step.dx = a->d + (size_t)(x->t0 + t) * a->d_stride + s;
+        step.end.y  = a->y + (size_t)(x->t0 + t) * a->y_stride + (size_t)p * PANEL_ROWS;
+        step.end.dx = a->d + (size_t)(x->t0 + t) * a->d_stride + s;
         step_any(&step, type, f, end - t);
     }
 }

@@ -11,10 +11,6 @@
 #include "kernels/bodies/int_block.h"
 #include "kernels/bodies/int_stream.h"
 
-#if !defined(INT_STREAM_TOKENS)
-#define INT_STREAM_TOKENS 8 /* most tokens that stream takes */
-#endif
-
 #define INT_CALL(name, call) \
     static __attribute__((noinline)) void name(const IntMatmulArgs *a) { call; }
 
@@ -29,7 +25,7 @@ INT_CALL(block_q4_16, int_block(a, WT_Q4, I_FORM_16))
 
 static void matmul_int_q8(const IntMatmulArgs *a)
 {
-    if (a->n_tok <= INT_STREAM_TOKENS)
+    if (a->n_tok <= I_STREAM_TOKENS)
         (a->bits == 8 ? stream_q8_8 : stream_q8_16)(a);
     else
         (a->bits == 8 ? block_q8_8 : block_q8_16)(a);
@@ -37,7 +33,7 @@ static void matmul_int_q8(const IntMatmulArgs *a)
 
 static void matmul_int_q4(const IntMatmulArgs *a)
 {
-    if (a->n_tok <= INT_STREAM_TOKENS)
+    if (a->n_tok <= (a->bits == 8 ? I_STREAM_TOKENS : I_PLANES_TOKENS))
         (a->bits == 8 ? stream_q4_8 : stream_q4_16)(a);
     else
         (a->bits == 8 ? block_q4_8 : block_q4_16)(a);

@@ -24,3 +24,13 @@ try quantize model.bin --type q8
 try quantize config.json q8.bin --type q8
 cmp q8.bin again.bin | sed 's/differ.*/differ/'
 ls
+# --type while loading: the same bits as the file, and a golden says what it was
+try_status logits q4.bin --ids 1,2,3 -o golden
+try_status verify model.bin golden --exact --type q4 --threads 3
+try_status logits mixed.bin --ids 1,2,3 -o golden
+try_status verify model.bin golden --exact --type q4 --keep 'layers.*.w_down=q8' --keep embed=f16 --keep 'layers.0.*=bf16'
+try_status logits model.bin --ids 1,2,3 -o golden --type q8 --keep 'embed=f16'
+grep -ao '"loaded_as": "[^"]*"' golden
+try_status run model.bin --ids 1,2 -n 1 --keep embed=q8
+try_status run q4.bin --ids 1,2 -n 1 --type q8
+try_status run q4.bin --ids 1,2 -n 1 --type f32
