@@ -102,8 +102,11 @@ $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a
 $(TEST_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
-$(BENCH_BIN): %: %.o $(BUILD)/bench/roofline.o $(BUILD)/librooms.a
+$(BENCH_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
+
+# a part of the program, not of the library
+$(BUILD)/tests/unit/test_bench_numbers: $(BUILD)/src/cli/bench_numbers.o $(BUILD)/src/cli/message.o
 
 programs: $(TEST_BIN)
 tests: all programs ## build the test programs
@@ -142,7 +145,7 @@ bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine'
 	@mkdir -p bench/results
 	$(BUILD)/bench/bench_matmul
 	$(BUILD)/bench/bench_attention
-	$(BUILD)/bench/bench_model $(BENCH_MODEL) --csv "$(BENCH_CSV)"
+	$(BUILD)/tblock bench $(BENCH_MODEL) --profile --csv "$(BENCH_CSV)" --svg "$(BENCH_CSV:.csv=.svg)"
 
 PEERS =
 bench-peers: all $(BUILD)/bench/peers/bench_peer ## tblock beside llama.cpp and PyTorch (from PyPI, gigabytes); PEERS="--help" lists options
@@ -182,7 +185,7 @@ clean: ## remove build/
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
--include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d) $(BUILD)/bench/roofline.d
+-include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
 .PHONY: all headers programs tests demo test check bench bench-peers test-neon update-cli install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

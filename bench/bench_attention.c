@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "roofline.h"
+#include "measure/roofline.h"
 #include "runtime/run.h"
 
 enum { MAX_REPEATS = 99, PIECE = 512, LONGEST = 8192, MAX_LAYERS = 4096 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "roofline.h"
+#include "measure/roofline.h"
 #include "tblock.h"
 
 enum { REPEATS = 9, MAX_TEXT = 1 << 17, MOST = 16, PROMPT = 64 };

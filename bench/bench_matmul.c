@@ -10,7 +10,7 @@
 
 #include "base/threads.h"
 #include "kernels/kernels.h"
-#include "roofline.h"
+#include "measure/roofline.h"
 
 enum { D_MODEL = 2048, D_FF = 8192, KV_DIM = 512, VOCAB = 128256, N_LAYERS = 4, MAX_TOK = 512, MAX_REPEATS = 99 };
 
@@ -93,7 +93,8 @@ static const char *multiply(const Bench *b, Team team, const char *w, int rows, 
     void  *scratch = b->scratch + (size_t)team.thread * KERNEL_SCRATCH;
     size_t stride  = (size_t)panel_count(rows) * 16;
     if (b->bits) {
-        IntMatmulArgs a = { y, stride, b->q, (size_t)k, b->d, (size_t)k / SUPERBLOCK, b->bits, panels, end - first, k, b->n_tok, NULL, scratch };
+        IntMatmulArgs a = { y, stride, b->q, (size_t)k, b->d, (size_t)k / SUPERBLOCK, b->bits, panels,
+                            end - first, k, b->n_tok, NULL, scratch };
         b->kernels->matmul_int[b->type](&a);
     } else {
         MatmulArgs a = { y, stride, b->x, (size_t)k, panels, end - first, k, b->n_tok, NULL, scratch };
@@ -171,7 +172,8 @@ static void prefill(Bench *b, int n_tok, int repeats, double peak)
     for (int i = -1; i < repeats; i++)
         s[i < 0 ? 0 : i] = timed_step(b, n_tok, false);
     double rate = 2e-9 * products * N_LAYERS * n_tok / median(s, repeats);
-    printf("prefill %-12s %3d tokens: %6.1f %s/s, %5.1f%% of the peak\n", label(b), n_tok, rate, b->bits ? "GOP" : "GFLOP", 100 * rate / peak);
+    printf("prefill %-12s %3d tokens: %6.1f %s/s, %5.1f%% of the peak\n", label(b), n_tok, rate,
+           b->bits ? "GOP" : "GFLOP", 100 * rate / peak);
 }
 
 static double peak_of(const Bench *b)
@@ -190,8 +192,9 @@ static void run_type(Bench *b, WeightType type, int only_bits, int repeats)
     for (b->bits = weight_type_quantized(type) ? 8 : 0; b->bits <= 16; b->bits += b->bits ? 8 : 17) {
         if (only_bits && b->bits && only_bits != b->bits)
             continue;
-        for (int t = 0; b->bits && t < MAX_TOK; t++) /* of D_FF; a shorter row reads its start */
-            b->kernels->quantize(b->q + (size_t)t * D_FF, b->d + (size_t)t * (D_FF / SUPERBLOCK), b->x + (size_t)t * D_FF, D_FF, b->bits);
+        for (int t = 0; b->bits && t < MAX_TOK; t++) /* shorter rows take what lies there */
+            b->kernels->quantize(b->q + (size_t)t * D_FF, b->d + (size_t)t * (D_FF / SUPERBLOCK), b->x + (size_t)t * D_FF,
+                                 D_FF, b->bits);
         double peak = peak_of(b);
         printf("peak: %.1f %s/s\n", peak, b->bits ? "GOP" : "GFLOP");
         decode(b, n, repeats);
@@ -223,7 +226,8 @@ int main(int argc, char **argv)
     WeightType only = WT_COUNT;
     Bench      b    = { .kernels = kernels_select(isa, &err), .threads = threads, .pool = threads_pool_new(threads, false) };
     if (!b.kernels || threads < 1 || repeats < 1 || repeats > MAX_REPEATS || (type && !weight_type_parse(type, &only))) {
-        fprintf(stderr, "bench_matmul: %s\n", b.kernels ? "--threads N, --repeats 1 to 99, --type f32, f16, bf16, q8 or q4" : err.msg);
+        fprintf(stderr, "bench_matmul: %s\n",
+                b.kernels ? "--threads N, --repeats 1 to 99, --type f32, f16, bf16, q8 or q4" : err.msg);
         return 2;
     }
     char name[128];

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "roofline.h"
+#include "measure/roofline.h"
 #include "tblock.h"
 
 enum { MAX_REPEATS = 9999, N_PREVIOUS = 512, HEAD = 40 };

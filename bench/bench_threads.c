@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/threads.h"
-#include "roofline.h"
+#include "measure/roofline.h"
 
 enum { BARRIERS = 1000, MAX_REPEATS = 100000 };
 

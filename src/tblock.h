@@ -353,7 +353,9 @@ typedef struct tblock_report_options {
 TBLOCK_API bool tblock_report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err);
 
 typedef struct tblock_synth_options {
-    const char *type; /* NULL or "bf16", "f32", "f16", "q8", "q4"              */
+    const char *type; /* NULL or "bf16", "f32", "f16", "q8", "q4"; embedding and head of "q4" are "q8" */
+    const char *const *keep; /* "PATTERN=TYPE", as tblock_quantize_options      */
+    size_t      n_keep;
     uint64_t    seed;
     int         threads;
     void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */
@@ -402,6 +404,45 @@ typedef struct tblock_quantize_report {
  * finite or too large for its type: tensor, row and column are named), TBLOCK_SYSTEM. */
 TBLOCK_API bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt,
                                 tblock_quantize_report *report, tblock_error *err);
+
+/* ---- What the machine can do at most (docs/bench.md) ---------------------------------------------------------- */
+
+typedef struct tblock_measure_options {
+    int         threads;    /* 0: one for each physical core this process may use                          */
+    const char *isa;        /* NULL or "auto": the best this CPU has; else a name as for a context         */
+    size_t      read_bytes; /* memory to read, allocated meanwhile: well over the caches; 0: 1.6 GB        */
+} tblock_measure_options;
+
+typedef struct tblock_machine {
+    char        cpu[128];          /* the processor's name, or "unknown"                                   */
+    const char *isa;
+    int         threads;
+    double      read_gb_per_s;     /* best of plain and prefetching loops, each thread over its own part   */
+    double      f32_gflop_per_s;   /* fused multiply-adds (2 each) of f32 in registers                     */
+    double      int8_gop_per_s;    /* products and additions (2) of the dot products that the ISA's kernels */
+    double      int16_gop_per_s;   /* use for activations of 8 and of 16 bits; 0: not known for this ISA   */
+} tblock_machine;
+
+/* Measure the limits of this machine with so many threads at once; takes a second or two. opt may be NULL. Fails with
+ * TBLOCK_USAGE (threads over 1024, an isa that is not to be had) and TBLOCK_SYSTEM (memory). */
+TBLOCK_API bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *out, tblock_error *err);
+
+/* A limit, and something measured against it, for a roofline plot. */
+typedef struct tblock_roof {
+    const char *name;                 /* "2 threads"                                           */
+    double      gb_per_s, gop_per_s;  /* bandwidth; peak, 0: not known, the roof has no top    */
+} tblock_roof;
+typedef struct tblock_roof_point {
+    const char *name;                 /* "prefill 512"                                         */
+    size_t      roof;                 /* which roof it lies under                              */
+    double      operations_per_byte, gop_per_s;
+} tblock_roof_point;
+
+/* Draw operations per byte against GOP/s, both logarithmic, as an SVG file for light and dark pages that loads nothing.
+ * Atomic. Fails with TBLOCK_USAGE (no roof or over 16, over 256 points, a number that is not positive and finite, a roof
+ * that does not exist) and TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_roofline_plot(const char *path, const char *title, const tblock_roof *roof, size_t n_roofs,
+                                     const tblock_roof_point *point, size_t n_points, tblock_error *err);
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../roofline.h"
+#include "measure/roofline.h"
 #include "tblock.h"
 
 enum { MAX_TOKENS = 1 << 16, LINE = 4096, SHORT = 256 /* contexts up to here are sequence 0, longer ones sequence 1 */ };

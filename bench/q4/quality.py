@@ -2,7 +2,9 @@
 """What q8 and q4 lose, next to ggml's types of the same weights: the table of docs/numerics.md, "Our quantized types".
 
     python3 -m venv V && V/bin/pip install numpy gguf tokenizers llama-cpp-python
-    V/bin/python bench/q4/quality.py [--ggml LIBGGML] [--windows N]
+    V/bin/python bench/q4/quality.py [--ggml LIBGGML] [--windows N] [--run BUILD/tblock]
+
+With --run, only q8 and q4 as the program itself computes them: converted, quantized, and `tblock logits` with its integer kernels.
 
 Our codes come from src/quant/codes.c, compiled here; ggml's from ggml_quantize_chunk in llama-cpp-python's library (or
 --ggml), without an importance matrix, read back by the gguf package. Rows that are not a multiple of a type's block are
@@ -128,9 +130,12 @@ def divergence(parent, texts, weights, activations):
 
 # ---- The models and their texts ----
 
+SOURCES = {"shakespeare": SHARED / "models/shakespeare", "stories260K": SHARED / "data/derived/stories260K/hf-f32"}
+
+
 def shakespeare(windows):
     from tokenizers import Tokenizer
-    folder = SHARED / "models/shakespeare"
+    folder = SOURCES["shakespeare"]
     text = (SHARED / "data/text/tinyshakespeare.txt").read_text()
     ids = Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text[len(text) * 95 // 100:]).ids
     return Model.from_folder(folder), [ids[i * 255:i * 255 + 255] for i in range(windows) if len(ids) >= i * 255 + 255]
@@ -138,7 +143,7 @@ def shakespeare(windows):
 
 def stories(windows):
     """No text of its kind is at hand: it tells stories itself, drawn with a fixed seed, each from the start token."""
-    model, rng, out = Model.from_folder(SHARED / "data/derived/stories260K/hf-f32"), np.random.default_rng(0), []
+    model, rng, out = Model.from_folder(SOURCES["stories260K"]), np.random.default_rng(0), []
     ids = np.ones((windows, 1), np.int64)
     for w in range(windows):
         seq = [1]
@@ -147,6 +152,41 @@ def stories(windows):
             seq.append(int(rng.choice(len(p), p=p / p.sum())))
         out.append(seq)
     return model, out
+
+
+# ---- What the program computes ----
+
+def quantized_by(tblock, source, kind, folder):
+    """The model as a file of ours, all matrices of the kind."""
+    model, small = folder / "model.bin", folder / f"{kind}.bin"
+    if not model.exists():
+        subprocess.run([sys.executable, ROOT / "tools/convert.py", source, "-o", model, "--quiet"], check=True)
+    subprocess.run([tblock, "quantize", model, small, "--type", kind, "--keep", f"embed={kind}", "--quiet"], check=True,
+                   stdout=subprocess.DEVNULL)
+    return small
+
+
+def run_divergence(tblock, model, texts, bits, kv_type, folder):
+    kl, same, n = 0.0, 0, 0
+    for tokens, p in texts:
+        out = folder / "logits.safetensors"
+        subprocess.run([tblock, "logits", model, "--ids", ",".join(map(str, tokens)), "--activations", bits, "--kv-type", kv_type,
+                        "--quiet", "-o", out], check=True)
+        q = log_softmax(ref.read_safetensors(out)["logits"].astype(np.float64))
+        kl += (np.exp(p) * (p - q)).sum()
+        same += int((p.argmax(-1) == q.argmax(-1)).sum())
+        n += len(tokens)
+    return kl / n, same / n
+
+
+def print_run(tblock, name, source, texts):
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        for kind in ("q8", "q4"):
+            model = quantized_by(tblock, source, kind, folder)
+            for bits, kv_type in (("16", "f32"), ("8", "f32"), ("16" if kind == "q8" else "8", "f16")):
+                kl, same = run_divergence(tblock, model, texts, bits, kv_type, folder)
+                print(f"  {name} {kind} as run: activations {bits:2} KV cache {kv_type} KL {kl:.6f}  same best {same:.4f}", flush=True)
 
 
 def rms(pairs):
@@ -168,7 +208,13 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--ggml", help="libggml-base.so; absent: that of llama-cpp-python")
     arguments.add_argument("--windows", type=int, default=6, help="texts of each model [6]")
+    arguments.add_argument("--run", metavar="TBLOCK", help="measure only what this program computes")
     options = arguments.parse_args()
+    if options.run:
+        for name, make in (("shakespeare", shakespeare), ("stories260K", stories)):
+            parent, ids = make(options.windows)
+            print_run(options.run, name, SOURCES[name], [(t, log_softmax(parent(t)[0])) for t in ids])
+        return
     with tempfile.TemporaryDirectory() as folder:
         codes, ggml = build_codes(folder), find_ggml(options.ggml)
         types = {"q8": ours(codes, "q8"), "q4": ours(codes, "q4")}

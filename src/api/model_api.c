@@ -45,7 +45,7 @@ static bool bind_types(tblock_model *m, const Config *cfg, const tblock_open_opt
         return fail(err, USAGE, "type: expected auto, q8, q4, bf16, f16 or f32, found '%s'", opt->type);
     if (!config_check(cfg, m->file.map.path, err) || !tensor_check_unknown(cfg, &m->file, err) || !note_types(m, type, opt, err))
         return false;
-    WeightType *types = type_plan_new(cfg, &m->file, type, opt->keep, opt->n_keep, err);
+    WeightType *types = type_plan_new(cfg, &m->file, m->file.map.path, type, opt->keep, opt->n_keep, err);
     bool        ok    = types && model_bind_as(&m->weights, cfg, &m->file, types, err);
     free(types);
     return ok;

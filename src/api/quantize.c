@@ -194,7 +194,7 @@ static bool quantize(Quantize *q, const char *in, const char *out, const tblock_
     if (!file_check_apart(out, in, err) || !safetensors_open(&q->in, in, err) || !model_file_check(&q->in, err) || !open_config(q, err)
         || !find_tensors(q, err) || !make_source(q, opt, err))
         return false;
-    q->types = type_plan_new(&q->config, &q->in, q->target, opt->keep, opt->n_keep, err);
+    q->types = type_plan_new(&q->config, &q->in, q->in.map.path, q->target, opt->keep, opt->n_keep, err);
     return q->types && write_file(q, out, opt, err) && (!report || make_report(q, report, err));
 }
 

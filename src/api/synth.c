@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/threads.h"
 #include "model/config.h"
+#include "model/type_plan.h"
 #include "quant/codes.h"
 
 enum { MAX_CONFIG = 1 << 20 }; /* bytes of a config file */
@@ -134,15 +135,14 @@ static void make_block(void *user, const WeightBlock *b)
     retype_store(b->type, b->panels, b->to, rows, b->n, k, false, (char *)b->scratch + s->rows_bytes, b->report);
 }
 
-static bool write_file(const char *path, const Config *c, WeightType type, const tblock_synth_options *opt, Error *err)
+static bool write_file(const char *path, const char *config_path, const Config *c, WeightType type, const tblock_synth_options *opt,
+                       Error *err)
 {
     char        source[64];
-    int         n = tensor_list_count(c), k = 0;
-    WeightType *types = malloc((size_t)n * sizeof *types);
+    int         k = 0;
+    WeightType *types = type_plan_new(c, NULL, config_path, type, opt->keep, opt->n_keep, err);
     if (!types)
-        return fail(err, SYSTEM, "%s: no memory to make weights", path);
-    for (int i = 0; i < n; i++)
-        types[i] = type;
+        return false;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);)
         k = s.k > k ? s.k : k;
     snprintf(source, sizeof source, "[{\"synth\": \"seed %llu\"}]", (unsigned long long)opt->seed);
@@ -173,5 +173,5 @@ bool tblock_synth(const char *config_path, const char *out_path, const tblock_sy
         return false;
     bool ok = config_parse(&c, json, n_bytes, config_path, err) && config_supported(&c, config_path, err);
     free(json);
-    return ok && write_file(out_path, &c, type, opt, err);
+    return ok && write_file(out_path, config_path, &c, type, opt, err);
 }

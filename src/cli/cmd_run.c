@@ -1,6 +1,7 @@
 /* tblock run: prompt in, text out. The stages are functions of their own, in the order in which they happen. */
 #include "command.h"
 #include "common.h"
+#include "interrupt.h"
 #include "message.h"
 #include "output.h"
 #include "run_stats.h"
@@ -8,7 +9,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,24 +59,6 @@ typedef struct Run {
     Ahead              ahead;
     RunStats           stats;
 } Run;
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupted = 1;
-}
-
-/* The first Ctrl-C ends the text cleanly, a second one at once. A shell that starts us in the background ignores the
- * signal, and then so do we. */
-static void catch_interrupt(void)
-{
-    struct sigaction old, action = { .sa_handler = on_interrupt, .sa_flags = (int)(SA_RESTART | SA_RESETHAND) };
-    sigemptyset(&action.sa_mask);
-    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-        sigaction(SIGINT, &action, NULL);
-}
 
 static double now_s(void)
 {
@@ -294,7 +276,7 @@ static bool prefill(Run *r, tblock_error *err)
     double start = now_s();
     size_t n = 64, at = r->n_loaded < r->n_ids ? r->n_loaded : r->n_ids - 1; /* a state keeps no logits: one token anew */
     bool   good = at == r->n_loaded || tblock_seq_rewind(r->context, 0, (int32_t)at, err);
-    while (good && at < r->n_ids && !interrupted) {
+    while (good && at < r->n_ids && !interrupted()) {
         show_prefill(r);
         double piece_start = now_s();
         size_t left = r->n_ids - at;
@@ -387,7 +369,7 @@ static bool draw(Run *r, bool *ended, tblock_error *err)
 /* Whether something other than the end token ends the text after n_generated tokens. */
 static bool must_stop(Run *r, int n_generated)
 {
-    if (interrupted)
+    if (interrupted())
         r->reason = STOP_INTERRUPT;
     else if (r->stop.found)
         r->reason = STOP_TEXT;
@@ -488,7 +470,7 @@ static bool run(void *args, tblock_error *err)
     Run  r = { .args = a, .stats = stats, .ahead.length = DRAFT_START, .stop = { .texts = a->stop.texts, .n = a->stop.n } };
     bool good = check_save_state(a, err) && load(&r, err) && read_prompt(&r, err) && open_trace(&r, err);
     if (good) {
-        catch_interrupt();
+        interrupt_catch();
         good = echo_prompt(&r, err) && prefill(&r, err) && generate(&r, err) && finish(&r, err);
     }
     close_trace(&r, NULL);

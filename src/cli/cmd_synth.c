@@ -4,6 +4,7 @@
 
 typedef struct SynthArgs {
     const char    *config, *out, *type;
+    TextList       keep;
     Seed           seed;
     int            threads;
     GeneralOptions general;
@@ -22,7 +23,7 @@ static bool synth(void *args, tblock_error *err)
         return false;
     if (!a->general.quiet)
         show_progress(NULL, 0);
-    tblock_synth_options o = { .type = a->type, .seed = a->seed.value, .threads = a->threads,
+    tblock_synth_options o = { .type = a->type, .keep = a->keep.texts, .n_keep = a->keep.n, .seed = a->seed.value, .threads = a->threads,
                                .progress = a->general.quiet ? NULL : show_progress };
     bool good = tblock_synth(a->config, a->out, &o, err);
     output_progress_end();
@@ -32,7 +33,9 @@ static bool synth(void *args, tblock_error *err)
 #define AT(field) offsetof(SynthArgs, field)
 static const Option options[] = {
     { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the model file to write" },
-    { "type",     0,  "f32|f16|bf16|q8|q4", OPT_CHOICE, AT(type), 0, 0, "bf16", "type of the matrices" },
+    { "type",     0,  "f32|f16|bf16|q8|q4", OPT_CHOICE, AT(type), 0, 0, "bf16", "type of the matrices; of q4, the embedding and the head are q8" },
+    { "keep",    'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
+      "another type for the matrices whose names match, as in quantize" },
     { "seed",    's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "the same seed gives the same file" },
     { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
     { 0 },

@@ -20,7 +20,7 @@ const Option general_options[] = {
 #undef AT
 
 #define AT(field) offsetof(ComputeOptions, field)
-const Option compute_options[] = {
+const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those two */
     { "ctx",        'c', "N", OPT_INT,    AT(n_ctx),   0, 1 << 24, "0", "context length; 0: the model's own" },
     { "threads",    't', "N", OPT_INT,    AT(threads), 0, 1024, "0",
       "computing threads; 0: one for each physical core, fewer for a tiny model" },

@@ -17,6 +17,9 @@ typedef struct ComputeOptions {
 } ComputeOptions;
 extern const Option compute_options[];
 
+/* The options after --ctx and --threads, for a command that has its own of these. */
+enum { COMPUTE_SIZES = 2 };
+
 enum { COMPUTE_BATCH = 512 }; /* most tokens computed at once; wider does not read the weights any better */
 
 /* tblock_open as the options say */

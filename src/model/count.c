@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/tensor_check.h"
+#include "model/type_plan.h"
 
 uint64_t count_params(const Config *c)
 {
@@ -95,8 +96,10 @@ static void count_kv(Count *n, const Config *c)
 void count_config(Count *n, const Config *c, WeightType type)
 {
     *n = (Count){ 0 };
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);)
-        add(n, &s, s.k ? type : WT_F32, tensor_spec_bytes(&s, type), tensor_spec_panels(&s, type));
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);) {
+        WeightType t = s.k ? type_plan_default(&s, type) : WT_F32;
+        add(n, &s, t, tensor_spec_bytes(&s, t), tensor_spec_panels(&s, t));
+    }
     count_kv(n, c);
 }
 

@@ -50,6 +50,7 @@ make_line() { # sets line
     if [ "$drawn" -gt 0 ]; then pick files; line+=("$picked"); fi
     if [ "$1" = verify ]; then pick files; line+=("$picked"); fi
     if [ "$1" = quantize ]; then line+=(out0 --type=q4); fi
+    if [ "$1" = bench ]; then line+=(--read-mb=1 --repeats=1 --seconds=0); fi
     draw 7
     for ((n = drawn; n > 0; n--)); do
         pick options
@@ -64,9 +65,10 @@ make_line() { # sets line
 }
 
 failed=0
-for command in run info tokenize logits verify attn synth quantize completions help; do
-    bad=0 good=0
-    for ((i = 0; i < lines; i++)); do
+for command in run info tokenize logits verify attn synth quantize bench completions help; do
+    bad=0 good=0 n_lines=$lines
+    if [ $command = bench ]; then n_lines=$((lines / 6)); fi # those that are right take a second
+    for ((i = 0; i < n_lines; i++)); do
         make_line $command
         "$TBLOCK" "${line[@]}" < lines.jsonl > out 2> err
         status=$?
@@ -79,10 +81,10 @@ for command in run info tokenize logits verify attn synth quantize completions h
         fi
     done
     if [ $bad -gt 0 ]; then
-        echo "FAIL $command: $bad of $lines random lines"
+        echo "FAIL $command: $bad of $n_lines random lines"
         failed=1
     elif [ $good -eq 0 ]; then
-        echo "FAIL $command: not one of $lines random lines did anything"
+        echo "FAIL $command: not one of $n_lines random lines did anything"
         failed=1
     else
         echo "ok random_lines_of_$command"

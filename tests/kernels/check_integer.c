@@ -53,16 +53,20 @@ static void fill_codes(WeightType type, unsigned char *p, size_t n, Pattern patt
         low  = q4_codebook[c] < q4_codebook[low] ? c : low;
         high = q4_codebook[c] > q4_codebook[high] ? c : high;
     }
-    unsigned char least = (unsigned char)(type == WT_Q8 ? 0x80 : low * 17), most = (unsigned char)(type == WT_Q8 ? 0x7f : high * 17);
+    unsigned char least = (unsigned char)(type == WT_Q8 ? 0x80 : low * 17);
+    unsigned char most  = (unsigned char)(type == WT_Q8 ? 0x7f : high * 17);
     for (size_t i = 0; i < n; i++)
-        p[i] = pattern == LOWEST ? least : pattern == HIGHEST ? most : pattern == MIXED ? (below(2) ? least : most) : (unsigned char)draw();
+        p[i] = pattern == LOWEST    ? least
+               : pattern == HIGHEST ? most
+               : pattern == MIXED   ? (below(2) ? least : most)
+                                    : (unsigned char)draw();
 }
 
 /* Ordinary scales of both signs, where wild one in 16 is any half. */
 static void fill_halves(uint16_t *p, size_t n, bool wild)
 {
     for (size_t i = 0; i < n; i++)
-        p[i] = wild && below(16) == 0 ? (uint16_t)draw() : (uint16_t)(0x1c00 + (draw() & 0x9fff) % 0x1000 + (draw() & 0x8000));
+        p[i] = wild && below(16) == 0 ? (uint16_t)draw() : (uint16_t)(0x1c00 + draw() % 0x1000 + (draw() & 0x8000));
 }
 
 static Quantized quantized_new(WeightType type, int panels, int k, Pattern pattern)
@@ -112,8 +116,10 @@ static void fill_integers(int16_t *q, int n, int bits, Pattern pattern, int t)
 
 static void check_int_case(WeightType type, const Quantized *m, int bits, int n_tok, Pattern pattern, void *scratch)
 {
-    size_t k64 = ((size_t)m->k + 63) / 64 * 64, blocks = ((size_t)m->k + 255) / 256, tok = (size_t)n_tok, rows = (size_t)m->rows;
-    size_t q_stride = (k64 + 31) / 32 * 32, d_stride = blocks + tok % 2, y_stride = rows + (size_t)(m->k % 2) * 16, n_y = tok * y_stride;
+    size_t k64 = ((size_t)m->k + 63) / 64 * 64, blocks = ((size_t)m->k + 255) / 256;
+    size_t tok = (size_t)n_tok, rows = (size_t)m->rows;
+    size_t q_stride = (k64 + 31) / 32 * 32, d_stride = blocks + tok % 2;
+    size_t y_stride = rows + (size_t)(m->k % 2) * 16, n_y = tok * y_stride;
     Fenced qf = fenced(tok * q_stride * 2), df = fenced(((tok - 1) * d_stride + blocks) * 4);
     int16_t *q = (int16_t *)(void *)qf.p;
     float   *d = (float *)(void *)df.p, *want = guarded(n_y, 0), *bias = memory(rows * sizeof *bias);
@@ -202,7 +208,8 @@ static void check_slices(WeightType type, void *scratch)
     static char name[32];
     snprintf(name, sizeof name, "matmul_int[%s] slices", weight_type_name(type));
     current = name;
-    static const struct { int k, n_tok, panels; } big[] = { { 40000, 8, 1 }, { 300000, 1, 1 }, { 3000, 70, 3 }, { 600, 600, 2 } };
+    static const struct { int k, n_tok, panels; } big[] = {
+        { 40000, 8, 1 }, { 300000, 1, 1 }, { 3000, 70, 3 }, { 600, 600, 2 } };
     for (int i = 0; i < 4; i++) {
         Quantized m = quantized_new(type, big[i].panels, big[i].k, i % 2 ? RANDOM : MIXED);
         for (int bits = 8; bits <= 16; bits += 8)
@@ -214,7 +221,8 @@ static void check_slices(WeightType type, void *scratch)
 
 /* ---- Activations ------------------------------------------------------------------------------------------------- */
 
-static const float odd_values[] = { 0.0f, -0.0f, 1e-45f, 0x1p-100f, -0x1.fffffep-101f, 0x1p-101f, 3.4028235e38f, INFINITY, -INFINITY, NAN };
+static const float odd_values[] = { 0.0f, -0.0f, 1e-45f, 0x1p-100f, -0x1.fffffep-101f, 0x1p-101f,
+                                    3.4028235e38f, INFINITY, -INFINITY, NAN };
 
 /* Numbers of one size for each superblock; where wild, one in 300 is odd and some superblocks are tiny or zero. */
 static void fill_activations(float *x, int n, bool wild)
@@ -233,13 +241,15 @@ static void check_quantize(void)
 {
     current = "quantize";
     for (int c = 0; c < 600; c += quick ? 7 : 1) {
-        int     n = c < 300 ? c + 1 : c < 500 ? 256 : 1 + below(3000), bits = c % 2 ? 8 : 16, k64 = (n + 63) / 64 * 64, blocks = (n + 255) / 256;
+        int     n = c < 300 ? c + 1 : c < 500 ? 256 : 1 + below(3000), bits = c % 2 ? 8 : 16;
+        int     k64 = (n + 63) / 64 * 64, blocks = (n + 255) / 256;
         int16_t want[4096] = { 0 };
         float   want_d[16];
         Fenced  x = fenced((size_t)n * 4);
         fill_activations((float *)(void *)x.p, n, c % 3 != 0);
         for (int s = 0; s < blocks; s++)
-            want_d[s] = def_quantize(want + 256 * s, (float *)(void *)x.p + 256 * s, n - 256 * s < 256 ? n - 256 * s : 256, bits);
+            want_d[s] = def_quantize(want + 256 * s, (float *)(void *)x.p + 256 * s,
+                                     n - 256 * s < 256 ? n - 256 * s : 256, bits);
         for (int i = 0; i < n_tables; i++) {
             Fenced q = fenced((size_t)k64 * 2);
             float *d = guarded((size_t)blocks, 0);

@@ -114,11 +114,10 @@ static void quantized_matrices_count_with_all_their_parts(void)
           (unsigned long long)n.bytes_of[WT_Q8]);
     CHECK(n.embed_bytes == vocab && n.n_row_major == 0, "q8: embedding");
     square = 20 * (8 * 320 + 5 * 40 + 2 * 32), up = 5 * (8 * 320 + 5 * 40 + 2 * 32), down = 20 * (8 * 128 + 2 * 40 + 32);
-    vocab = 4 * (8 * 320 + 5 * 40 + 2 * 32);
-    count_config(&n, &c, WT_Q4);
-    CHECK(n.bytes_of[WT_Q4] == 2 * (4 * square + 2 * up + down) + 2 * vocab && n.bytes_of[WT_F32] == 5 * 4 * 320, "q4: %llu",
+    count_config(&n, &c, WT_Q4); /* its embedding and head are q8 */
+    CHECK(n.bytes_of[WT_Q4] == 2 * (4 * square + 2 * up + down) && n.bytes_of[WT_Q8] == 2 * vocab && n.bytes_of[WT_F32] == 5 * 4 * 320, "q4: %llu",
           (unsigned long long)n.bytes_of[WT_Q4]);
-    CHECK(n.bytes == n.bytes_of[WT_Q4] + n.bytes_of[WT_F32] && n.params == count_params(&c), "q4: sums");
+    CHECK(n.bytes == n.bytes_of[WT_Q4] + n.bytes_of[WT_Q8] + n.bytes_of[WT_F32] && n.params == count_params(&c), "q4: sums");
 }
 
 static void a_tied_head_counts_once(void)

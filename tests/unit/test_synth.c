@@ -19,8 +19,10 @@ static const char tied[] =
 
 static bool synth(const char *name, const char *type, uint64_t seed, int threads, Error *e)
 {
+    static const char *const keep[] = { "embed=q4" }; /* else it is q8 */
+    size_t n_keep = type && strcmp(type, "q4") == 0;
     return tblock_synth(in_folder("config.json"), in_folder(name),
-                        &(tblock_synth_options){ .type = type, .seed = seed, .threads = threads }, e);
+                        &(tblock_synth_options){ .type = type, .seed = seed, .threads = threads, .keep = keep, .n_keep = n_keep }, e);
 }
 
 static uint64_t digest(const char *name)

@@ -71,20 +71,28 @@ V_INLINE void int_tile_any(const IntTile *a, Form f, int n_p, int n_t)
     }
 }
 
-static __attribute__((noinline)) void int_tile_8(const IntTile *a, int n_p, int n_t) { int_tile_any(a, I_FORM_8, n_p, n_t); }
-static __attribute__((noinline, unused)) void int_tile_16(const IntTile *a, int n_p, int n_t) { int_tile_any(a, I_FORM_16, n_p, n_t); }
+#define INT_TILE(name, form)                                                               \
+    static __attribute__((noinline, unused)) void name(const IntTile *a, int n_p, int n_t) \
+    {                                                                                      \
+        int_tile_any(a, form, n_p, n_t);                                                   \
+    }
+
+INT_TILE(int_tile_8, I_FORM_8)
+INT_TILE(int_tile_16, I_FORM_16)
 
 /* Share i of `of` of the codes of the superblock that is unpacked next, so that they are in L2 when their turn comes. */
 V_INLINE void prefetch_codes(const Walk *w, int p, int s, int n_p, int i, int of)
 {
-    size_t bytes = w->superblock[0], from = bytes * (size_t)i / (size_t)of / 64 * 64, to = bytes * (size_t)(i + 1) / (size_t)of;
+    size_t bytes = w->superblock[0];
+    size_t from = bytes * (size_t)i / (size_t)of / 64 * 64, to = bytes * (size_t)(i + 1) / (size_t)of;
     for (int j = 0; j < n_p; j++)
         for (size_t b = from; b < to; b += 64)
             __builtin_prefetch(walk_to(w, 0, p + j, s) + b, 0, 2);
 }
 
 /* n_p panels from p on over one superblock, all tokens of the slice. ws: room for the unpacked weights. */
-V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, char *ws, int p, int n_p, int s)
+V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, char *ws,
+                               int p, int n_p, int s)
 {
     float   dw[I_PANELS * LANES];
     int     groups = groups_of(a->k, s), each = I_BLOCK_V / form_rows(f), tiles = (x->n_tok + each - 1) / each;

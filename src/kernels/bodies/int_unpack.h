@@ -1,4 +1,5 @@
-/* kernels/bodies/int_unpack.h: a superblock of a panel of q8 or q4 as vectors of 16 rows: what a block of tokens multiplies. */
+/* kernels/bodies/int_unpack.h: a superblock of a panel of q8 or q4 as vectors of 16 rows: what a block of tokens
+ * multiplies. */
 #ifndef KERNELS_BODIES_INT_UNPACK_H
 #define KERNELS_BODIES_INT_UNPACK_H
 
@@ -26,7 +27,8 @@ V_INLINE char *put_scaled(char *out, i512 w, i512 sub, Form f, bool offset, size
 }
 
 /* 64 * groups k of panel p, superblock s. */
-V_INLINE void unpack_int(char *out, WeightType type, Form f, bool offset, const Walk *w, int p, int s, int groups, size_t stride)
+V_INLINE void unpack_int(char *out, WeightType type, Form f, bool offset, const Walk *w, int p, int s, int groups,
+                         size_t stride)
 {
     const unsigned char *codes = walk_to(w, 0, p, s);
     if (type == WT_Q8) {

@@ -1,5 +1,5 @@
-/* kernels/bodies/matmul_wide.h: y = W x + bias for quantized weights as the floats that they stand for (--math f32): blocks of
- * bodies/matmul.h over weights that are widened once for each block of tokens, whatever the number of tokens. */
+/* kernels/bodies/matmul_wide.h: y = W x + bias for quantized weights as the floats that they stand for (--math f32): blocks
+ * of bodies/matmul.h over weights that are widened once for each block of tokens, whatever the number of tokens. */
 #ifndef KERNELS_BODIES_MATMUL_WIDE_H
 #define KERNELS_BODIES_MATMUL_WIDE_H
 
@@ -29,7 +29,8 @@ V_INLINE void unpack_wide(float *out, WeightType type, const Walk *w, int p, int
     }
 }
 
-V_INLINE void wide_chunk(const MatmulArgs *a, WeightType type, const Walk *w, const float *xs, float *ws, int t0, int n_tok, int s)
+V_INLINE void wide_chunk(const MatmulArgs *a, WeightType type, const Walk *w, const float *xs, float *ws, int t0,
+                         int n_tok, int s)
 {
     int n     = a->k - s * K_CHUNK < K_CHUNK ? a->k - s * K_CHUNK : K_CHUNK;
     int tiles = (n_tok + BLOCK_T - 1) / BLOCK_T;

@@ -1,4 +1,5 @@
-/* kernels/bodies/quantize.h: activations to integers of 8 or 16 bits, docs/numerics.md, "Activations for quantized weights". */
+/* kernels/bodies/quantize.h: activations to integers of 8 or 16 bits, docs/numerics.md, "Activations for
+ * quantized weights". */
 #ifndef KERNELS_BODIES_QUANTIZE_H
 #define KERNELS_BODIES_QUANTIZE_H
 
@@ -9,8 +10,8 @@ V_INLINE float quantize_superblock(int16_t *q, const float *x, int n, int bits)
 {
     i512    most = i_set32(0), magnitude = i_set32(0x7fffffff);
     int32_t lane[16], amax = 0;
-    for (int i = 0; i < n; i += LANES)
-        most = i_max32(most, i_and(i_bits(load_some(x, i, n)), magnitude)); /* without sign the order of integers is that of floats */
+    for (int i = 0; i < n; i += LANES) /* without the sign the order of integers is that of floats */
+        most = i_max32(most, i_and(i_bits(load_some(x, i, n)), magnitude));
     i_store(lane, most);
     for (int i = 0; i < 16; i++)
         amax = lane[i] > amax ? lane[i] : amax;

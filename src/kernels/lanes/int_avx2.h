@@ -1,5 +1,5 @@
-/* kernels/lanes/int_avx2.h: 64 bytes of integers, that is 16 rows of 32 bits, each of them 4 int8 or 2 int16 along k. In AVX2,
- * and AVX-VNNI where the compiler may use it. What a lanes header for integers has:
+/* kernels/lanes/int_avx2.h: 64 bytes of integers, that is 16 rows of 32 bits, each of them 4 int8 or 2 int16 along k. In
+ * AVX2, and AVX-VNNI where the compiler may use it. What a lanes header for integers has:
  *
  *   I_FORM_8, I_FORM_16      the digits (bodies/int_digits.h) of 8-bit and 16-bit activations in which blocks multiply
  *   I_STREAM_8, I_STREAM_16  the same in streams of q8
@@ -12,7 +12,8 @@
  *   i_sub_dot, i_sub_end     a sub-block of q4: part + products of 4 bytes; acc + part * sub-scale. A part fits its words.
  *   i_sub_start              what the parts of 4 sub-blocks (16 bytes each of x) start from, in each 32 bits of the 16 bytes
  *   i_round_mul16            (a * b + 2^15) >> 16;   i_even, i_odd: the bytes of each word as words;   i_join: back to bytes
- *   i_pair                   k 0 1 2 3 of words as 0 2 1 3, as i_even and i_odd have them;   i_pack: words to bytes, in order
+ *   i_pair                   k 0 1 2 3 of words as 0 2 1 3, as i_even and i_odd have them
+ *   i_pack                   words to bytes, in order
  *   i_subscales              40 bytes of sub-scales of q4 to 4 vectors that hold them in both words of each row */
 #ifndef KERNELS_LANES_INT_AVX2_H
 #define KERNELS_LANES_INT_AVX2_H
@@ -100,7 +101,8 @@ I_MAP1(i_odd, I_ODD)
 I_MAP2(i_join, I_JOIN)
 V_INLINE i512 i_pack(i512 x, i512 y)
 {
-    return i_of(_mm256_permute4x64_epi64(_mm256_packs_epi16(x.a, x.b), 0xd8), _mm256_permute4x64_epi64(_mm256_packs_epi16(y.a, y.b), 0xd8));
+    return i_of(_mm256_permute4x64_epi64(_mm256_packs_epi16(x.a, x.b), 0xd8),
+                _mm256_permute4x64_epi64(_mm256_packs_epi16(y.a, y.b), 0xd8));
 }
 #define I_PAIR(x) _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(x, 0xd8), 0xd8)
 I_MAP1(i_pair, I_PAIR)

@@ -138,7 +138,10 @@ V_INLINE void i_subscales(i512 out[4], const uint8_t *s, const int8_t magnitude[
 }
 
 V_INLINE f32x16 i_to_f32(i512 a) { return _mm512_cvtepi32_ps(a); }
-V_INLINE f32x16 i_byte_to_f32(i512 a, int j) { return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(a, (unsigned)(24 - 8 * j)), 24)); }
+V_INLINE f32x16 i_byte_to_f32(i512 a, int j)
+{
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(a, (unsigned)(24 - 8 * j)), 24));
+}
 V_INLINE i512   i_bits(f32x16 a) { return _mm512_castps_si512(a); }
 V_INLINE void   i_store_low16(int16_t *p, i512 a) { _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(a)); }
 

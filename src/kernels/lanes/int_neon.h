@@ -29,7 +29,16 @@ typedef struct i512 { int8x16_t v[4]; } i512;
 #define I_AS32(x) vreinterpretq_s32_s8(x)
 #define I_OF16(x) vreinterpretq_s8_s16(x)
 #define I_OF32(x) vreinterpretq_s8_s32(x)
-#define I_MAP1(name, result) V_INLINE i512 name(i512 a) { i512 r; V_EACH(i) { int8x16_t x = a.v[i]; r.v[i] = (result); } return r; }
+#define I_MAP1(name, result)                    \
+    V_INLINE i512 name(i512 a)                  \
+    {                                           \
+        i512 r;                                 \
+        V_EACH(i) {                             \
+            int8x16_t x = a.v[i];               \
+            r.v[i] = (result);                  \
+        }                                       \
+        return r;                               \
+    }
 #define I_MAP2(name, result)                    \
     V_INLINE i512 name(i512 a, i512 b)          \
     {                                           \
@@ -89,7 +98,8 @@ V_INLINE i512 i_pair(i512 a) { return a; } /* words are not multiplied here */
 V_INLINE int8x16_t i_narrow(int8x16_t a, int8x16_t b) { return vcombine_s8(vmovn_s16(I_AS16(a)), vmovn_s16(I_AS16(b))); }
 V_INLINE i512 i_pack(i512 a, i512 b)
 {
-    return (i512){ { i_narrow(a.v[0], a.v[1]), i_narrow(a.v[2], a.v[3]), i_narrow(b.v[0], b.v[1]), i_narrow(b.v[2], b.v[3]) } };
+    return (i512){ { i_narrow(a.v[0], a.v[1]), i_narrow(a.v[2], a.v[3]),
+                     i_narrow(b.v[0], b.v[1]), i_narrow(b.v[2], b.v[3]) } };
 }
 
 V_INLINE i512 i_dot2(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; } /* no form here asks for it */
@@ -129,7 +139,8 @@ V_INLINE void i_subscales(i512 out[4], const uint8_t *s, const int8_t magnitude[
         int16x8_t  low = vmovl_s8(vget_low_s8(m)), high = vmovl_s8(vget_high_s8(m));
         unsigned   signs = s[32 + 2 * b] | (unsigned)s[33 + 2 * b] << 8;
         out[b].v[0] = i_subscale4(vget_low_s16(low), signs), out[b].v[1] = i_subscale4(vget_high_s16(low), signs >> 4);
-        out[b].v[2] = i_subscale4(vget_low_s16(high), signs >> 8), out[b].v[3] = i_subscale4(vget_high_s16(high), signs >> 12);
+        out[b].v[2] = i_subscale4(vget_low_s16(high), signs >> 8);
+        out[b].v[3] = i_subscale4(vget_high_s16(high), signs >> 12);
     }
 }
 

@@ -10,5 +10,7 @@ tblock logits link.bin --ids 1,2 -o ./model.bin; echo "[$?]"
 tblock attn model.bin --ids 1,2 --format safetensors -o model.bin; echo "[$?]"
 tblock info model.bin --html link.bin > out; echo "[$?]"
 tblock run model.bin --ids 1,2 -n 2 --trace link.bin; echo "[$?]"
+tblock bench link.bin --svg model.bin; echo "[$?]"
+tblock bench model.bin --csv link.bin; echo "[$?]"
 tblock logits model.bin --ids 1,2 -o ""; echo "[$?]"
 cmp model.bin before.bin && cmp config.json before.json && echo unchanged

@@ -1,0 +1,85 @@
+/* api/measure_api.c: the limits of the machine, and the plot of what comes how near to them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/threads.h"
+#include "kernels/kernels.h"
+#include "measure/roofline.h"
+#include "report/roofline_plot.h"
+
+enum { MAX_THREADS = 1024, READ_ROUNDS = 3, MAX_ROOFS = 16, MAX_POINTS = 256 };
+
+static const size_t usual_bytes = (size_t)3 << 29, least_bytes = 1 << 16;
+
+/* Memory of our own, so that the page cache plays no part. */
+static bool measure_reading(double *gb_per_s, size_t n_bytes, int threads, Error *err)
+{
+    n_bytes    = (n_bytes ? n_bytes > least_bytes ? n_bytes : least_bytes : usual_bytes) & ~(size_t)4095;
+    char *data = aligned_alloc(4096, n_bytes);
+    if (!data)
+        return fail(err, SYSTEM, "out of memory: %zu MB to measure the read bandwidth", n_bytes >> 20);
+    roofline_touch(data, n_bytes, threads);
+    *gb_per_s = roofline_read(data, n_bytes, threads, READ_ROUNDS, NULL);
+    free(data);
+    return true;
+}
+
+bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *out, tblock_error *err)
+{
+    static const tblock_measure_options defaults = { 0 };
+    const tblock_measure_options       *o        = opt ? opt : &defaults;
+    if (o->threads < 0 || o->threads > MAX_THREADS)
+        return fail(err, USAGE, "threads: expected 0 to %d, found %d", MAX_THREADS, o->threads);
+    const Kernels *k = kernels_select(o->isa, err);
+    if (!k)
+        return false;
+    int threads = o->threads ? o->threads : threads_default();
+    *out        = (tblock_machine){ .isa = k->isa, .threads = threads };
+    machine_name(out->cpu, sizeof out->cpu);
+    if (!measure_reading(&out->read_gb_per_s, o->read_bytes, threads, err))
+        return false;
+    out->f32_gflop_per_s = roofline_fma(k->isa, threads);
+    out->int8_gop_per_s  = roofline_dot(k->isa, 8, threads);
+    out->int16_gop_per_s = roofline_dot(k->isa, 16, threads);
+    return true;
+}
+
+static bool positive(double x) { return isfinite(x) && x > 0; }
+
+static bool check_plot(const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point, size_t n_points, Error *err)
+{
+    if (n_roofs < 1 || n_roofs > MAX_ROOFS || n_points > MAX_POINTS)
+        return fail(err, USAGE, "plot: expected 1 to %d roofs and at most %d points, found %zu and %zu", MAX_ROOFS, MAX_POINTS,
+                    n_roofs, n_points);
+    for (size_t i = 0; i < n_roofs; i++)
+        if (!positive(roof[i].gb_per_s) || (roof[i].gop_per_s != 0 && !positive(roof[i].gop_per_s)))
+            return fail(err, USAGE, "plot: roof %s: expected positive numbers, found %g GB/s and %g GOP/s", roof[i].name,
+                        roof[i].gb_per_s, roof[i].gop_per_s);
+    for (size_t i = 0; i < n_points; i++) {
+        const tblock_roof_point *p = &point[i];
+        if (!positive(p->operations_per_byte) || !positive(p->gop_per_s))
+            return fail(err, USAGE, "plot: point %s: expected positive numbers, found %g operations per byte and %g GOP/s", p->name,
+                        p->operations_per_byte, p->gop_per_s);
+        if (p->roof >= n_roofs)
+            return fail(err, USAGE, "plot: point %s: expected a roof from 0 to %zu, found %zu", p->name, n_roofs - 1, p->roof);
+    }
+    return true;
+}
+
+bool tblock_roofline_plot(const char *path, const char *title, const tblock_roof *roof, size_t n_roofs,
+                          const tblock_roof_point *point, size_t n_points, tblock_error *err)
+{
+    JsonOut svg = { 0 };
+    OutFile out = { 0 };
+    if (!check_plot(roof, n_roofs, point, n_points, err))
+        return false;
+    draw_roofline(&svg, &(RooflinePlot){ .title = title, .roof = roof, .n_roofs = n_roofs, .point = point, .n_points = n_points });
+    char *text = json_out_take(&svg, err);
+    bool  ok   = text && out_file_open(&out, path, err) && out_file_write(&out, text, strlen(text), err) && out_file_commit(&out, err);
+    if (text && !ok)
+        out_file_abort(&out);
+    free(text);
+    return ok;
+}

@@ -1,0 +1,78 @@
+/* cli/bench.h: the parts of tblock bench: what is measured (bench_measure.c) and how it is shown (bench_table.c, bench_json.c,
+ * bench_csv.c). */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include "bench_numbers.h"
+#include "common.h"
+
+typedef struct BenchArgs {
+    const char    *model, *prefill, *depth, *threads, *csv, *svg;
+    int            decode, repeats, read_mb;
+    double         seconds;
+    bool           json, profile;
+    ComputeOptions compute;
+    GeneralOptions general;
+} BenchArgs;
+
+enum { BENCH_REPEATS = 99, BENCH_OPS = 16 };
+
+/* One length with one number of threads. A run is `tokens` tokens, in one piece (prefill) or one by one (decode). */
+typedef struct BenchRow {
+    bool               decode;
+    int                tokens, depth;   /* depth: positions in the cache before a run; 0 for prefill     */
+    int                machine;         /* index of the limits it is held against                        */
+    int                repeats;         /* timings that the spread is of                                 */
+    Spread             seconds;         /* of a run                                                      */
+    double             bytes;           /* of a run: weights once a call, KV cache as far as it is read  */
+    double             operations;      /* of a run's products: a multiply-add is 2                      */
+    size_t             n_ops;           /* --profile: of profile_runs runs                               */
+    int                profile_runs;
+    tblock_profile_row op[BENCH_OPS];
+} BenchRow;
+
+typedef struct Bench {
+    const BenchArgs    *args;
+    Counts              prefill, depth, threads; /* none of a kind: n 0 */
+    tblock_model       *model;
+    tblock_model_info   info;
+    tblock_context_info computing;
+    tblock_machine      machine[COUNTS_MOST];    /* one for each number of threads */
+    int                 n_machines;
+    BenchRow           *row;
+    int                 n_rows, step, n_steps;
+} Bench;
+
+/* Measure all: limits and rows of each number of threads. On Ctrl-C (CLI_INTERRUPTED) and other failures the rows that are
+ * complete stay. */
+bool bench_measure(Bench *b, tblock_error *err);
+
+/* ---- What the numbers come to ------------------------------------------------------------------------------------ */
+
+/* The limit that the arithmetic of a run has. */
+typedef struct Peak { double gop_per_s; const char *name, *why; } Peak; /* 0: not known for this ISA */
+Peak bench_peak(const Bench *b, int machine);
+
+typedef struct Rates { double tokens_per_s, least, most, gb_per_s, read_share, gop_per_s, peak_share; } Rates; /* shares: 0: not known */
+Rates bench_rates(const Bench *b, const BenchRow *r);
+
+/* Of one operation of a profile: roof_share is the time that bandwidth and peak would allow / the time it took; 0: nothing
+ * of it is counted, or a limit is not known. */
+typedef struct OpRates { double share, seconds, gb_per_s, gop_per_s, roof_share; } OpRates;
+OpRates bench_op_rates(const Bench *b, const BenchRow *r, const tblock_profile_row *op);
+
+const char *bench_row_name(const BenchRow *r, char out[48]); /* "prefill 512", "decode after 2048" */
+const char *bench_model_name(const Bench *b);                /* the path's last part */
+
+/* ---- Showing them ------------------------------------------------------------------------------------------------ */
+
+void bench_print_table(const Bench *b);
+void bench_print_json(const Bench *b, bool complete);
+
+/* Fails (TBLOCK_USAGE) where the file exists and has other columns than bench_csv_append writes. */
+bool bench_csv_check(const char *path, tblock_error *err);
+bool bench_csv_append(const Bench *b, const char *path, tblock_error *err);
+
+bool bench_plot(const Bench *b, const char *path, tblock_error *err);
+
+#endif

@@ -1,0 +1,110 @@
+#include "bench.h"
+#include "message.h"
+#include "output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char columns[] =
+    "cpu,isa,threads,model,types,parameters,math,activations,kv_type,what,tokens,depth,repeats,tokens_per_s,tokens_per_s_least,"
+    "tokens_per_s_most,gb_per_s,read_gb_per_s,gop_per_s,peak,peak_gop_per_s\n";
+
+/* A text in quotes, quotes in it doubled. */
+static bool add_text(Bytes *csv, const char *text, tblock_error *err)
+{
+    bool good = bytes_add(csv, "\"", 1, err);
+    for (; good && *text; text++)
+        good = bytes_add(csv, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1, err);
+    return good && bytes_add(csv, "\",", 2, err);
+}
+
+static bool add_row(Bytes *csv, const Bench *b, const BenchRow *r, tblock_error *err)
+{
+    const tblock_machine      *m = &b->machine[r->machine];
+    const tblock_context_info *c = &b->computing;
+    Rates                      x = bench_rates(b, r);
+    Peak                       peak = bench_peak(b, r->machine);
+    char                       line[512];
+    bool good = add_text(csv, m->cpu, err);
+    int  n = snprintf(line, sizeof line, "%s,%d,", c->isa, m->threads);
+    good = good && bytes_add(csv, line, (size_t)n, err) && add_text(csv, bench_model_name(b), err) &&
+           add_text(csv, b->info.weight_types, err);
+    n = snprintf(line, sizeof line, "%" PRIu64 ",%s,%s,%s,%s,%d,%d,%d,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%s,", b->info.n_params, c->math,
+                 c->activations, c->kv_type, r->decode ? "decode" : "prefill", r->tokens, r->depth, r->repeats, x.tokens_per_s, x.least,
+                 x.most, x.gb_per_s, m->read_gb_per_s, x.gop_per_s, peak.name);
+    good = good && bytes_add(csv, line, (size_t)n, err);
+    n = snprintf(line, sizeof line, peak.gop_per_s > 0 ? "%.6g\n" : "\n", peak.gop_per_s);
+    return good && bytes_add(csv, line, (size_t)n, err);
+}
+
+static bool system_error(const char *path, tblock_error *err)
+{
+    return cli_fail(err, TBLOCK_SYSTEM, "--csv: %s: %s", path, strerror(errno));
+}
+
+/* Whether the file begins with our columns; an empty one, and what is no regular file, may be written to. */
+static bool check_columns(int fd, const char *path, bool *empty, tblock_error *err)
+{
+    struct stat st;
+    char        first[sizeof columns];
+    if (fstat(fd, &st) != 0)
+        return system_error(path, err);
+    *empty = !S_ISREG(st.st_mode) || st.st_size == 0;
+    if (*empty)
+        return true;
+    ssize_t n = pread(fd, first, sizeof columns - 1, 0);
+    if (n < 0)
+        return system_error(path, err);
+    return ((size_t)n == sizeof columns - 1 && memcmp(first, columns, (size_t)n) == 0) ||
+           cli_fail(err, TBLOCK_USAGE, "--csv: %s: expected a first line as this version writes it, found another: take a new file", path);
+}
+
+bool bench_csv_check(const char *path, tblock_error *err)
+{
+    bool        empty;
+    struct stat st;
+    if (stat(path, &st) != 0 ? errno == ENOENT : !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return true;
+    int fd = open(path, O_RDWR);
+    if (fd < 0)
+        return system_error(path, err);
+    bool good = check_columns(fd, path, &empty, err);
+    close(fd);
+    return good;
+}
+
+static bool write_all(int fd, const Bytes *csv, const char *path, tblock_error *err)
+{
+    for (size_t at = 0; at < csv->n;) {
+        ssize_t n = write(fd, csv->data + at, csv->n - at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return system_error(path, err);
+        at += (size_t)n;
+    }
+    return true;
+}
+
+bool bench_csv_append(const Bench *b, const char *path, tblock_error *err)
+{
+    Bytes csv = { 0 };
+    bool  empty;
+    int   fd = open(path, O_RDWR | O_APPEND | O_CREAT, 0666);
+    if (fd < 0)
+        return system_error(path, err);
+    bool good = check_columns(fd, path, &empty, err) && (!empty || bytes_add(&csv, columns, sizeof columns - 1, err));
+    for (int i = 0; good && i < b->n_rows; i++)
+        good = add_row(&csv, b, &b->row[i], err);
+    good = good && write_all(fd, &csv, path, err);
+    if (close(fd) != 0 && good)
+        good = system_error(path, err);
+    free(csv.data);
+    return good;
+}

@@ -1,0 +1,290 @@
+#include "bench.h"
+#include "interrupt.h"
+#include "message.h"
+#include "output.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct Measuring {
+    Bench          *b;
+    tblock_context *context;
+    tblock_item     item[COMPUTE_BATCH];
+    char            what[80]; /* for the progress bar */
+} Measuring;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void show(const Measuring *m)
+{
+    const Bench *b = m->b;
+    if (!b->args->general.quiet)
+        output_progress(m->what, b->step < b->n_steps ? (double)b->step / b->n_steps : 1);
+}
+
+/* ---- Runs -------------------------------------------------------------------------------------------------------- */
+
+/* The next n tokens of sequence 0, `piece` at a time, with logits after the last, or after each one that is alone. */
+static bool feed(Measuring *m, int n, int piece, bool logits, tblock_error *err)
+{
+    int vocab = m->b->info.vocab_size;
+    for (int at = 0, k; at < n; at += k) {
+        if (interrupted())
+            return cli_fail(err, CLI_INTERRUPTED, "%s", "");
+        k = n - at < piece ? n - at : piece;
+        int pos = tblock_seq_length(m->context, 0);
+        for (int i = 0; i < k; i++)
+            m->item[i] = (tblock_item){ 0, pos + i, (int32_t)((pos + i) * 7919LL % vocab), false };
+        m->item[k - 1].want_logits = logits && (piece == 1 || at + k == n);
+        if (!tblock_decode(m->context, m->item, (size_t)k, err))
+            return false;
+    }
+    return true;
+}
+
+/* Bring the cache to what a run starts from. Going back is free, but for a window that has moved on. */
+static bool prepare(Measuring *m, const BenchRow *r, tblock_error *err)
+{
+    int have = tblock_seq_length(m->context, 0);
+    if (have > r->depth && !tblock_seq_rewind(m->context, 0, r->depth, NULL) && !tblock_seq_rewind(m->context, 0, 0, err))
+        return false;
+    return feed(m, r->depth - tblock_seq_length(m->context, 0), COMPUTE_BATCH, false, err);
+}
+
+static bool run_once(Measuring *m, const BenchRow *r, double *seconds, tblock_error *err)
+{
+    if (!prepare(m, r, err))
+        return false;
+    double start = now_s();
+    bool   good  = feed(m, r->tokens, r->decode ? 1 : COMPUTE_BATCH, true, err);
+    *seconds += now_s() - start;
+    return good;
+}
+
+static void add_ops(BenchRow *r, const tblock_profile_row *op, size_t n)
+{
+    for (size_t i = 0, at; i < n; i++) {
+        for (at = 0; at < r->n_ops && strcmp(r->op[at].name, op[i].name) != 0;)
+            at++;
+        if (at == BENCH_OPS)
+            continue;
+        if (at == r->n_ops)
+            r->op[r->n_ops++] = (tblock_profile_row){ .name = op[i].name };
+        r->op[at].calls += op[i].calls;
+        r->op[at].seconds += op[i].seconds;
+        r->op[at].bytes += op[i].bytes;
+        r->op[at].operations += op[i].operations;
+    }
+}
+
+/* A run whose operations are timed one by one, added to r. */
+static bool profile_once(Measuring *m, BenchRow *r, double *seconds, tblock_error *err)
+{
+    tblock_profile_row op[BENCH_OPS];
+    if (!prepare(m, r, err) || !tblock_profile(m->context, true, err))
+        return false;
+    double start = now_s();
+    bool   good  = feed(m, r->tokens, r->decode ? 1 : COMPUTE_BATCH, true, err);
+    *seconds += now_s() - start;
+    tblock_profile(m->context, false, NULL);
+    size_t n = tblock_profile_read(m->context, op, BENCH_OPS);
+    add_ops(r, op, n < BENCH_OPS ? n : BENCH_OPS);
+    r->profile_runs++;
+    return good;
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+
+/* As many tokens as fit into the time that a row may take. */
+static bool fit_decode(Measuring *m, BenchRow *r, tblock_error *err)
+{
+    if (!prepare(m, r, err))
+        return false;
+    double start = now_s();
+    for (int n = 0; n < r->tokens; n++) {
+        if (n > 0 && now_s() - start > m->b->args->seconds) {
+            r->tokens = n;
+            break;
+        }
+        if (!feed(m, 1, 1, true, err))
+            return false;
+    }
+    return true;
+}
+
+/* Touch the pages, learn how long a run takes, and count what it reads and computes. */
+static bool warm_up(Measuring *m, BenchRow *r, double *seconds, tblock_error *err)
+{
+    *seconds = 0;
+    if ((r->decode && !fit_decode(m, r, err)) || !profile_once(m, r, seconds, err))
+        return false;
+    for (size_t i = 0; i < r->n_ops; i++) {
+        r->bytes += r->op[i].bytes;
+        r->operations += r->op[i].operations;
+    }
+    r->n_ops        = 0;
+    r->profile_runs = 0;
+    if (*seconds >= TIMING_SECONDS)
+        return true;
+    *seconds = 0;
+    return run_once(m, r, seconds, err);
+}
+
+static bool measure_row(Measuring *m, BenchRow *r, tblock_error *err)
+{
+    const BenchArgs *a = m->b->args;
+    double           timing[BENCH_REPEATS], once, all = 0;
+    if (!warm_up(m, r, &once, err))
+        return false;
+    int inner = repetitions(once), end = m->b->step + a->repeats + 1;
+    m->b->step++;
+    while (r->repeats < a->repeats && (r->repeats == 0 || all < a->seconds)) {
+        double seconds = 0;
+        show(m);
+        for (int i = 0; i < inner; i++)
+            if (!run_once(m, r, &seconds, err))
+                return false;
+        timing[r->repeats++] = seconds / inner;
+        all += seconds;
+        m->b->step++;
+    }
+    r->seconds   = spread_of(timing, r->repeats);
+    m->b->step   = end;
+    double spent = 0;
+    for (int i = 0; a->profile && i < inner; i++)
+        if (!profile_once(m, r, &spent, err))
+            return false;
+    return true;
+}
+
+static bool add_row(Measuring *m, BenchRow row, tblock_error *err)
+{
+    Bench *b = m->b;
+    char   name[48];
+    snprintf(m->what, sizeof m->what, "%s, %d thread%s", bench_row_name(&row, name), b->machine[row.machine].threads,
+             b->machine[row.machine].threads == 1 ? "" : "s");
+    show(m);
+    if (!measure_row(m, &row, err))
+        return false;
+    b->row[b->n_rows++] = row;
+    return true;
+}
+
+/* ---- Numbers of threads ------------------------------------------------------------------------------------------ */
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* What the machine can do, once before the rows and once after them: the best counts. */
+static bool measure_machine(Measuring *m, tblock_machine *best, tblock_error *err)
+{
+    Bench         *b = m->b;
+    tblock_machine now;
+    if (interrupted())
+        return cli_fail(err, CLI_INTERRUPTED, "%s", "");
+    snprintf(m->what, sizeof m->what, "the machine's limits");
+    show(m);
+    if (!tblock_measure_machine(&(tblock_measure_options){ .threads = b->computing.threads, .isa = b->computing.isa,
+                                                           .read_bytes = (size_t)b->args->read_mb * 1000000 }, &now, err))
+        return false;
+    now.read_gb_per_s   = larger(now.read_gb_per_s, best->read_gb_per_s);
+    now.f32_gflop_per_s = larger(now.f32_gflop_per_s, best->f32_gflop_per_s);
+    now.int8_gop_per_s  = larger(now.int8_gop_per_s, best->int8_gop_per_s);
+    now.int16_gop_per_s = larger(now.int16_gop_per_s, best->int16_gop_per_s);
+    *best = now;
+    b->step++;
+    return true;
+}
+
+static bool measure_threads(Measuring *m, int i, tblock_error *err)
+{
+    Bench          *b = m->b;
+    ComputeOptions  o = b->args->compute;
+    int             longest = counts_largest(&b->prefill), deepest = counts_largest(&b->depth) + b->args->decode;
+    tblock_machine *machine = &b->machine[i];
+
+    o.threads  = b->threads.value[i];
+    o.n_ctx    = longest > deepest ? longest : deepest;
+    m->context = compute_context(b->model, b->args->model, &o, b->args->general.quiet || i > 0, err);
+    if (!m->context)
+        return false;
+    tblock_context_describe(m->context, &b->computing);
+    bool good = measure_machine(m, machine, err);
+    b->n_machines += good;
+    for (int k = 0; good && k < b->prefill.n; k++)
+        good = add_row(m, (BenchRow){ .tokens = b->prefill.value[k], .machine = i }, err);
+    for (int k = 0; good && k < b->depth.n; k++)
+        good = add_row(m, (BenchRow){ .decode = true, .tokens = b->args->decode, .depth = b->depth.value[k], .machine = i }, err);
+    good = good && measure_machine(m, machine, err);
+    tblock_context_free(m->context);
+    m->context = NULL;
+    return good;
+}
+
+bool bench_measure(Bench *b, tblock_error *err)
+{
+    Measuring m    = { .b = b };
+    bool      good = true;
+    b->n_steps     = b->threads.n * (2 + (b->prefill.n + b->depth.n) * (b->args->repeats + 1));
+    for (int i = 0; good && i < b->threads.n; i++)
+        good = measure_threads(&m, i, err);
+    output_progress_end();
+    return good;
+}
+
+/* ---- What the numbers come to ------------------------------------------------------------------------------------ */
+
+Peak bench_peak(const Bench *b, int machine)
+{
+    const tblock_machine *m = &b->machine[machine];
+    if (strcmp(b->computing.math, "int8") != 0)
+        return (Peak){ m->f32_gflop_per_s, "f32", "multiply-adds of f32, which this math computes with" };
+    if (strcmp(b->computing.activations, "16") == 0)
+        return (Peak){ larger(m->int16_gop_per_s, m->int8_gop_per_s / 2), "int16",
+                       "dot products of int16, or int8 at half its rate: an activation of 16 bits is two digits of 8" };
+    return (Peak){ m->int8_gop_per_s, "int8", "dot products of int8, which weights and activations are multiplied with" };
+}
+
+Rates bench_rates(const Bench *b, const BenchRow *r)
+{
+    double read = b->machine[r->machine].read_gb_per_s, peak = bench_peak(b, r->machine).gop_per_s;
+    Rates  x = { .tokens_per_s = r->tokens / r->seconds.median, .least = r->tokens / r->seconds.most,
+                 .most = r->tokens / r->seconds.least, .gb_per_s = 1e-9 * r->bytes / r->seconds.median,
+                 .gop_per_s = 1e-9 * r->operations / r->seconds.median };
+    x.read_share = x.gb_per_s / read;
+    x.peak_share = peak > 0 ? x.gop_per_s / peak : 0;
+    return x;
+}
+
+OpRates bench_op_rates(const Bench *b, const BenchRow *r, const tblock_profile_row *op)
+{
+    const tblock_machine *m = &b->machine[r->machine];
+    /* scores and their sums are floats whatever the weights are */
+    double  peak = strcmp(op->name, "attention") == 0 ? m->f32_gflop_per_s : bench_peak(b, r->machine).gop_per_s, all = 0;
+    double  took = larger(op->seconds, 1e-9); /* a clock's step, where it did not move */
+    OpRates x    = { .seconds = op->seconds / r->profile_runs, .gb_per_s = 1e-9 * op->bytes / took,
+                     .gop_per_s = 1e-9 * op->operations / took };
+    for (size_t i = 0; i < r->n_ops; i++)
+        all += r->op[i].seconds;
+    x.share = op->seconds / larger(all, 1e-9);
+    if (op->operations > 0 && peak > 0)
+        x.roof_share = larger(x.gb_per_s / m->read_gb_per_s, x.gop_per_s / peak);
+    return x;
+}
+
+const char *bench_row_name(const BenchRow *r, char out[48])
+{
+    snprintf(out, 48, r->decode ? "decode after %d" : "prefill %d", r->decode ? r->depth : r->tokens);
+    return out;
+}
+
+const char *bench_model_name(const Bench *b)
+{
+    const char *slash = strrchr(b->args->model, '/');
+    return slash && slash[1] ? slash + 1 : b->args->model;
+}

@@ -1,0 +1,59 @@
+#include "bench_numbers.h"
+
+#include "message.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static bool count_at(const char **s, int max, int *out)
+{
+    const char *start = *s;
+    long long   x = 0;
+    for (; **s >= '0' && **s <= '9'; ++*s)
+        if (x <= max)
+            x = 10 * x + (**s - '0');
+    *out = (int)(x <= max ? x : 0);
+    return *s > start && x <= max;
+}
+
+bool counts_read(Counts *c, const char *option, const char *text, int min, int max, tblock_error *err)
+{
+    const char *s = text;
+    c->n = 0;
+    do {
+        int x;
+        if (c->n == COUNTS_MOST)
+            return cli_fail(err, TBLOCK_USAGE, "--%s: expected at most %d numbers, found '%s'", option, COUNTS_MOST, text);
+        if (!count_at(&s, max, &x) || x < min || (*s && *s != ','))
+            return cli_fail(err, TBLOCK_USAGE, "--%s: expected integers from %d to %d with commas, found '%s'", option, min, max,
+                            text);
+        c->value[c->n++] = x;
+    } while (*s++ == ',');
+    return true;
+}
+
+int counts_largest(const Counts *c)
+{
+    int largest = 0;
+    for (int i = 0; i < c->n; i++)
+        largest = c->value[i] > largest ? c->value[i] : largest;
+    return largest;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+Spread spread_of(double *seconds, int n)
+{
+    qsort(seconds, (size_t)n, sizeof *seconds, by_value);
+    return (Spread){ (seconds[(n - 1) / 2] + seconds[n / 2]) / 2, seconds[0], seconds[n - 1] };
+}
+
+int repetitions(double seconds)
+{
+    double n = ceil(TIMING_SECONDS / (seconds > 0 ? seconds : 1e-9));
+    return n < 1 ? 1 : n > 1e6 ? 1000000 : (int)n;
+}

@@ -1,0 +1,96 @@
+#include "bench.h"
+#include "message.h"
+#include "output.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *spell_share(double share, char out[16])
+{
+    snprintf(out, 16, share > 0 ? "%.1f%%" : "-", 100 * share);
+    return out;
+}
+
+/* Four digits, also of slow and of very fast things. */
+static const char *spell_rate(double x, char out[24])
+{
+    snprintf(out, 24, "%.*f", x < 10 ? 3 : x < 100 ? 2 : x < 1000 ? 1 : 0, x);
+    return out;
+}
+
+/* "-": this ISA has no such dot products, or none that is known */
+static const char *spell_peak(double gop, char out[24])
+{
+    snprintf(out, 24, gop > 0 ? "%.0f" : "-", gop);
+    return out;
+}
+
+/* ---- What was measured against what ------------------------------------------------------------------------------ */
+
+static void print_header(const Bench *b)
+{
+    const tblock_model_info   *m = &b->info;
+    const tblock_context_info *c = &b->computing;
+    char cpu[160], model[256], f32[24], int8[24], int16[24];
+    cli_escape(cpu, sizeof cpu, b->machine[0].cpu, strlen(b->machine[0].cpu));
+    cli_escape(model, sizeof model, bench_model_name(b), strlen(bench_model_name(b)));
+    output_format("%s, %s\n", cpu, c->isa);
+    output_format("model     %s: %s, %.2f million parameters, %.2f MB of weights a token\n", model, m->weight_types,
+                  1e-6 * (double)m->n_params, 1e-6 * (double)m->bytes_per_token);
+    output_format("computed  math %s, activations %s, KV cache %s\n", c->math, c->activations, c->kv_type);
+    for (int i = 0; i < b->n_machines; i++) {
+        const tblock_machine *k = &b->machine[i];
+        output_format("machine   %d thread%s: read %.1f GB/s; GOP/s: f32 %s, int8 %s, int16 %s\n", k->threads, k->threads == 1 ? "" : "s",
+                      k->read_gb_per_s, spell_peak(k->f32_gflop_per_s, f32), spell_peak(k->int8_gop_per_s, int8),
+                      spell_peak(k->int16_gop_per_s, int16));
+    }
+    Peak peak = bench_peak(b, 0);
+    output_format("limits    %% read: weights and KV cache against the read bandwidth, which bounds decode\n");
+    output_format("          %% peak: against %s (%s), which bounds prefill\n", peak.name, peak.why);
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+
+static void print_row(const Bench *b, const BenchRow *r)
+{
+    Rates x = bench_rates(b, r);
+    char  name[48], rate[24], least[24], most[24], gb[24], gop[24], read[16], peak[16], range[56];
+    snprintf(range, sizeof range, "%s .. %s", spell_rate(x.least, least), spell_rate(x.most, most));
+    output_format("%-20s %7d %7d %10s %20s %9s %7s %9s %7s\n", bench_row_name(r, name), b->machine[r->machine].threads, r->repeats,
+                  spell_rate(x.tokens_per_s, rate), range, spell_rate(x.gb_per_s, gb), spell_share(x.read_share, read),
+                  spell_rate(x.gop_per_s, gop), spell_share(x.peak_share, peak));
+}
+
+static void print_op(const Bench *b, const BenchRow *r, const tblock_profile_row *op)
+{
+    OpRates x = bench_op_rates(b, r, op);
+    char    gb[24], gop[24], share[16], roof[16];
+    output_format("  %-10s %8" PRIu64 " %12.4f %7s %9s %9s %7s\n", op->name, op->calls / (uint64_t)r->profile_runs, 1e3 * x.seconds,
+                  spell_share(x.share, share), op->bytes > 0 ? spell_rate(x.gb_per_s, gb) : "-",
+                  op->operations > 0 ? spell_rate(x.gop_per_s, gop) : "-", spell_share(x.roof_share, roof));
+}
+
+static void print_profile(const Bench *b, const BenchRow *r)
+{
+    char name[48];
+    int  threads = b->machine[r->machine].threads;
+    output_format("\n%s, %d thread%s, a run of %d token%s:\n", bench_row_name(r, name), threads, threads == 1 ? "" : "s", r->tokens,
+                  r->tokens == 1 ? "" : "s");
+    output_format("  %-10s %8s %12s %7s %9s %9s %7s\n", "operation", "calls", "ms", "time", "GB/s", "GOP/s", "% roof");
+    for (size_t i = 0; i < r->n_ops; i++)
+        print_op(b, r, &r->op[i]);
+}
+
+void bench_print_table(const Bench *b)
+{
+    if (b->n_machines == 0)
+        return;
+    print_header(b);
+    output_format("\n%-20s %7s %7s %10s %20s %9s %7s %9s %7s\n", "", "threads", "timings", "tokens/s", "least .. most", "GB/s", "% read",
+                  "GOP/s", "% peak");
+    for (int i = 0; i < b->n_rows; i++)
+        print_row(b, &b->row[i]);
+    for (int i = 0; b->args->profile && i < b->n_rows; i++)
+        print_profile(b, &b->row[i]);
+}

@@ -1,0 +1,178 @@
+/* tblock bench: plan, measure, show. */
+#include "bench.h"
+#include "command.h"
+#include "interrupt.h"
+#include "message.h"
+#include "output.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { USUAL_PREFILL = 512, SHORT = 16, LONG = 2048, MOST_TOKENS = 1 << 20 };
+
+/* ---- Plan -------------------------------------------------------------------------------------------------------- */
+
+/* A list from 0 on, of which 0 alone means none. */
+static bool read_prefill(Counts *c, const char *text, tblock_error *err)
+{
+    if (strcmp(text, "0") == 0)
+        return true;
+    return counts_read(c, "prefill", text, 1, MOST_TOKENS, err);
+}
+
+/* What a list is without its option: as far as the model's context goes. */
+static void fill_in(Bench *b)
+{
+    int n_ctx = b->info.n_ctx, room = n_ctx - b->args->decode;
+    if (!b->args->prefill)
+        b->prefill = (Counts){ { n_ctx < USUAL_PREFILL ? n_ctx : USUAL_PREFILL }, 1 };
+    if (!b->args->depth && b->args->decode > 0) {
+        b->depth = (Counts){ { room < SHORT ? 0 : SHORT }, 1 };
+        if (room >= LONG)
+            b->depth.value[b->depth.n++] = LONG;
+    }
+}
+
+static bool read_lists(Bench *b, tblock_error *err)
+{
+    const BenchArgs *a = b->args;
+    if (a->depth && a->decode == 0)
+        return cli_fail(err, TBLOCK_USAGE, "--depth: goes with decode, which --decode 0 leaves out");
+    if (a->decode == 0 && a->prefill && strcmp(a->prefill, "0") == 0)
+        return cli_fail(err, TBLOCK_USAGE, "--prefill 0 and --decode 0: expected one of them at most, nothing is left to measure");
+    return (!a->prefill || read_prefill(&b->prefill, a->prefill, err)) &&
+           (!a->depth || counts_read(&b->depth, "depth", a->depth, 0, MOST_TOKENS, err)) &&
+           counts_read(&b->threads, "threads", a->threads, 0, 1024, err);
+}
+
+/* A measurement takes minutes: what cannot be written is better known before. */
+static bool check_output(const char *option, const char *path, const char *model, tblock_error *err)
+{
+    struct stat a, b;
+    if (!path)
+        return true;
+    if (stat(path, &a) == 0) {
+        if (S_ISDIR(a.st_mode))
+            return cli_fail(err, TBLOCK_SYSTEM, "--%s: %s: expected a file, found a folder", option, path);
+        if (stat(model, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+            return cli_fail(err, TBLOCK_USAGE, "--%s: %s is the model file", option, path);
+        return true;
+    }
+    const char *slash = strrchr(path, '/');
+    char        folder[4096];
+    if (snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".") >= (int)sizeof folder)
+        return cli_fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(ENAMETOOLONG));
+    if (stat(folder, &a) != 0)
+        return cli_fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(errno));
+    return S_ISDIR(a.st_mode) || cli_fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(ENOTDIR));
+}
+
+static bool plan(Bench *b, tblock_error *err)
+{
+    const BenchArgs *a = b->args;
+    if (!read_lists(b, err) || !check_output("csv", a->csv, a->model, err) || !check_output("svg", a->svg, a->model, err) ||
+        (a->csv && !bench_csv_check(a->csv, err)) || !(b->model = compute_open(a->model, &a->compute, err)))
+        return false;
+    tblock_model_describe(b->model, &b->info);
+    fill_in(b);
+    b->row = calloc((size_t)(b->threads.n * (b->prefill.n + b->depth.n)), sizeof *b->row);
+    return b->row || cli_no_memory(err);
+}
+
+/* ---- Show -------------------------------------------------------------------------------------------------------- */
+
+bool bench_plot(const Bench *b, const char *path, tblock_error *err)
+{
+    char               title[512], roof_name[COUNTS_MOST][32], (*point_name)[48] = calloc((size_t)b->n_rows + 1, sizeof *point_name);
+    tblock_roof        roof[COUNTS_MOST];
+    tblock_roof_point *point = calloc((size_t)b->n_rows + 1, sizeof *point);
+    size_t             n = 0;
+    bool               good = point && point_name ? true : cli_no_memory(err);
+    for (int i = 0; good && i < b->n_machines; i++) {
+        const tblock_machine *m = &b->machine[i];
+        snprintf(roof_name[i], sizeof roof_name[i], "%d thread%s, %s", m->threads, m->threads == 1 ? "" : "s", bench_peak(b, i).name);
+        roof[i] = (tblock_roof){ roof_name[i], m->read_gb_per_s, bench_peak(b, i).gop_per_s };
+    }
+    for (int i = 0; good && i < b->n_rows; i++) {
+        const BenchRow *r = &b->row[i];
+        bench_row_name(r, point_name[i]);
+        if (r->bytes > 0 && r->operations > 0)
+            point[n++] = (tblock_roof_point){ point_name[i], (size_t)r->machine, r->operations / r->bytes, bench_rates(b, r).gop_per_s };
+    }
+    snprintf(title, sizeof title, "%.200s (%s) on %s, %s", bench_model_name(b), b->info.weight_types, b->machine[0].cpu, b->computing.isa);
+    good = good && tblock_roofline_plot(path, title, roof, (size_t)b->n_machines, point, n, err);
+    free(point);
+    free(point_name);
+    return good;
+}
+
+/* The numbers first: they stay where a file cannot be written. */
+static bool show(const Bench *b, tblock_error *err)
+{
+    const BenchArgs *a = b->args;
+    a->json ? bench_print_json(b, true) : bench_print_table(b);
+    return output_flush(err) && (!a->csv || bench_csv_append(b, a->csv, err)) && (!a->svg || bench_plot(b, a->svg, err));
+}
+
+static bool bench(void *args, tblock_error *err)
+{
+    const BenchArgs *a = args;
+    Bench            b = { .args = a };
+    bool             good = plan(&b, err);
+    if (good) {
+        interrupt_catch();
+        good = bench_measure(&b, err);
+        if (good)
+            good = show(&b, err);
+        else if (err->status == CLI_INTERRUPTED)
+            a->json ? bench_print_json(&b, false) : bench_print_table(&b);
+    }
+    free(b.row);
+    tblock_close(b.model);
+    return good;
+}
+
+#define AT(field) offsetof(BenchArgs, field)
+static const Option options[] = {
+    { "prefill", 'p', "LIST", OPT_TEXT, AT(prefill), 0, 0, NULL,
+      "lengths of prompts, such as 128,512; 0: none; without it 512, or the model's context where that is less" },
+    { "decode",  'n', "N", OPT_INT, AT(decode), 0, MOST_TOKENS, "32", "tokens that are decoded one by one in a run; 0: none" },
+    { "depth",   'd', "LIST", OPT_TEXT, AT(depth), 0, 0, NULL,
+      "positions in the cache before them, such as 0,8192; without it 16 and 2048, as far as the model's context goes" },
+    { "threads", 't', "LIST", OPT_TEXT, AT(threads), 0, 0, "0",
+      "numbers of computing threads, such as 1,2,4; 0: one for each physical core, fewer for a tiny model" },
+    { "repeats", 'r', "N", OPT_INT, AT(repeats), 1, BENCH_REPEATS, "5", "timings of each row, of which the median counts" },
+    { "seconds",  0,  "X", OPT_FLOAT, AT(seconds), 0, 1e6, "20",
+      "no further timing of a row after so long, and fewer tokens where decoding is slower" },
+    { "read-mb",  0,  "N", OPT_INT, AT(read_mb), 1, 1 << 20, "1610", "memory that the read bandwidth is measured with" },
+    { "profile",  0,  NULL, OPT_FLAG, AT(profile), 0, 0, NULL, "also the time of each operation of the block" },
+    { "json",     0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL, "one JSON object instead of the table" },
+    { "csv",      0,  "FILE", OPT_TEXT, AT(csv), 0, 0, NULL, "append the rows to this file" },
+    { "svg",      0,  "FILE", OPT_TEXT, AT(svg), 0, 0, NULL, "write a roofline plot" },
+    { 0 },
+};
+static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const OptionGroup groups[] = {
+    { "Options", options, 0 },
+    { "Computing", compute_options + COMPUTE_SIZES, AT(compute) },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock bench model.bin", "prefill of 512 tokens, decode after 16 and after 2048" },
+    { "tblock bench model.bin --threads 1,2,4 --prefill 128,512,2048 --svg roof.svg", "over lengths and threads, as a plot" },
+    { "tblock bench model.bin --profile --depth 8192", "where the time goes in a long context" },
+    { 0 },
+};
+const Command cmd_bench = {
+    { "bench", operands, groups },
+    "measure the speed of a model against the limits of the machine",
+    "Measures prefill and decode, and in the same run what the machine can do: its read bandwidth, which bounds decode, and"
+    " the peak of the arithmetic in use, which bounds prefill. Medians, with the slowest and the fastest timing. Decode counts"
+    " the bytes of weights and KV cache. Ctrl-C ends it and shows the rows that are complete; no file is written then."
+    " docs/bench.md says what each number means.",
+    examples, sizeof(BenchArgs), bench,
+};

@@ -1,0 +1,12 @@
+/* cli/interrupt.h: Ctrl-C as something to ask for between two pieces of work. */
+#ifndef CLI_INTERRUPT_H
+#define CLI_INTERRUPT_H
+
+#include <stdbool.h>
+
+/* From here on the first Ctrl-C only sets what interrupted() tells; a second one ends the program at once. A shell that starts
+ * us in the background ignores the signal, and then so do we. */
+void interrupt_catch(void);
+bool interrupted(void);
+
+#endif
