@@ -412,7 +412,7 @@ static void wrong_parts_are_refused_by_name(void)
         { WT_Q4, { .name = "layers.0.wk", .rank = 2, .shape = { 12, 20 } }, "tensor layers.0.wk: expected panels [1, 16, 16, 2], found [12, 20]" },
         { WT_Q8, { .meta = "type.layers.0.wq", .value = "" },
           "tensor layers.0.wq.d: expected no such tensor (the metadata has no entry type.layers.0.wq)" },
-        { WT_Q8, { .meta = "type.layers.0.wq", .value = "f32" }, "tensor layers.0.wq.d: expected no such tensor (layers.0.wq is f32" },
+        { WT_Q8, { .meta = "type.layers.0.wq", .value = "f32" }, "metadata type.layers.0.wq: expected q8 or q4, found 'f32'" },
         { WT_Q4, { .meta = "type.layers.0.wq", .value = "q8" },
           "tensor layers.0.wq.s: expected no such tensor (layers.0.wq is q8 in the metadata)" },
         { WT_Q8, { .meta = "type.layers.0.wq", .value = "q4" }, "tensor layers.0.wq: expected dtype U8, found I8 (layers.0.wq is q4" },
