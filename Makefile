@@ -148,6 +148,7 @@ bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine'
 	@mkdir -p bench/results
 	$(BUILD)/bench/bench_matmul
 	$(BUILD)/bench/bench_attention
+	$(BUILD)/bench/bench_context $(BENCH_MODEL)
 	$(BUILD)/tblock bench $(BENCH_MODEL) --profile --csv "$(BENCH_CSV)" --svg "$(BENCH_CSV:.csv=.svg)"
 
 PEERS =
