@@ -11,7 +11,7 @@
 #include "base/half.h"
 #include "quant/codes.h"
 
-enum { ALIGN = 64, BF16_MIN = (127 - 50) << 7 }; /* BF16_MIN: the bits of 2^-50 */
+enum { ALIGN = 64 };
 
 /* One panel of any type, then one row of floats. */
 static size_t panel_room(int k)
@@ -106,7 +106,7 @@ static bool narrow(WeightType type, uint16_t *out, const float *x, size_t n, int
             blame(report, RETYPE_TOO_LARGE, i, k, x[i]);
             return false;
         }
-        if (size < (type == WT_F16 ? 1 : BF16_MIN) && x[i] != 0) {
+        if (size < (type == WT_F16 ? 1 : BF16_LEAST) && x[i] != 0) {
             out[i] = 0;
             report->flushed++;
         }

@@ -13,9 +13,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "runtime/team_size.h"
 
 /* Bits of the integers that the matrices which read one activation multiply; 0: they take floats. */
@@ -96,7 +96,7 @@ static void cut_ints(Cut *c, Act *a, int rows, bool wanted)
     a->d        = cut(c, (size_t)rows * a->d_stride * sizeof *a->d);
 }
 
-/* What one thread has for itself, beside KERNEL_SCRATCH. Fills in r; returns the bytes. */
+/* What one thread has for itself. Fills in r; returns the bytes. */
 static size_t place_own(const Forward *f, Run *r, char *base)
 {
     Cut c     = {base, 0};
@@ -251,13 +251,6 @@ static int useful_threads(const Forward *f, int n_tok)
     return work < 1 ? 1 : work < (size_t)f->threads ? (int)work : f->threads;
 }
 
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Short passes meet often for their length: there the team shrinks while the machine is busy. Long ones do not, and differ. */
 static void run_team(Forward *f, int n_tok)
 {
@@ -265,8 +258,8 @@ static void run_team(Forward *f, int n_tok)
     int most = useful_threads(f, n_tok);
     if (most > 1 && n_tok <= SHORT_PASS) {
         int    n     = team_size(&f->team_size, most);
-        double start = seconds_now(), slept = threads_pool_run(f->pool, n, run_member, f);
-        team_size_note(&f->team_size, most, n, seconds_now() - start, slept);
+        double start = clock_seconds(), slept = threads_pool_run(f->pool, n, run_member, f);
+        team_size_note(&f->team_size, most, n, clock_seconds() - start, slept);
     } else {
         threads_pool_run(f->pool, most, run_member, f);
     }
