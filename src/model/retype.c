@@ -114,7 +114,8 @@ static bool narrow(WeightType type, uint16_t *out, const float *x, size_t n, int
     return true;
 }
 
-static bool store_floats(WeightType type, bool panels, void *to, const float *rows, int n, int k, void *scratch, RetypeReport *report)
+static bool store_floats(WeightType type, bool panels, void *to, const float *rows, int n, int k, void *scratch,
+                         RetypeReport *report)
 {
     size_t      count = (size_t)n * (size_t)k;
     const void *typed = rows;

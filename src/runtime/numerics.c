@@ -129,8 +129,8 @@ bool bf16_weights_check(const Model *m, const char *path, Error *err)
                 continue;
             if (i < 4 * m->cfg.n_layers)
                 snprintf(name, sizeof name, "layers.%d.%s", i / 4, names[i % 4][j]);
-            return fail(err, INPUT, "%s: tensor %s: math bf16: expected 0 or magnitudes from 2^-50, found a smaller one: convert the "
-                        "model again", path, name);
+            return fail(err, INPUT, "%s: tensor %s: math bf16: expected 0 or magnitudes from 2^-50, found a smaller one: "
+                        "convert the model again, or quantize it to bf16", path, name);
         }
     return true;
 }
