@@ -46,13 +46,16 @@ SRC     := $(filter-out $(wildcard $(OTHER_ISA:%=src/kernels/%/*.c)),$(SRC))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(filter $(BUILD)/src/main.o $(BUILD)/src/cli/%,$(OBJ))
 LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
-AVX2   = -mavx2 -mfma -mf16c
+# Unrolled bodies: to say where each variable is takes gcc as long as the rest.
+LINES  = $(if $(filter debug,$(config)),,-g1)
+AVX2   = $(LINES) -mavx2 -mfma -mf16c
 AVX512 = $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
+$(BUILD)/src/kernels/%.o:            ISA_FLAGS = $(LINES)
 $(BUILD)/src/kernels/avx2/%.o:       ISA_FLAGS = $(AVX2)
 $(BUILD)/src/kernels/avxvnni/%.o:    ISA_FLAGS = $(AVX2) -mavxvnni
 $(BUILD)/src/kernels/avx512/%.o:     ISA_FLAGS = $(AVX512)
 $(BUILD)/src/kernels/avx512vnni/%.o: ISA_FLAGS = $(AVX512) -mavx512vnni
-$(BUILD)/src/kernels/neondot/%.o:    ISA_FLAGS = -march=armv8.2-a+dotprod
+$(BUILD)/src/kernels/neondot/%.o:    ISA_FLAGS = $(LINES) -march=armv8.2-a+dotprod
 
 # selections instead of branches: the same bits, vectors in gcc
 $(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
@@ -145,6 +148,7 @@ bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine'
 	@mkdir -p bench/results
 	$(BUILD)/bench/bench_matmul
 	$(BUILD)/bench/bench_attention
+	$(BUILD)/bench/bench_context $(BENCH_MODEL)
 	$(BUILD)/tblock bench $(BENCH_MODEL) --profile --csv "$(BENCH_CSV)" --svg "$(BENCH_CSV:.csv=.svg)"
 
 PEERS =

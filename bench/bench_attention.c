@@ -1,6 +1,7 @@
 /* bench_attention: attention of the llama-3.2-1b shape over a KV cache, as the forward pass runs it, against the machine's
  * limits. Decode (one token) reads K and V of all positions once and waits for memory; prefill multiplies.
  *   bench_attention [--isa NAME] [--threads N] [--type f32|f16|q8] [--heads N] [--kv-heads N] [--head-dim N] [--repeats N]
+ *                   [--only decode|prefill] [--positions N]
  * Decode goes through enough layers that no cache holds their K and V (512 MB). Bytes are those of the type, scales included;
  * FLOP are 2 x 2 x head_dim for each head and visible position. */
 #include <math.h>
@@ -13,7 +14,7 @@
 #include "measure/roofline.h"
 #include "runtime/run.h"
 
-enum { MAX_REPEATS = 99, PIECE = 512, LONGEST = 8192, MAX_LAYERS = 4096 };
+enum { MAX_REPEATS = 99, PIECE = 512, MAX_LAYERS = 4096 };
 static const size_t CACHE_BYTES = (size_t)512 << 20;
 
 static const char *const type_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8" };
@@ -160,7 +161,14 @@ static int option(const char *name, const char *value, int max)
     return (int)n;
 }
 
-static void read_options(Bench *b, int argc, char **argv, const char **isa, int *only)
+typedef struct Choice {
+    const char *isa;
+    int         type;               /* -1: all    */
+    int         positions;          /* 0: several */
+    bool        decode, prefill;
+} Choice;
+
+static void read_options(Bench *b, int argc, char **argv, Choice *choice)
 {
     Config *c = &b->model.cfg;
     *c = (Config){ .heads = 32, .kv_heads = 8, .head_dim = 64 };
@@ -168,7 +176,7 @@ static void read_options(Bench *b, int argc, char **argv, const char **isa, int 
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(name, "--isa") == 0)
-            *isa = value;
+            choice->isa = value;
         else if (strcmp(name, "--threads") == 0)
             b->threads = option(name, value, 1024);
         else if (strcmp(name, "--heads") == 0)
@@ -180,13 +188,17 @@ static void read_options(Bench *b, int argc, char **argv, const char **isa, int 
         else if (strcmp(name, "--repeats") == 0)
             b->repeats = option(name, value, MAX_REPEATS);
         else if (strcmp(name, "--type") == 0)
-            for (*only = 0; *only < KV_COUNT && strcmp(value, type_names[*only]) != 0; ++*only)
+            for (choice->type = 0; choice->type < KV_COUNT && strcmp(value, type_names[choice->type]) != 0; choice->type++)
                 ;
+        else if (strcmp(name, "--positions") == 0)
+            choice->positions = option(name, value, 1 << 20);
+        else if (strcmp(name, "--only") == 0)
+            choice->decode = strcmp(value, "prefill") != 0, choice->prefill = strcmp(value, "decode") != 0;
         else
             stop(2, "usage: bench_attention [--isa NAME] [--threads N] [--type f32|f16|q8] [--heads N] [--kv-heads N] [--head-dim N] "
-                    "[--repeats N]");
+                    "[--repeats N] [--only decode|prefill] [--positions N]");
     }
-    if (*only == KV_COUNT)
+    if (choice->type == KV_COUNT)
         stop(2, "--type: expected f32, f16 or q8");
     if (c->heads % c->kv_heads)
         stop(2, "--heads: expected a multiple of --kv-heads");
@@ -195,13 +207,12 @@ static void read_options(Bench *b, int argc, char **argv, const char **isa, int 
 int main(int argc, char **argv)
 {
     static Bench b;
-    static const int lengths[] = { 2048, LONGEST };
-    Error       err;
-    const char *isa  = NULL;
-    int         only = -1;
-    read_options(&b, argc, argv, &isa, &only);
+    static const int lengths[] = { 2048, 8192 };
+    Error  err;
+    Choice choice = { .type = -1, .decode = true, .prefill = true };
+    read_options(&b, argc, argv, &choice);
     const Config *c = &b.model.cfg;
-    if (!(b.run.kernels = kernels_select(isa, &err)))
+    if (!(b.run.kernels = kernels_select(choice.isa, &err)))
         stop(err.status, err.msg);
     char name[128];
     machine_name(name, sizeof name);
@@ -223,9 +234,12 @@ int main(int argc, char **argv)
     b.run.q          = (Act){ .data = b.data, .stride = stride, .width = c->heads * c->head_dim };
     b.run.att_out    = (Act){ .data = b.data + floats, .stride = stride, .width = c->heads * c->head_dim };
     for (int t = 0; t < KV_COUNT; t++)
-        for (int i = 0; i < 2 && (only < 0 || only == t); i++) {
-            decode(&b, (KvType)t, lengths[i], plain, CACHE_BYTES);
-            prefill(&b, (KvType)t, lengths[i], peak);
+        for (int i = 0; i < (choice.positions ? 1 : 2) && (choice.type < 0 || choice.type == t); i++) {
+            int n = choice.positions ? choice.positions : lengths[i];
+            if (choice.decode)
+                decode(&b, (KvType)t, n, plain, CACHE_BYTES);
+            if (choice.prefill && n >= PIECE)
+                prefill(&b, (KvType)t, n, peak);
         }
     free(b.scratch), free(b.data), free(plain);
     return 0;

@@ -57,14 +57,17 @@ typedef struct tblock_open_options {
     bool mlock;      /* lock the mapping into memory; an error where the limit forbids it                  */
     bool huge_pages; /* ask for transparent huge pages where the file system can (a hint, never an error)  */
     bool populate;   /* read the whole file now, not at first use                                          */
-    const char        *type; /* NULL or "auto": as stored; "f32", "f16", "bf16", "q8", "q4": of the matrices, made while loading
-                                in memory of its own, the same bits as a file of tblock_quantize has              */
+    const char *type; /* NULL or "auto": as stored; "f32", "f16", "bf16", "q8", "q4": of the matrices, made while
+                         loading in memory of the model's own, with the bits that a file of tblock_quantize has */
     const char *const *keep; /* with type: as in tblock_quantize_options                                    */
     size_t             n_keep;
 } tblock_open_options;
 
-/* Map the model file at path. opt may be NULL. Only headers are read; weights are paged in when used. The mapping
- * stays valid if the file is replaced by rename; truncating the file under a running model raises SIGBUS. */
+/* Map the model file at path. opt may be NULL. Only headers are read; weights are paged in when used (with a type, all are
+ * read now, by one thread for each physical core). The mapping stays valid if the file is replaced by rename; truncating the
+ * file under a running model raises SIGBUS. Fails with TBLOCK_INPUT (no model file, a tensor that is not what the config asks
+ * for; with a type: a weight that it cannot hold, a quantized matrix that would be quantized anew), TBLOCK_USAGE (type,
+ * keep) and TBLOCK_SYSTEM. */
 TBLOCK_API tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err);
 TBLOCK_API void          tblock_close(tblock_model *m); /* NULL is accepted; contexts must be closed before */
 
@@ -121,7 +124,8 @@ typedef struct tblock_context_options {
     int         n_ctx;    /* longest sequence; 0: the model's own                                   */
     int         n_seqs;   /* sequences 0 .. n_seqs - 1; 0: 1                                        */
     int         n_batch;  /* most tokens computed at once; longer batches are cut; 0: 512           */
-    int         threads;  /* 0: one for each physical core this process may use, fewer for a tiny model */
+    int         threads;  /* 0: one for each physical core this process may use, fewer for a tiny model; never more
+                             than this many, at times fewer (below)                                     */
     const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", "avx512vnni" ... */
     const char *math;     /* NULL or "auto", "f32", "int8", "bf16" (docs/numerics.md, "Modes")      */
     const char *activations; /* NULL or "auto", "8", "16": bits, where quantized weights meet integers */
@@ -152,6 +156,9 @@ TBLOCK_API bool tblock_decode(tblock_context *c, const tblock_item *items, size_
 
 /* Logits [vocab_size] after item i of the last tblock_decode; NULL where not asked for. Valid until the next decode. */
 TBLOCK_API const float *tblock_logits(const tblock_context *c, size_t i);
+
+/* A hash of n floats (NaN canonical), the one `run --stats` prints: equal bits give equal hashes. */
+TBLOCK_API uint64_t tblock_hash_floats(const float *x, size_t n);
 
 /* Tokens held by a sequence; -1 for a sequence that does not exist. */
 TBLOCK_API int32_t tblock_seq_length(const tblock_context *c, int32_t seq);
@@ -249,9 +256,6 @@ typedef struct tblock_draft_options {
  * bits of single tokens, so the text is the same with and without it; going back to a length that the sequence had
  * before the call, or a greater one, always works as long as the call has at most n_batch items. */
 TBLOCK_API size_t tblock_draft_ngram(const int32_t *ids, size_t n, const tblock_draft_options *opt, int32_t *out, size_t most);
-
-/* A hash of n floats (NaN canonical), the one `run --stats` prints: equal bits give equal hashes. */
-TBLOCK_API uint64_t tblock_hash_floats(const float *x, size_t n);
 
 /* ---- Golden logits -------------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-/* api/quantize.c: a model file with matrices of other types. Rows are read through the mapping 16 at a time, and what was read is
- * given back, so memory does not grow with the model. */
+/* api/quantize.c: a model file with matrices of other types. Rows are read through the mapping 16 at a time, and what was
+ * read is given back, so memory does not grow with the model. */
 #include "tblock.h"
 
 #include <math.h>
@@ -21,27 +21,17 @@ typedef struct Quantize {
     WeightType             *types;       /* by tensor                                       */
     CheckedTensor          *from;        /* the same                                        */
     RetypeReport           *sum;         /* the same                                        */
-    char                  (*name)[64];   /* the same                                        */
-    int                     n, at;       /* at: the tensor whose blocks `made` looks at     */
+    int                     n;           /* tensors                                         */
     size_t                  rows_bytes;
     char                   *source;      /* metadata                                        */
 } Quantize;
 
 /* ---- Making ---- */
 
-/* Tensors are made in order, one at a time: the one of this name is not far from the last. */
-static int index_of(const Quantize *q, const TensorSpec *s)
-{
-    int i = q->at;
-    while (strcmp(q->name[i], s->name) != 0)
-        i = (i + 1) % q->n;
-    return i;
-}
-
 static void make_block(void *user, const WeightBlock *b)
 {
     const Quantize      *q    = user;
-    const CheckedTensor *from = &q->from[index_of(q, b->spec)];
+    const CheckedTensor *from = &q->from[b->tensor];
     float               *rows = b->scratch;
     void                *rest = (char *)b->scratch + q->rows_bytes;
     int                  k    = b->spec->k;
@@ -62,20 +52,21 @@ static void make_block(void *user, const WeightBlock *b)
 static void release_rows(const Quantize *q, const TensorSpec *s, const CheckedTensor *from, int first, int n_blocks)
 {
     for (int i = 0; s->k && i < part_count(from->type); i++) {
-        size_t block = from->panels ? part_bytes(from->type, i, s->k) : PANEL_ROWS * (size_t)s->k * weight_type_bytes(from->type);
+        size_t block = from->panels ? part_bytes(from->type, i, s->k)
+                                    : PANEL_ROWS * (size_t)s->k * weight_type_bytes(from->type);
         file_map_release(&q->in.map, from->part[i]->offset + (size_t)(first / PANEL_ROWS) * block, (size_t)n_blocks * block);
     }
 }
 
-static bool blocks_made(void *user, const TensorSpec *s, int first, const RetypeReport *reports, int n, Error *err)
+static bool blocks_made(void *user, int tensor, const TensorSpec *s, int first, const RetypeReport *reports, int n,
+                        Error *err)
 {
-    Quantize *q = user;
-    q->at = index_of(q, s);
-    RetypeReport *sum = &q->sum[q->at];
+    Quantize     *q   = user;
+    RetypeReport *sum = &q->sum[tensor];
     for (int i = 0; i < n; i++)
         retype_sum(sum, &reports[i], first + i * PANEL_ROWS);
-    release_rows(q, s, &q->from[q->at], first, n);
-    return sum->fault == RETYPE_GOOD ? true : retype_fail(sum, q->in.map.path, s, q->types[q->at], err);
+    release_rows(q, s, &q->from[tensor], first, n);
+    return sum->fault == RETYPE_GOOD ? true : retype_fail(sum, q->in.map.path, s, q->types[tensor], err);
 }
 
 /* ---- Reading the file ---- */
@@ -98,14 +89,11 @@ static bool find_tensors(Quantize *q, Error *err)
     q->n    = tensor_list_count(&q->config);
     q->from = calloc((size_t)q->n, sizeof *q->from);
     q->sum  = calloc((size_t)q->n, sizeof *q->sum);
-    q->name = calloc((size_t)q->n, sizeof *q->name);
-    if (!q->from || !q->sum || !q->name)
+    if (!q->from || !q->sum)
         return fail(err, SYSTEM, "out of memory");
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(&q->config, &s); i++) {
-        snprintf(q->name[i], sizeof q->name[i], "%s", s.name);
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&q->config, &s); i++)
         if (!tensor_check(&s, &q->in, &q->from[i], err))
             return false;
-    }
     return true;
 }
 
@@ -123,7 +111,8 @@ static bool make_source(Quantize *q, const tblock_quantize_options *opt, Error *
     const char *end = strrchr(old, ']');
     bool        ok  = end && json_is_array(list);
     if (ok)
-        json_out(&o, "%.*s%s{\"quantized\": \"%s\"", (int)(end - old), old, json_count(list) ? ", " : "", weight_type_name(q->target));
+        json_out(&o, "%.*s%s{\"quantized\": \"%s\"", (int)(end - old), old, json_count(list) ? ", " : "",
+                 weight_type_name(q->target));
     json_free(list);
     if (!ok)
         return fail(err, INPUT, "%s: expected an array", what);
@@ -152,7 +141,8 @@ static bool write_file(Quantize *q, const char *path, const tblock_quantize_opti
     for (int i = 0; i < q->n; i++)
         bf16 = bf16 || q->types[i] == WT_BF16;
     q->rows_bytes = retype_rows_bytes(k);
-    ModelContents contents = { .config = &q->config, .types = q->types, .source = q->source, .tokenizer = &q->in, .bf16_min = bf16 };
+    ModelContents contents = { .config = &q->config, .types = q->types, .source = q->source, .tokenizer = &q->in,
+                               .bf16_min = bf16 };
     return weight_stream_write(&(WeightStream){ .path = path, .contents = &contents,
                                                 .threads = opt->threads ? opt->threads : threads_default(),
                                                 .scratch_bytes = q->rows_bytes + retype_scratch_bytes(k), .make = make_block,
@@ -176,9 +166,11 @@ static bool make_report(const Quantize *q, tblock_quantize_report *out, Error *e
         if (s.k == 0)
             continue;
         tblock_quantize_row *row = &out->rows[out->n_rows++];
-        *row = (tblock_quantize_row){ .part = s.part, .from = weight_type_name(q->from[i].type), .type = weight_type_name(q->types[i]),
-                                      .layer = s.layer, .n_params = tensor_spec_params(&s), .bytes = tensor_spec_bytes(&s, q->types[i]),
-                                      .error2 = r->error2, .sum2 = r->sum2, .error = relative(r->error2, r->sum2), .flushed = r->flushed };
+        *row = (tblock_quantize_row){
+            .part = s.part, .layer = s.layer, .from = weight_type_name(q->from[i].type), .type = weight_type_name(q->types[i]),
+            .n_params = tensor_spec_params(&s), .bytes = tensor_spec_bytes(&s, q->types[i]), .flushed = r->flushed,
+            .error2 = r->error2, .sum2 = r->sum2, .error = relative(r->error2, r->sum2),
+        };
         snprintf(row->name, sizeof row->name, "%s", s.name);
         error2       += r->error2;
         sum2         += r->sum2;
@@ -188,18 +180,18 @@ static bool make_report(const Quantize *q, tblock_quantize_report *out, Error *e
     return true;
 }
 
-static bool quantize(Quantize *q, const char *in, const char *out, const tblock_quantize_options *opt, tblock_quantize_report *report,
-                     Error *err)
+static bool quantize(Quantize *q, const char *in, const char *out, const tblock_quantize_options *opt,
+                     tblock_quantize_report *report, Error *err)
 {
-    if (!file_check_apart(out, in, err) || !safetensors_open(&q->in, in, err) || !model_file_check(&q->in, err) || !open_config(q, err)
-        || !find_tensors(q, err) || !make_source(q, opt, err))
+    if (!file_check_apart(out, in, err) || !safetensors_open(&q->in, in, err) || !model_file_check(&q->in, err)
+        || !open_config(q, err) || !find_tensors(q, err) || !make_source(q, opt, err))
         return false;
     q->types = type_plan_new(&q->config, &q->in, q->in.map.path, q->target, opt->keep, opt->n_keep, err);
     return q->types && write_file(q, out, opt, err) && (!report || make_report(q, report, err));
 }
 
-bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt, tblock_quantize_report *report,
-                     tblock_error *err)
+bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt,
+                     tblock_quantize_report *report, tblock_error *err)
 {
     Quantize q = { .target = WT_COUNT };
     if (report)
@@ -214,7 +206,6 @@ bool tblock_quantize(const char *in_path, const char *out_path, const tblock_qua
     free(q.types);
     free(q.from);
     free(q.sum);
-    free(q.name);
     free(q.source);
     return ok;
 }

@@ -91,8 +91,7 @@ static bool check_binding(const TensorFile *f, const Binding *b, Error *err)
                         "%s: metadata %s: expected that of this model, found another: the state is of another model",
                         f->map.path, key);
         return fail(err, INPUT, "%s: metadata %s: expected \"%s\", found \"%s\": a state goes on only as it was made",
-                    f->map.path, key,
-                    want, found);
+                    f->map.path, key, want, found);
     }
     return true;
 }
@@ -141,8 +140,7 @@ bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *toke
         return false;
     if (n_tokens == 0 || n_tokens != (size_t)c->kv.seq[seq].length)
         return fail(err, USAGE, "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
-                    c->kv.seq[seq].length,
-                    n_tokens ? "" : " and at least 1", n_tokens);
+                    c->kv.seq[seq].length, n_tokens ? "" : " and at least 1", n_tokens);
     if (!file_check_apart(path, c->model->file.map.path, err) || !bind(&b, c, err))
         return false;
     TensorWriter *w = tensor_writer_new(path, PAGE, err);
@@ -226,12 +224,10 @@ static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, const
         int64_t least = l ? tiles - *first : tiles - hidden, most = l ? least : tiles;
         if (t->shape[0] < least || t->shape[0] > most || t->shape[1] != (int64_t)kv->tile_bytes)
             return fail(err, INPUT, "%s: tensor %s: expected [%d, %zu] for %d tokens, found %s", f->map.path, name,
-                        (int)least,
-                        kv->tile_bytes, n_tok, tensor_shape_text(t, shape, sizeof shape));
+                        (int)least, kv->tile_bytes, n_tok, tensor_shape_text(t, shape, sizeof shape));
         if ((uintptr_t)t->data % 64 != 0)
             return fail(err, INPUT, "%s: tensor %s: expected to start on 64 bytes of the file, found offset %zu",
-                        f->map.path, name,
-                        t->offset);
+                        f->map.path, name, t->offset);
         data[l] = t->data;
         *first  = tiles - (int)t->shape[0];
     }

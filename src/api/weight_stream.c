@@ -15,6 +15,7 @@ enum {
 /* A run of consecutive blocks of one tensor. */
 typedef struct Chunk {
     TensorSpec     spec;
+    int            tensor;
     WeightType     type;
     bool           panels, last;       /* last: the tensor ends with it                              */
     int            first, end;         /* blocks; a vector is one block                              */
@@ -43,7 +44,7 @@ static void make_block(Pipe *p, int block, int thread)
 {
     const Chunk *c     = &p->making;
     int          first = block * PANEL_ROWS, rows = c->spec.rows - first;
-    WeightBlock  b = { .spec = &c->spec, .type = c->type, .panels = c->panels, .first = first,
+    WeightBlock  b = { .spec = &c->spec, .tensor = c->tensor, .type = c->type, .panels = c->panels, .first = first,
                        .n = c->spec.k == 0 || rows < PANEL_ROWS ? rows : PANEL_ROWS,
                        .to = { c->data + (size_t)(block - c->first) * c->block_bytes },
                        .scratch = p->scratch + (size_t)thread * p->scratch_bytes, .report = &p->reports[block - c->first] };
@@ -95,8 +96,9 @@ static bool make_and_write(Pipe *p)
     p->written += p->writing.n_bytes;
     if (p->ok && s->progress)
         s->progress(s->progress_user, (double)p->written / (double)p->total);
-    if (p->ok && s->made && p->making.n_bytes)
-        p->ok = s->made(s->user, &p->making.spec, p->making.first * PANEL_ROWS, p->reports, p->making.end - p->making.first, p->err);
+    const Chunk *c = &p->making;
+    if (p->ok && s->made && c->n_bytes)
+        p->ok = s->made(s->user, c->tensor, &c->spec, c->first * PANEL_ROWS, p->reports, c->end - c->first, p->err);
     Chunk made = p->making;
     p->making  = (Chunk){ .data = p->writing.data };
     p->writing = made;
@@ -106,9 +108,9 @@ static bool make_and_write(Pipe *p)
 /* Bytes of the first part of one block, and of the whole tensor. */
 static size_t first_part(const TensorSpec *s, WeightType type, size_t *whole)
 {
-    size_t block = s->k == 0                     ? (size_t)s->rows * sizeof(float)
+    size_t block = s->k == 0                   ? (size_t)s->rows * sizeof(float)
                  : tensor_spec_panels(s, type) ? part_bytes(type, 0, s->k)
-                                                 : PANEL_ROWS * (size_t)s->k * weight_type_bytes(type);
+                                               : PANEL_ROWS * (size_t)s->k * weight_type_bytes(type);
     if (s->k == 0)
         *whole = block;
     else if (tensor_spec_panels(s, type))
@@ -118,17 +120,18 @@ static size_t first_part(const TensorSpec *s, WeightType type, size_t *whole)
     return block;
 }
 
-static bool make_tensor(Pipe *p, const TensorSpec *spec, WeightType type)
+static bool make_tensor(Pipe *p, const TensorSpec *spec, int tensor, WeightType type)
 {
     size_t whole, block = first_part(spec, type, &whole);
     int    n_blocks = spec->k ? panel_count(spec->rows) : 1;
-    size_t chunk    = weight_type_quantized(type) ? CHUNK / 4 : CHUNK; /* codes take long to choose, and progress is told between */
+    size_t chunk    = weight_type_quantized(type) ? CHUNK / 4 : CHUNK; /* codes take long, and progress is told between */
     int    at_once  = block < chunk ? (int)(chunk / block) : 1;
     p->turn = !p->turn;
     for (int first = 0; first < n_blocks; first += at_once) {
         Chunk *c = &p->making;
-        *c = (Chunk){ .spec = *spec, .type = spec->k ? type : WT_F32, .panels = tensor_spec_panels(spec, type), .first = first,
-                      .end = n_blocks - first < at_once ? n_blocks : first + at_once, .block_bytes = block, .data = c->data };
+        *c = (Chunk){ .spec = *spec, .tensor = tensor, .type = spec->k ? type : WT_F32,
+                      .panels = tensor_spec_panels(spec, type), .first = first, .block_bytes = block, .data = c->data };
+        c->end     = n_blocks - first < at_once ? n_blocks : first + at_once;
         c->last    = c->end == n_blocks;
         c->n_bytes = c->last ? whole - (size_t)first * block : (size_t)(c->end - first) * block;
         for (int i = 1; i < MAX_PARTS; i++)
@@ -185,7 +188,7 @@ bool weight_stream_write(const WeightStream *s, Error *err)
         int i  = 0;
         p.pool = threads_pool_new(s->threads, false);
         for (TensorSpec spec = tensor_list_start(); ok && tensor_list_next(s->contents->config, &spec); i++)
-            ok = make_tensor(&p, &spec, s->contents->types[i]);
+            ok = make_tensor(&p, &spec, i, s->contents->types[i]);
         ok = ok && make_and_write(&p); /* the last chunk still waits to be written */
         if (ok)
             ok = model_writer_end(p.out, err);

@@ -1,6 +1,6 @@
-/* api/weight_stream.h: the weights of a model file made in parallel and written in order. One thread hashes and writes what was
- * made before while the others make what comes next; memory is a few chunks, and of quantized matrices the small parts (scales
- * and sub-scales: a tenth of two matrices), whatever the model. */
+/* api/weight_stream.h: the weights of a model file made in parallel and written in order. One thread hashes and writes what
+ * was made before while the others make what comes next; memory is a few chunks, and of quantized matrices the small parts
+ * (scales and sub-scales: a tenth of two matrices), whatever the model. */
 #ifndef API_WEIGHT_STREAM_H
 #define API_WEIGHT_STREAM_H
 
@@ -10,6 +10,7 @@
 /* 16 rows of a matrix, or a whole vector, that one thread is to make. */
 typedef struct WeightBlock {
     const TensorSpec *spec;
+    int               tensor;          /* its number in the order of tensor_list.h          */
     WeightType        type;
     bool              panels;          /* one panel; false: row-major                       */
     int               first, n;        /* rows                                              */
@@ -24,9 +25,9 @@ typedef struct WeightStream {
     int                  threads;
     size_t               scratch_bytes;
     void (*make)(void *user, const WeightBlock *b);  /* any thread, any order */
-    /* After some blocks of a tensor were made, in order, on the calling thread; reports: one for each block of 16 rows from row
-     * `first`. May be NULL; false stops the stream. */
-    bool (*made)(void *user, const TensorSpec *s, int first, const RetypeReport *reports, int n, Error *err);
+    /* After some blocks of a tensor were made, in order, on the calling thread; reports: one for each block of 16 rows from
+     * row `first`. May be NULL; false stops the stream. */
+    bool (*made)(void *user, int tensor, const TensorSpec *s, int first, const RetypeReport *reports, int n, Error *err);
     void (*progress)(void *user, double done);       /* 0 .. 1; may be NULL */
     void  *user, *progress_user;
 } WeightStream;

@@ -9,9 +9,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 #include "base/affinity.h"
+#include "base/clock.h"
 #include "base/cpu_count.h"
 #include "base/fp_env.h"
 #include "base/platform.h"
@@ -41,13 +41,6 @@ typedef struct Gate {
     _Atomic uint32_t sleepers;
 } Gate;
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void relax(void)
 {
 #if defined(__x86_64__)
@@ -68,7 +61,7 @@ static bool spin(Gate *g, uint32_t old, int64_t spin_ns, int64_t start, int64_t 
                 return true;
             relax();
         }
-        *waited = now_ns() - start;
+        *waited = clock_ns() - start;
         if (*waited >= spin_ns || *waited - last > SPIN_LOST)
             return false;
     }
@@ -87,10 +80,10 @@ static void gate_wait(Gate *g, uint32_t old, Patience *p, bool hurry)
 {
     if (opened(g, old))
         return;
-    int64_t start = now_ns(), waited = 0;
+    int64_t start = clock_ns(), waited = 0;
     if (hurry || !spin(g, old, p->spin_ns, start, &waited)) {
         sleep_until_open(g, old);
-        waited = now_ns() - start;
+        waited = clock_ns() - start;
         p->slept_ns += waited;
     }
     int64_t next = waited <= 2 * SPIN_MOST ? 2 * p->spin_ns : p->spin_ns / 2;

@@ -98,8 +98,8 @@ static void print_tensors(const tblock_quantize_report *report)
 static void print_table(const QuantizeArgs *a, const tblock_quantize_report *report)
 {
     a->tensors ? print_tensors(report) : print_kinds(report);
-    output_format("model: %" PRIu64 " parameters, %" PRIu64 " bytes, %.3f bits a weight, relative RMS error %.4f%%\n", report->n_params,
-                  report->bytes, 8 * (double)report->bytes / (double)report->n_params, 100 * report->error);
+    output_format("model: %" PRIu64 " parameters, %" PRIu64 " bytes, %.3f bits a weight, relative RMS error %.4f%%\n",
+                  report->n_params, report->bytes, 8 * (double)report->bytes / (double)report->n_params, 100 * report->error);
 }
 
 static void print_json(const tblock_quantize_report *report)
@@ -111,8 +111,8 @@ static void print_json(const tblock_quantize_report *report)
     output_format(", \"flushed\": %" PRIu64 ", \"tensors\": [", report->flushed);
     for (size_t i = 0; i < report->n_rows; i++) {
         const tblock_quantize_row *r = &report->rows[i];
-        output_format("%s{\"name\": \"%s\", \"from\": \"%s\", \"type\": \"%s\", \"parameters\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ",
-                      i ? ", " : "", r->name, r->from, r->type, r->n_params, r->bytes);
+        output_format("%s{\"name\": \"%s\", \"from\": \"%s\", \"type\": \"%s\", \"parameters\": %" PRIu64
+                      ", \"bytes\": %" PRIu64 ", ", i ? ", " : "", r->name, r->from, r->type, r->n_params, r->bytes);
         output_json_number("bits_per_weight", bits(r));
         output_format(", ");
         output_json_number("relative_rms_error", r->error);
@@ -136,7 +136,8 @@ static void print_notes(const QuantizeArgs *a, const tblock_quantize_report *rep
     for (size_t i = 0; i < report->n_rows; i++)
         n += report->rows[i].from[0] == 'q' && report->rows[i].type[0] != 'q';
     if (n)
-        cli_note(a->general.quiet, "%zu matri%s quantized before: floats have the error that quantizing left", n, n == 1 ? "x was" : "ces were");
+        cli_note(a->general.quiet, "%zu matri%s quantized before: floats have the error that quantizing left", n,
+                 n == 1 ? "x was" : "ces were");
     if (report->flushed)
         cli_note(a->general.quiet, "%" PRIu64 " weight%s too small for the type and became 0", report->flushed,
                  report->flushed == 1 ? " was" : "s were");

@@ -33,7 +33,8 @@ static bool synth(void *args, tblock_error *err)
 #define AT(field) offsetof(SynthArgs, field)
 static const Option options[] = {
     { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the model file to write" },
-    { "type",     0,  "f32|f16|bf16|q8|q4", OPT_CHOICE, AT(type), 0, 0, "bf16", "type of the matrices; of q4, the embedding and the head are q8" },
+    { "type",     0,  "f32|f16|bf16|q8|q4", OPT_CHOICE, AT(type), 0, 0, "bf16",
+      "type of the matrices; of q4, the embedding and the head are q8" },
     { "keep",    'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
       "another type for the matrices whose names match, as in quantize" },
     { "seed",    's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "the same seed gives the same file" },

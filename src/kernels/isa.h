@@ -7,6 +7,10 @@
 
 void kernels_fill_scalar(Kernels *k);
 void kernels_fill_integer(Kernels *k); /* plain C too: part of the scalar table */
+void kernels_fill_attention_scalar(Kernels *k); /* attention: in an object of its own; the function without it calls it */
+void kernels_fill_attention_avx2(Kernels *k);
+void kernels_fill_attention_avx512(Kernels *k);
+void kernels_fill_attention_neon(Kernels *k);
 void kernels_fill_avx2(Kernels *k);
 void kernels_fill_avxvnni(Kernels *k);
 void kernels_fill_avx512(Kernels *k);

@@ -64,7 +64,9 @@ typedef struct AttnTile {
     const void  *k;              /* [4][head_dim][16] of the KV type: position t of the tile is lane t%16 of group t/16 */
     const void  *v;              /* [64][v_stride] of the KV type; v_stride = head_dim rounded up to 16                 */
     const float *k_scale, *v_scale; /* KV_Q8: [64] each, aligned: by what a position's codes are multiplied; else NULL   */
-    const void  *next_k, *next_v; /* of the tile that follows, to be fetched meanwhile; NULL: unknown                   */
+    const void  *next_k;         /* of the tile that follows, to be fetched meanwhile; NULL: unknown                    */
+    const float *next_scale;     /* its k_scale                                                                         */
+    float       *wide;           /* room for K and V as f32 (attn_wide_floats), aligned; NULL: none                     */
     int          head_dim;
     float        scale, soft_cap; /* soft_cap 0: none                                       */
     int          n_q;
@@ -72,6 +74,7 @@ typedef struct AttnTile {
 } AttnTile;
 
 static inline size_t attn_state_floats(int head_dim) { return 16 + ((size_t)head_dim + 15) / 16 * 16; }
+static inline size_t attn_wide_floats(int head_dim) { return 128 * (((size_t)head_dim + 15) / 16 * 16); }
 
 typedef struct Kernels {
     const char *isa;                                              /* "scalar", "avx2", "avxvnni", "avx512" ...          */

@@ -2,14 +2,16 @@
 #include "model/retype.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "base/half.h"
+#include "quant/codes.h"
 
-enum { ALIGN = 64, BF16_MIN = (127 - 50) << 7 }; /* BF16_MIN: the bits of 2^-50 */
+enum { ALIGN = 64 };
 
 /* One panel of any type, then one row of floats. */
 static size_t panel_room(int k)
@@ -85,6 +87,14 @@ static bool check_finite(const float *x, size_t n, int k, RetypeReport *report)
     return true;
 }
 
+/* The largest magnitude that a type holds; of quantized ones the largest scale, an f16, times the largest integer. */
+static float limit_of(WeightType type)
+{
+    static const float most[WT_COUNT] = { [WT_F32] = FLT_MAX, [WT_F16] = 65504, [WT_BF16] = 0x1.fep127f,
+                                          [WT_Q8] = 65504.0f * Q8_MOST, [WT_Q4] = 65504.0f * Q4_MOST };
+    return most[type];
+}
+
 /* Narrow to 16 bits. Finite weights that become infinite are too large, those that become 0 are counted. */
 static bool narrow(WeightType type, uint16_t *out, const float *x, size_t n, int k, RetypeReport *report)
 {
@@ -96,7 +106,7 @@ static bool narrow(WeightType type, uint16_t *out, const float *x, size_t n, int
             blame(report, RETYPE_TOO_LARGE, i, k, x[i]);
             return false;
         }
-        if (size < (type == WT_F16 ? 1 : BF16_MIN) && x[i] != 0) {
+        if (size < (type == WT_F16 ? 1 : BF16_LEAST) && x[i] != 0) {
             out[i] = 0;
             report->flushed++;
         }
@@ -104,7 +114,8 @@ static bool narrow(WeightType type, uint16_t *out, const float *x, size_t n, int
     return true;
 }
 
-static bool store_floats(WeightType type, bool panels, void *to, const float *rows, int n, int k, void *scratch, RetypeReport *report)
+static bool store_floats(WeightType type, bool panels, void *to, const float *rows, int n, int k, void *scratch,
+                         RetypeReport *report)
 {
     size_t      count = (size_t)n * (size_t)k;
     const void *typed = rows;
@@ -131,7 +142,7 @@ static size_t largest(const float *x, size_t n)
 
 static bool store_quantized(WeightType type, void *const to[MAX_PARTS], const float *rows, int n, int k, RetypeReport *report)
 {
-    static const float most = 65504.0f * 126; /* the largest scale times the least that a code can stand for at its largest */
+    const float most = limit_of(type);
     for (int r = 0; r < n; r++)
         for (int c = 0; c < k; c += SUPERBLOCK) {
             size_t at = (size_t)r * (size_t)k + (size_t)c, len = (size_t)(k - c < SUPERBLOCK ? k - c : SUPERBLOCK);
@@ -224,8 +235,8 @@ bool retype_fail(const RetypeReport *report, const char *path, const TensorSpec 
     else
         snprintf(place, sizeof place, "[%d]", report->row);
     if (report->fault == RETYPE_NOT_FINITE)
-        return fail(err, INPUT, "%s: tensor %s: element %s is %s: expected finite weights", path, s->name, place,
-                    x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite");
-    return fail(err, INPUT, "%s: tensor %s: element %s is %g, too large for %s", path, s->name, place, (double)x,
-                weight_type_name(type));
+        return fail(err, INPUT, "%s: tensor %s: element %s: expected a finite weight, found %s", path, s->name, place,
+                    x != x ? "NaN" : x > 0 ? "infinity" : "-infinity");
+    return fail(err, INPUT, "%s: tensor %s: element %s: expected at most %g for %s, found %g", path, s->name, place,
+                (double)limit_of(type), weight_type_name(type), (double)x);
 }

@@ -9,7 +9,7 @@ typedef enum RetypeFault { RETYPE_GOOD, RETYPE_NOT_FINITE, RETYPE_TOO_LARGE } Re
 
 /* What became of some rows. */
 typedef struct RetypeReport {
-    double      error2, sum2;     /* sums of squares: of what was stored less what was given, and of what was given (measured) */
+    double      error2, sum2;     /* if measured, sums of squares: of what was stored less what was given; of what was given */
     uint64_t    n, flushed;       /* weights; those too small for the type, which became 0: bf16 under 2^-50, f16 under 2^-25,
                                      q8 and q4 where the scale of their 256 is under 2^-25 */
     RetypeFault fault;            /* the first weight that cannot be stored */

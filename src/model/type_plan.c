@@ -47,35 +47,47 @@ static bool check_source(const TensorSpec *s, const TensorFile *f, WeightType ty
         return false;
     if (!weight_type_quantized(t.type) || !weight_type_quantized(type) || t.type == type)
         return true;
-    return fail(err, INPUT, "%s: tensor %s: is %s already, so %s of it would lose twice: expected a file of floats", f->map.path, s->name,
-                weight_type_name(t.type), weight_type_name(type));
+    return fail(err, INPUT, "%s: tensor %s: expected floats to make %s of, found %s, which would lose twice", f->map.path,
+                s->name, weight_type_name(type), weight_type_name(t.type));
 }
 
-static bool fill(WeightType *types, const Config *c, const TensorFile *f, const char *name, WeightType target, Keep *keep, const char *const *texts,
-                 size_t n_keep, Error *err)
+static bool parse_all(Keep *keep, const char *const *texts, size_t n_keep, Error *err)
 {
-    int at = 0;
     for (size_t i = 0; i < n_keep; i++)
         if (!parse(&keep[i], texts[i], err))
             return false;
+    return true;
+}
+
+static bool fill(WeightType *types, const Config *c, const char *name, WeightType target, Keep *keep,
+                 const char *const *texts, size_t n_keep, Error *err)
+{
+    int at = 0;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s); at++)
         types[at] = s.k ? choose(&s, target, keep, n_keep) : WT_F32;
     for (size_t i = 0; i < n_keep; i++)
         if (!keep[i].used)
             return fail(err, USAGE, "keep: '%s' matches no matrix of %s; tblock info --tensors lists them", texts[i], name);
-    at = 0;
+    return true;
+}
+
+static bool check_sources(const WeightType *types, const Config *c, const TensorFile *f, Error *err)
+{
+    int at = 0;
     for (TensorSpec s = tensor_list_start(); f && tensor_list_next(c, &s); at++)
         if (s.k && !check_source(&s, f, types[at], err))
             return false;
     return true;
 }
 
-WeightType *type_plan_new(const Config *c, const TensorFile *f, const char *name, WeightType target, const char *const *keep, size_t n_keep,
-                          Error *err)
+WeightType *type_plan_new(const Config *c, const TensorFile *f, const char *name, WeightType target,
+                          const char *const *keep, size_t n_keep, Error *err)
 {
     WeightType *types = malloc((size_t)tensor_list_count(c) * sizeof *types);
     Keep       *k     = calloc(n_keep + 1, sizeof *k);
-    bool        ok    = types && k ? fill(types, c, f, name, target, k, keep, n_keep, err) : fail(err, SYSTEM, "out of memory");
+    bool        ok    = types && k ? parse_all(k, keep, n_keep, err) && fill(types, c, name, target, k, keep, n_keep, err)
+                                         && check_sources(types, c, f, err)
+                                   : fail(err, SYSTEM, "out of memory");
     for (size_t i = 0; k && i < n_keep; i++)
         free(k[i].pattern);
     free(k);

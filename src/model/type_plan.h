@@ -8,10 +8,11 @@
  * (docs/quantize.md). */
 WeightType type_plan_default(const TensorSpec *s, WeightType target);
 
-/* The types of all tensors of the config, in order [tensor_list_count]; those of vectors are F32. keep: "PATTERN=TYPE", a glob on
- * the names of matrices; the first that matches decides. f: where the weights come from, NULL: from nowhere yet; name: for
- * messages. Returns an array for free(), or NULL: USAGE where keep is wrong or matches no matrix, INPUT where a matrix that is
- * quantized already would have to be quantized again. */
-WeightType *type_plan_new(const Config *c, const TensorFile *f, const char *name, WeightType target, const char *const *keep, size_t n_keep, Error *err);
+/* The types of all tensors of the config, in order [tensor_list_count]; those of vectors are F32. keep: "PATTERN=TYPE", a
+ * glob on the names of matrices; the first that matches decides. f: where the weights come from, NULL: from nowhere yet;
+ * name: for messages. Returns an array for free(), or NULL: USAGE where keep is wrong or matches no matrix, INPUT where a
+ * matrix that is quantized already would have to be quantized again. */
+WeightType *type_plan_new(const Config *c, const TensorFile *f, const char *name, WeightType target,
+                          const char *const *keep, size_t n_keep, Error *err);
 
 #endif

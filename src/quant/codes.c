@@ -246,7 +246,7 @@ bool q8_encode_isa(const char *isa, const float *x, int n, int8_t *code, uint16_
     EACH(b) any |= used[b];
     memcpy(code, q, (size_t)n);
     *d = any ? *d : 0;
-    return peak <= D_MAX * 127;
+    return peak <= D_MAX * Q8_MOST;
 }
 
 bool q4_encode_isa(const char *isa, const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d)
@@ -272,7 +272,7 @@ bool q4_encode_isa(const char *isa, const float *x, int n, uint8_t code[256], ui
         used |= any;
     }
     *d = used ? f32_to_f16(scale) : 0;
-    return peak <= D_MAX * 120;
+    return peak <= D_MAX * Q4_MOST;
 }
 
 bool q8_encode(const float *x, int n, int8_t *code, uint16_t *d) { return q8_encode_isa(NULL, x, n, code, d); }

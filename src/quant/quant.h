@@ -13,6 +13,7 @@ enum {
     SUPERBLOCK = 256,            /* k of one float scale of a quantized row */
     SUB_BLOCK  = 16,             /* k of one integer sub-scale of q4        */
     MAX_PARTS  = 3,
+    BF16_LEAST = (127 - 50) << 7 /* bits of 2^-50: no bf16 weight of --math bf16 but 0 is smaller */
 };
 
 /* WT_FLOATS counts the float types, which come first: their elements stand alone and have row-major tensors too. */

@@ -25,8 +25,11 @@ size_t attention_scratch_floats(const Config *c)
            + round_up(((size_t)attention_queries(c) * sizeof(AttnQuery) + sizeof(float) - 1) / sizeof(float), LANES);
 }
 
+enum { FETCH_TILES = 4 };            /* so many tiles ahead the table's entry is fetched */
+
 typedef struct Unit {
     int    seq, kv_head;
+    int    next_head, first_tile; /* that this thread takes after this unit, of the same tokens; 0: none */
     int    first, n_tok;         /* tokens first .. first + n_tok - 1 of the call */
     int    pos;                  /* of the first */
     int    group, d_head;
@@ -64,27 +67,42 @@ static View view_of(int pos, int window, int tile)
                   .starts = oldest / KV_TILE == tile};
 }
 
-/* One tile for the queries of the unit that see it. Query i's partial state goes to part + i * state_floats; where it is the
- * first tile that the query sees, to first. end: tile number behind the last that this thread takes. */
-static void compute_tile(const Run *r, const Unit *u, int l, int tile, int end, float *first, float *part)
+typedef struct Place { int kv_head, tile; } Place;
+
+/* The tile that this thread reads after `tile`; end: tile number behind the last that it takes of this unit. tile < 0: not known. */
+static Place next_place(const Run *r, const Unit *u, int l, int tile, int end)
 {
-    int          window = r->model->cfg.window, n_q = u->n_tok * u->group, n_ask = 0;
+    const KvTiles *t = &r->kv_cache->seq[u->seq].layer[l];
+    if (tile + FETCH_TILES < end)
+        __builtin_prefetch(t->tile[tile + FETCH_TILES]); /* so that asking where it lies does not wait */
+    if (tile + 1 < end)
+        return (Place){u->kv_head, tile + 1};
+    return u->next_head ? (Place){u->next_head, u->first_tile} : (Place){0, -1};
+}
+
+/* One tile for the queries of the unit that see it. Query i's partial state goes to part + i * state_floats; where it is the
+ * first tile that the query sees, to first. next: to be fetched meanwhile; wide: room for the tile as f32, or NULL. */
+static void compute_tile(const Run *r, const Unit *u, int l, int tile, Place next, float *wide, float *first, float *part)
+{
+    int          window = r->model->cfg.window, n_ask = 0;
     const float *scales = kv_cache_scales(r->kv_cache, u->seq, l, u->kv_head, tile);
-    for (int i = 0; i < n_q; i++) {
-        View v = view_of(u->pos + i / u->group, window, tile);
-        if (v.first < v.end)
+    for (int t = 0; t < u->n_tok; t++) {
+        View   v  = view_of(u->pos + t, window, tile);
+        float *to = v.starts ? first : part;
+        for (int i = t * u->group; v.first < v.end && i < (t + 1) * u->group; i++)
             u->ask[n_ask++] = (AttnQuery){.q     = u->query + (size_t)i * u->d_pad,
                                           .first = v.first,
                                           .end   = v.end,
-                                          .part  = (v.starts ? first : part) + (size_t)i * u->state_floats};
+                                          .part  = to + (size_t)i * u->state_floats};
     }
     r->kernels->attn_tile[r->kv_cache->shape.type](&(AttnTile){
         .k = kv_cache_k(r->kv_cache, u->seq, l, u->kv_head, tile),
         .v = kv_cache_v(r->kv_cache, u->seq, l, u->kv_head, tile),
-        .next_k = tile + 1 < end ? kv_cache_k(r->kv_cache, u->seq, l, u->kv_head, tile + 1) : NULL,
-        .next_v = tile + 1 < end ? kv_cache_v(r->kv_cache, u->seq, l, u->kv_head, tile + 1) : NULL,
         .k_scale = scales,
         .v_scale = scales ? scales + KV_TILE : NULL,
+        .next_k = next.tile < 0 ? NULL : kv_cache_k(r->kv_cache, u->seq, l, next.kv_head, next.tile),
+        .next_scale = next.tile < 0 ? NULL : kv_cache_scales(r->kv_cache, u->seq, l, next.kv_head, next.tile),
+        .wide = wide,
         .head_dim = u->d_head,
         .scale = r->attn_scale,
         .n_q = n_ask,
@@ -95,11 +113,11 @@ static void compute_tile(const Run *r, const Unit *u, int l, int tile, int end, 
 /* The first tile of a query is its state as it is, later ones are merged. */
 static void attend_tile(const Run *r, const Unit *u, int l, int tile, int end)
 {
-    int n_q = u->n_tok * u->group;
-    compute_tile(r, u, l, tile, end, u->state, u->part);
-    for (int i = 0; i < n_q; i++) {
-        View v = view_of(u->pos + i / u->group, r->model->cfg.window, tile);
-        if (v.first < v.end && !v.starts)
+    float *wide = attn_wide_floats(u->d_head) * sizeof(float) <= KERNEL_SCRATCH ? r->scratch : NULL;
+    compute_tile(r, u, l, tile, next_place(r, u, l, tile, end), wide, u->state, u->part);
+    for (int t = 0; t < u->n_tok; t++) {
+        View v = view_of(u->pos + t, r->model->cfg.window, tile);
+        for (int i = t * u->group; v.first < v.end && !v.starts && i < (t + 1) * u->group; i++)
             r->kernels->attn_merge(u->state + (size_t)i * u->state_floats, u->part + (size_t)i * u->state_floats, u->d_head);
     }
 }
@@ -120,7 +138,7 @@ static void begin(const Run *r, Unit *u, int *first, int *end)
     lay_out(u, r, n_q);
     for (int i = 0; i < n_q; i++)
         memcpy(u->query + (size_t)i * u->d_pad, head_of(u, &r->q, i), (size_t)u->d_head * sizeof(float));
-    *first = oldest / KV_TILE;
+    *first = u->first_tile = oldest / KV_TILE;
     *end   = (u->pos + u->n_tok - 1) / KV_TILE + 1;
 }
 
@@ -168,6 +186,7 @@ static void attend_together(const Run *r, Unit *u, const Act *y, int l)
 {
     int first, end, threads = r->team.n_threads;
     begin(r, u, &first, &end);
+    u->next_head = 0;
     for (int n_q = u->n_tok * u->group, at = first, strip; at < end; at += strip) {
         int most = tiles_in_scratch(u), share = (end - at + threads - 1) / threads;
         share    = share < most ? share : most;
@@ -175,7 +194,7 @@ static void attend_together(const Run *r, Unit *u, const Act *y, int l)
         int mine = at + r->team.thread * share, my_end = mine + share < at + strip ? mine + share : at + strip;
         for (int tile = mine; tile < my_end; tile++) {
             float *part = (float *)r->scratch + (size_t)((tile - mine) * n_q) * u->state_floats;
-            compute_tile(r, u, l, tile, my_end, part, part);
+            compute_tile(r, u, l, tile, next_place(r, u, l, tile, my_end), NULL, part, part);
         }
         threads_barrier(r->team);
         merge_strip(r, u, at, at + strip, share);
@@ -214,6 +233,7 @@ void attention(Run *r, const Act *y, int l)
             for (int h = 0; h < c->kv_heads; h++, turn++) {
                 Unit u = {.seq     = span->seq,
                           .kv_head = h,
+                          .next_head = h + r->team.n_threads < c->kv_heads ? h + r->team.n_threads : 0,
                           .first   = span->first + t,
                           .n_tok   = span->n_tok - t < per_unit ? span->n_tok - t : per_unit,
                           .pos     = span->pos + t,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/pages.h"
 
 static const struct { size_t element, scale; } type_bytes[KV_COUNT] = {
     [KV_F32] = {4, 0}, [KV_F16] = {2, 0}, [KV_Q8] = {1, 4},
@@ -58,8 +59,30 @@ bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err)
     return c->seq ? true : fail(err, SYSTEM, "out of memory for %d sequences", n_seqs);
 }
 
-/* Tiles start zeroed: a lane that no position has filled is multiplied (and its result dropped) like any other. */
-static KvTile *take_tile(KvCache *c)
+/* Room for n tiles and, so that chunks stay few, a quarter of what there is: what no tile takes is never touched. Decode reads
+ * every tile for every token, so a large cache lies in huge pages (base/pages.h). */
+static bool add_chunk(KvCache *c, size_t n_tiles)
+{
+    size_t   bytes, page = 4096;
+    KvChunk *chunk = malloc(sizeof *chunk);
+    if (!chunk)
+        return false;
+    if (mul_size(n_tiles, c->tile_bytes, &bytes) && add_size(bytes, c->bytes / 4, &bytes) && bytes < SIZE_MAX / 2) {
+        page   = bytes < HUGE_PAGE ? page : HUGE_PAGE;
+        bytes  = round_up(bytes, page);
+        *chunk = (KvChunk){.data = pages_map(bytes), .bytes = bytes, .next = c->chunk};
+        if (chunk->data) {
+            c->chunk = chunk;
+            return true;
+        }
+    }
+    free(chunk);
+    return false;
+}
+
+/* Tiles start zeroed: a lane that no position has filled is multiplied (and its result dropped) like any other.
+ * n_more: tiles that the caller is about to take after this one. */
+static KvTile *take_tile(KvCache *c, size_t n_more)
 {
     KvTile *tile = c->spare;
     if (tile) {
@@ -67,15 +90,14 @@ static KvTile *take_tile(KvCache *c)
         tile->users = 1;
         return tile;
     }
-    tile = malloc(sizeof *tile);
-    if (tile)
-        *tile = (KvTile){.data = aligned_alloc(64, c->tile_bytes), .users = 1};
-    if (!tile || !tile->data) {
-        free(tile);
+    if ((!c->chunk || c->chunk->bytes - c->chunk->used < c->tile_bytes) && !add_chunk(c, n_more + 1))
         return NULL;
-    }
-    memset(tile->data, 0, c->tile_bytes);
-    c->bytes += c->tile_bytes;
+    tile = malloc(sizeof *tile);
+    if (!tile)
+        return NULL;
+    *tile = (KvTile){.data = (char *)c->chunk->data + c->chunk->used, .users = 1};
+    c->chunk->used += c->tile_bytes;
+    c->bytes       += c->tile_bytes;
     return tile;
 }
 
@@ -116,8 +138,12 @@ void kv_cache_free(KvCache *c)
     free(c->seq);
     for (KvTile *next; c->spare; c->spare = next) {
         next = c->spare->next;
-        free(c->spare->data);
         free(c->spare);
+    }
+    for (KvChunk *next; c->chunk; c->chunk = next) {
+        next = c->chunk->next;
+        pages_unmap(c->chunk->data, c->chunk->bytes);
+        free(c->chunk);
     }
     *c = (KvCache){0};
 }
@@ -142,7 +168,7 @@ static bool own_last_tile(KvCache *c, int seq, int layer)
     KvTile **tile = &c->seq[seq].layer[layer].tile[length / KV_TILE];
     if (length % KV_TILE == 0 || (*tile)->users == 1)
         return true;
-    KvTile *own = take_tile(c);
+    KvTile *own = take_tile(c, 0);
     if (!own)
         return false;
     memcpy(own->data, (*tile)->data, c->tile_bytes);
@@ -165,7 +191,7 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
         if (!grow_table(t, need) || !own_last_tile(c, seq, l))
             return fail(err, SYSTEM, "out of memory for a KV cache of %d positions", s->length + n_new);
         for (; t->n < need; t->n++) {
-            t->tile[t->n] = take_tile(c);
+            t->tile[t->n] = take_tile(c, (size_t)(need - t->n - 1) + (size_t)(need - t->n) * (size_t)(c->shape.n_layers - l - 1));
             if (!t->tile[t->n])
                 return fail(err, SYSTEM, "out of memory for a KV cache of %d positions (%zu MB in use)", s->length + n_new,
                             c->bytes >> 20);

@@ -28,6 +28,14 @@ typedef struct KvTile {
     struct KvTile *next;                /* of the spare ones           */
 } KvTile;
 
+/* Tiles lie side by side in chunks of the system's pages, which are zero and belong to the thread that writes first. */
+typedef struct KvChunk {
+    void  *data;
+    size_t bytes;                       /* mapped; the last tile may end before */
+    size_t used;
+    struct KvChunk *next;               /* the older ones, which are full       */
+} KvChunk;
+
 typedef struct KvTiles {                /* one layer of one sequence */
     KvTile **tile;                      /* [n] by tile number; NULL where given up */
     int    n, cap, first;               /* tiles below first are given up */
@@ -42,10 +50,11 @@ typedef struct KvCache {
     KvShape shape;
     int     v_stride;                   /* head_dim rounded up to 16 */
     size_t  head_bytes, tile_bytes;     /* K and V of one KV head in a tile; all heads */
-    size_t  bytes;                      /* memory in use, spare and mapped tiles included, shared ones once */
+    size_t  bytes;                      /* tiles in use, spare and mapped ones included, shared ones once */
     int     n_seqs;
     KvSeq  *seq;
     KvTile *spare;                      /* in nobody's use */
+    KvChunk *chunk;                     /* tiles of its own, the newest first */
 } KvCache;
 
 bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err);

@@ -105,13 +105,13 @@ unsigned numerics_ints(Numerics n, const Model *m)
 
 static bool has_tiny(const Mat *w)
 {
-    enum { STEP = 2 * PANEL_ROWS, SMALLEST = (127 - 50) << 7 }; /* the bits of 2^-50 */
+    enum { STEP = 2 * PANEL_ROWS }; /* a fixed trip count, so that the compiler uses vectors */
     const uint16_t *v = w->w.part[0];
     size_t          n = panel_bytes(WT_BF16, w->k) / sizeof *v * (size_t)panel_count(w->rows);
     for (size_t i = 0; i < n; i += STEP) {
         unsigned tiny = 0;
         for (int j = 0; j < STEP; j++)
-            tiny |= (uint16_t)((v[i + (size_t)j] & 0x7fff) - 1) < SMALLEST - 1;
+            tiny |= (uint16_t)((v[i + (size_t)j] & 0x7fff) - 1) < BF16_LEAST - 1;
         if (tiny)
             return true;
     }
@@ -129,8 +129,8 @@ bool bf16_weights_check(const Model *m, const char *path, Error *err)
                 continue;
             if (i < 4 * m->cfg.n_layers)
                 snprintf(name, sizeof name, "layers.%d.%s", i / 4, names[i % 4][j]);
-            return fail(err, INPUT, "%s: tensor %s: math bf16: expected 0 or magnitudes from 2^-50, found a smaller one: convert the "
-                        "model again", path, name);
+            return fail(err, INPUT, "%s: tensor %s: math bf16: expected 0 or magnitudes from 2^-50, found a smaller one: "
+                        "convert the model again, or quantize it to bf16", path, name);
         }
     return true;
 }

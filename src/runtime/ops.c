@@ -39,8 +39,8 @@ static double mat_work(const Mat *w, int n_tok) { return 2.0 * w->rows * w->k * 
 
 /* ---- Rows ----------------------------------------------------------------------------------------------------- */
 
-/* Sine and cosine of every token's angles, in double, rounded once (design: rotary embedding). Same for all layers. Complete
- * where embed ends. */
+/* Sine and cosine of every token's angles, in double, rounded once (docs/numerics.md, "Rotary embedding"). Same for all layers.
+ * Complete where embed ends. */
 void rope_table(Run *r)
 {
     int half = r->model->cfg.head_dim / 2, first, end;

@@ -2,14 +2,8 @@
 
 #include <assert.h>
 #include <string.h>
-#include <time.h>
 
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "base/clock.h"
 
 static ProfileRow *row_of(Profile *p, const char *name)
 {
@@ -24,7 +18,7 @@ static ProfileRow *row_of(Profile *p, const char *name)
 
 void profile_enter(Profile *p, const char *name, double bytes, double operations)
 {
-    double now = seconds_now();
+    double now = clock_seconds();
     if (p->running)
         p->running->seconds += now - p->since;
     p->since   = now;

@@ -39,7 +39,7 @@ typedef struct Run {
     KvCache       *kv_cache;
     const BatchToken *token;  /* [n_tok] */
     const Span    *span;
-    int            n_tok, n_spans, n_logits;
+    int            n_tok, n_spans;
     Act x, xn, q, k, v, att_out, y, gate, up;
     bool           own_rows;            /* xn, and the integers of att_out, are this thread's own */
     float         *cosine, *sine;       /* [n_tok, head_dim / 2] of the tokens' positions */

@@ -356,6 +356,8 @@ static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool 
     float    *q      = memory((size_t)n_q * ((hd + 15) / 16 * 16) * sizeof *q), *want[MAX_Q];
     AttnQuery query[MAX_Q];
     float     scale = (float)(1 / sqrt((double)head_dim));
+    float    *wide  = below(2) ? memory(attn_wide_floats(head_dim) * sizeof *wide) : NULL; /* may be there, or not: the same bits */
+    bool      next  = below(2);                                                           /* so may what is fetched ahead        */
     for (int i = 0; i < n_q; i++) {
         query[i].q = q + (size_t)i * ((hd + 15) / 16 * 16);
         fill_values(q + (size_t)i * ((hd + 15) / 16 * 16), hd, wild && i % 4 == 3);
@@ -368,7 +370,8 @@ static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool 
         for (int i = 0; i < n_q; i++)
             query[i].part = guarded(state, 0);
         AttnTile a = { .k = d.kt, .v = d.vt, .k_scale = d.k_scale, .v_scale = d.v_scale, .head_dim = head_dim, .scale = scale,
-                       .soft_cap = cap, .n_q = n_q, .q = query };
+                       .soft_cap = cap, .n_q = n_q, .q = query, .wide = wide, .next_k = next ? d.kt : NULL,
+                       .next_scale = next ? d.k_scale : NULL };
         table[isa]->attn_tile[type](&a);
         for (int i = 0; i < n_q; i++) {
             char what[64];
@@ -379,7 +382,7 @@ static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool 
     }
     for (int i = 0; i < n_q; i++)
         free(want[i] - GUARD);
-    tile_free(&d), free(q);
+    tile_free(&d), free(q), free(wide);
 }
 
 static const int head_dims[] = { 1, 2, 3, 8, 15, 16, 17, 20, 32, 48, 64, 80, 96, 128, 256 };

@@ -117,10 +117,51 @@ static void a_cache_longer_than_the_scratch_is_taken_in_strips(void)
     compare(KV_F32, 1, 2 * 42 * KV_TILE + 99, 2 * 42 * KV_TILE + 700, MAX_TOK);
 }
 
+/* NaN in every tile that no query of the call sees, through the cache's own tables: one number read from there would show. */
+static void spoil_tiles_outside(Job *j, int window)
+{
+    KvTiles *t      = &j->kv.seq[0].layer[0];
+    int      oldest = j->span[0].pos - window + 1;
+    for (int i = 0; i < t->n; i++)
+        if ((i + 1) * KV_TILE <= oldest) {
+            if (!t->tile[i])
+                exit(4);
+            memset(t->tile[i]->data, 0xff, j->kv.tile_bytes);
+        }
+}
+
+/* The cache is one without a window, so that it has given up nothing: what is not read is there, and wrong. */
+static void a_window_reads_its_own_tiles_only(void)
+{
+    static const int windows[] = { 1, 63, 64, 65, 200, 1000 }, tokens[] = { 1, 16 };
+    for (int type = 0; type < KV_COUNT; type++)
+        for (int i = 0; i < 12; i++) {
+            Job j;
+            int window = windows[i / 2], n_tok = tokens[i % 2];
+            open_job(&j, (KvType)type, 2, 0, 1600, n_tok);
+            j.model.cfg.window = window;
+            size_t n    = (size_t)j.run.n_tok * j.run.q.stride * sizeof(float);
+            float *want = malloc(n);
+            memset(j.y, 0, n);
+            threads_run(1, attend, &j);
+            memcpy(want, j.y, n);
+            spoil_tiles_outside(&j, window);
+            for (int threads = 1; threads <= 3; threads++) {
+                memset(j.y, 0, n);
+                threads_run(threads, attend, &j);
+                CHECK(memcmp(want, j.y, n) == 0, "type %d, window %d, %d tokens, %d threads: a tile outside was read", type, window, n_tok,
+                      threads);
+            }
+            free(want);
+            close_job(&j);
+        }
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
     TEST(threads_that_share_a_head_give_its_bits);
     TEST(a_cache_longer_than_the_scratch_is_taken_in_strips);
+    TEST(a_window_reads_its_own_tiles_only);
     return TEST_END();
 }

@@ -142,6 +142,30 @@ static void keys_lie_in_panels_of_16_positions_and_values_in_rows(void)
     }
 }
 
+/* Chunks of the system's pages: tiles are zero, 64-byte aligned and apart, also where chunks are many and huge. */
+static void tiles_are_zero_and_apart_across_chunks(void)
+{
+    KvCache c = cache_of(2, 3, 64, 0, KV_F32, 1);
+    for (int n = 0; n < 70; n++) {
+        CHECK(grow(&c, 0, n < 60 ? KV_TILE : 5 * KV_TILE), "%s", err.msg);
+        for (int l = 0; l < 2; l++) {
+            const KvTiles *t = &c.seq[0].layer[l];
+            for (int i = c.seq[0].length / KV_TILE - (n < 60 ? 1 : 5); i < t->n; i++) {
+                const unsigned char *data = t->tile[i]->data;
+                CHECK((uintptr_t)data % 64 == 0 && data[0] == 0 && memcmp(data, data + 1, c.tile_bytes - 1) == 0, "tile %d is not zero", i);
+                memset(t->tile[i]->data, 1 + i % 250, c.tile_bytes);
+            }
+        }
+    }
+    for (int l = 0; l < 2; l++)
+        for (int i = 0; i < c.seq[0].layer[l].n; i++) {
+            const unsigned char *data = c.seq[0].layer[l].tile[i]->data;
+            CHECK(data[0] == 1 + i % 250 && memcmp(data, data + 1, c.tile_bytes - 1) == 0, "layer %d: tile %d was written over", l, i);
+        }
+    CHECK(c.bytes == 2 * (60 + 50) * c.tile_bytes, "%zu bytes", c.bytes);
+    kv_cache_free(&c);
+}
+
 static void rewinding_gives_tiles_back_for_use_again(void)
 {
     KvCache c = cache_of(2, 1, 8, 0, KV_F16, 1);
@@ -180,6 +204,7 @@ int main(int argc, char **argv)
     TEST(a_windowed_layer_holds_the_window_and_the_batch);
     TEST(a_window_keeps_every_position_that_the_next_query_sees);
     TEST(keys_lie_in_panels_of_16_positions_and_values_in_rows);
+    TEST(tiles_are_zero_and_apart_across_chunks);
     TEST(rewinding_gives_tiles_back_for_use_again);
     TEST(rewinding_behind_a_window_is_refused);
     return TEST_END();

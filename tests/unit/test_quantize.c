@@ -176,7 +176,7 @@ static void float_types_there_and_back(void)
     tensor_file_close(&q.f);
     tensor_file_close(&w.f);
     CHECK(!quantize("q.bin", "out.bin", "q8", NULL, NULL, &e) && e.status == INPUT
-          && strstr(e.msg, "tensor layers.0.wq: is q4 already"), "%d %.400s", e.status, e.msg);
+          && strstr(e.msg, "tensor layers.0.wq: expected floats to make q8 of, found q4"), "%d %.400s", e.status, e.msg);
     CHECK(quantize("q.bin", "out.bin", "q8", "layers.*=f16", NULL, &e), "%.400s", e.msg);
 }
 
@@ -232,13 +232,14 @@ static void what_cannot_be_stored_is_named(void)
 {
     static const struct { const char *tensor; size_t element; float value; const char *type, *message; } cases[] = {
         /* panels [panels, k, 16] */
-        { "layers.1.w_up", 16 * (37 * 2 + 5) + 3, NAN, "q4", "tensor layers.1.w_up: element [35, 5] is NaN" },
-        { "layers.0.wq", 16 * 36 + 1, -INFINITY, "f32", "tensor layers.0.wq: element [1, 36] is minus infinite" },
-        { "layers.0.wq", 16 * 36 + 1, 65520, "f16", "tensor layers.0.wq: element [1, 36] is 65520, too large for f16" },
-        { "layers.0.w_down", 16 * 299 + 2, -9e6f, "q8", "tensor layers.0.w_down: element [2, 299] is -9e+06, too large for q8" },
-        { "layers.0.w_down", 16 * 299 + 2, 3e38f, "q4", "tensor layers.0.w_down: element [2, 299] is 3e+38, too large for q4" },
-        { "embed", 37 * 500 + 36, 3.4e38f, "bf16", "tensor embed: element [500, 36] is 3.4e+38, too large for bf16" },
-        { "final_norm", 7, NAN, "q8", "tensor final_norm: element [7] is NaN" },
+        { "layers.1.w_up", 16 * (37 * 2 + 5) + 3, NAN, "q4", "tensor layers.1.w_up: element [35, 5]: expected a finite weight, found NaN" },
+        { "layers.0.wq", 16 * 36 + 1, -INFINITY, "f32", "tensor layers.0.wq: element [1, 36]: expected a finite weight, found -infinity" },
+        { "layers.0.wq", 16 * 36 + 1, 65520, "f16", "element [1, 36]: expected at most 65504 for f16, found 65520" },
+        { "layers.0.w_down", 16 * 299 + 2, -9e6f, "q8", "element [2, 299]: expected at most 8.31901e+06 for q8, found -9e+06" },
+        { "layers.0.w_down", 16 * 299 + 2, 3e38f, "q4", "element [2, 299]: expected at most 7.86048e+06 for q4, found 3e+38" },
+        { "layers.0.w_down", 16 * 299 + 2, 65504.0f * 121, "q4", "element [2, 299]: expected at most 7.86048e+06 for q4, found 7.92598e+06" },
+        { "embed", 37 * 500 + 36, 3.4e38f, "bf16", "tensor embed: element [500, 36]: expected at most 3.38953e+38 for bf16, found 3.4e+38" },
+        { "final_norm", 7, NAN, "q8", "tensor final_norm: element [7]: expected a finite weight, found NaN" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         Error e = { 0 };

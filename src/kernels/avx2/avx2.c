@@ -6,5 +6,6 @@
 void kernels_fill_avx2(Kernels *k)
 {
     fill(k);
+    kernels_fill_attention_avx2(k);
     fill_int(k);
 }

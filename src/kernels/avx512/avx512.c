@@ -6,5 +6,6 @@
 void kernels_fill_avx512(Kernels *k)
 {
     fill(k);
+    kernels_fill_attention_avx512(k);
     fill_int(k);
 }

@@ -1,4 +1,5 @@
-/* kernels/bodies/all.h: every kernel over the lanes header included before, and the function that puts them into a table. */
+/* kernels/bodies/all.h: every kernel over the lanes header included before but attention's, which is
+ * an object of its own (two that compile side by side), and the function that puts them into a table. */
 #ifndef KERNELS_BODIES_ALL_H
 #define KERNELS_BODIES_ALL_H
 
@@ -9,7 +10,6 @@
 #include "kernels/isa.h"
 #include "kernels/kernels.h"
 
-#include "kernels/bodies/attention.h"
 #include "kernels/bodies/elementwise.h"
 #include "kernels/bodies/matmul.h"
 #include "kernels/bodies/matmul_bf16.h"
@@ -22,11 +22,6 @@ static void fill(Kernels *k)
     k->matmul[WT_F16]     = matmul_f16;
     k->matmul[WT_BF16]    = matmul_bf16;
     k->matmul_bf16        = matmul_bf16_rounded;
-    k->attn_tile[KV_F32]  = attn_tile_f32;
-    k->attn_tile[KV_F16]  = attn_tile_f16;
-    k->attn_tile[KV_Q8]   = attn_tile_q8;
-    k->attn_merge         = attn_merge;
-    k->attn_end           = attn_end;
     k->rms_norm           = rms_norm;
     k->add                = add;
     k->swiglu             = swiglu;

@@ -4,10 +4,20 @@
 #ifndef KERNELS_BODIES_ATTENTION_H
 #define KERNELS_BODIES_ATTENTION_H
 
-#include "kernels/bodies/matmul.h" /* WIDTH */
-#include "kernels/bodies/norm.h"
+#include <math.h>
+#include <string.h>
 
-enum { ATTN_Q = 6, ATTN_GROUPS = KV_TILE / LANES };
+#include "kernels/isa.h"
+#include "kernels/bodies/blocking.h"
+#include "kernels/bodies/math.h"
+
+enum {
+    ATTN_Q        = 6,  /* queries at once over f32 ...                                                            */
+    ATTN_Q_NARROW = 4,  /* ... and over what is widened on the way                                                 */
+    ATTN_WIDEN    = 9,  /* from so many queries on the tile is widened once for all: it stays in the first cache   */
+    ATTN_GROUPS   = KV_TILE / LANES,
+    FETCH_LINES   = 48, /* of the next tile, fetched beside the exponentials: what memory brings in that time      */
+};
 
 /* scale: of the lanes, for KV_Q8. */
 V_INLINE f32x16 kv_load(KvType type, const void *p, size_t i, f32x16 scale)
@@ -25,14 +35,31 @@ V_INLINE f32x16 kv_load(KvType type, const void *p, size_t i, f32x16 scale)
 /* Vectors of 16 elements in a line of the processor's cache: one in so many needs a fetch. */
 #define LINE_VECTORS(type) ((type) == KV_F32 ? 1 : (type) == KV_F16 ? 2 : 4)
 
-/* Ask for element i and those beside it of the tile that follows. */
-V_INLINE void kv_fetch(KvType type, const void *p, size_t i)
+/* What is still to be fetched ahead: V beside the scores, K of the next tile beside exponentials and values. So memory is
+ * asked in the order of addresses and never idle (decode waits for nothing else), and what was fetched is still in the first
+ * cache when its turn comes: a whole f32 tile ahead it would not be. */
+typedef struct Fetch { const char *at, *end; } Fetch;
+
+V_INLINE void fetch(Fetch *f, int lines)
 {
-    __builtin_prefetch((const char *)p + i * (size_t)(4 / LINE_VECTORS(type)));
+    if (f->at >= f->end)
+        return;
+    UNROLL for (int i = 0; i < lines; i++)
+        __builtin_prefetch(f->at + i * 64);
+    f->at += lines * 64;
+}
+
+/* As many lines as n vectors take, the step-th n vectors of a loop. */
+V_INLINE void fetch_step(Fetch *f, KvType type, int n, size_t step)
+{
+    if (n >= LINE_VECTORS(type))
+        fetch(f, n / LINE_VECTORS(type));
+    else if (step % (size_t)(LINE_VECTORS(type) / n) == 0)
+        fetch(f, 1);
 }
 
 /* s[q][t] = scale * (q . k[t]), soft-capped, for the positions of n_g groups from g0 on. */
-V_INLINE void scores(const AttnTile *a, KvType type, const AttnQuery *q, const void *next, float (*s)[KV_TILE], int g0, int n_g, int n_q)
+V_INLINE void scores(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next, float (*s)[KV_TILE], int g0, int n_g, int n_q)
 {
     size_t head_dim = (size_t)a->head_dim;
     f32x16 c[ATTN_GROUPS][ATTN_Q], scale[ATTN_GROUPS];
@@ -45,9 +72,7 @@ V_INLINE void scores(const AttnTile *a, KvType type, const AttnQuery *q, const v
         f32x16 k[ATTN_GROUPS];
         UNROLL for (int g = 0; g < n_g; g++)
             k[g] = kv_load(type, a->k, ((size_t)(g0 + g) * head_dim + d) * LANES, scale[g]);
-        if (next)
-            UNROLL for (int g = 0; g < n_g; g += LINE_VECTORS(type))
-                kv_fetch(type, next, ((size_t)g0 * head_dim + d * (size_t)n_g + (size_t)g) * LANES);
+        fetch_step(next, type, n_g, d);
         UNROLL for (int i = 0; i < n_q; i++) {
             f32x16 qd = v_set(q[i].q[d]);
             UNROLL for (int g = 0; g < n_g; g++)
@@ -60,7 +85,7 @@ V_INLINE void scores(const AttnTile *a, KvType type, const AttnQuery *q, const v
 }
 
 /* Scores to p = exp(s - m), in place; m and l to the partial state. */
-V_INLINE void probabilities(const AttnTile *a, const AttnQuery *q, float *s)
+V_INLINE void probabilities(const AttnTile *a, const AttnQuery *q, float *s, Fetch *next)
 {
     int    g0 = q->first / LANES, g1 = (q->end + LANES - 1) / LANES;
     f32x16 top = v_set(-INFINITY), sum = v_zero(), cap = v_set(a->soft_cap);
@@ -74,6 +99,7 @@ V_INLINE void probabilities(const AttnTile *a, const AttnQuery *q, float *s)
     }
     float m = v_fold_max(top);
     for (int g = g0; g < g1; g++) {
+        fetch(next, FETCH_LINES / 24);
         f32x16 p = v_exp(v_sub(v_load(s + g * LANES), v_set(m)));
         v_store(s + g * LANES, p);
         sum = v_add(sum, v_select(v_range(q->first - g * LANES, q->end - g * LANES), p, v_zero()));
@@ -83,7 +109,7 @@ V_INLINE void probabilities(const AttnTile *a, const AttnQuery *q, float *s)
 }
 
 /* o[d] = fmaf(p[t], v[t][d], o[d]) for t ascending in first .. end; n_d vectors of dimensions from d0 on, n_q queries. */
-V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, const void *next, float (*p)[KV_TILE], int first, int end,
+V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next, float (*p)[KV_TILE], int first, int end,
                      int d0, int n_d, int n_q)
 {
     size_t stride = ((size_t)a->head_dim + LANES - 1) / LANES * LANES;
@@ -95,9 +121,7 @@ V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, const v
         f32x16 v[ATTN_GROUPS], scale = type == KV_Q8 ? v_set(a->v_scale[t]) : v_zero();
         UNROLL for (int d = 0; d < n_d; d++)
             v[d] = kv_load(type, a->v, (size_t)t * stride + (size_t)(d0 + d) * LANES, scale);
-        if (next)
-            UNROLL for (int d = 0; d < n_d; d += LINE_VECTORS(type))
-                kv_fetch(type, next, (size_t)t * stride + (size_t)(d0 + d) * LANES);
+        fetch_step(next, type, n_d, (size_t)t);
         UNROLL for (int i = 0; i < n_q; i++) {
             f32x16 pt = v_set(p[i][t]);
             UNROLL for (int d = 0; d < n_d; d++)
@@ -109,7 +133,7 @@ V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, const v
             v_store(q[i].part + 16 + (d0 + d) * LANES, o[d][i]);
 }
 
-V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, const void *next, float (*p)[KV_TILE], int first,
+V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next, float (*p)[KV_TILE], int first,
                          int end, int n_q)
 {
     int d = 0, n = (a->head_dim + LANES - 1) / LANES;
@@ -121,15 +145,15 @@ V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, con
 
 static __attribute__((noinline)) void values_f32_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
 {
-    values_all(a, KV_F32, q, NULL, p, first, end, 1);
+    values_all(a, KV_F32, q, &(Fetch){ NULL, NULL }, p, first, end, 1);
 }
 static __attribute__((noinline)) void values_f16_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
 {
-    values_all(a, KV_F16, q, NULL, p, first, end, 1);
+    values_all(a, KV_F16, q, &(Fetch){ NULL, NULL }, p, first, end, 1);
 }
 static __attribute__((noinline)) void values_q8_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
 {
-    values_all(a, KV_Q8, q, NULL, p, first, end, 1);
+    values_all(a, KV_Q8, q, &(Fetch){ NULL, NULL }, p, first, end, 1);
 }
 
 V_INLINE void values_one(const AttnTile *a, KvType type, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
@@ -144,11 +168,29 @@ V_INLINE void values_one(const AttnTile *a, KvType type, const AttnQuery *q, flo
     }
 }
 
-/* n_q queries together; n_q is a constant where this is inlined. */
+/* K, of head_dim rounded up to a line, or V. */
+V_INLINE Fetch fetch_of(const AttnTile *a, KvType type, const void *data)
+{
+    size_t bytes = (size_t)KV_TILE * (((size_t)a->head_dim + LANES - 1) / LANES * LANES) * (size_t)(4 / LINE_VECTORS(type));
+    return (Fetch){ data, data ? (const char *)data + bytes : NULL };
+}
+
+V_INLINE void fetch_scales(const AttnTile *a, KvType type)
+{
+    for (int i = 0; type == KV_Q8 && i < KV_TILE; i += LANES) {
+        __builtin_prefetch(a->v_scale + i);
+        if (a->next_scale)
+            __builtin_prefetch(a->next_scale + i);
+    }
+}
+
+/* n_q queries together; n_q is a constant where this is inlined. The first of a tile's blocks fetches ahead. */
 V_INLINE void attn_queries(const AttnTile *a, KvType type, const AttnQuery *q, int n_q)
 {
     _Alignas(64) float s[ATTN_Q][KV_TILE];
-    const void *next_k = q == a->q ? a->next_k : NULL, *next_v = q == a->q ? a->next_v : NULL; /* the first block fetches */
+    Fetch own_v = fetch_of(a, type, q == a->q ? a->v : NULL), next_k = fetch_of(a, type, q == a->q ? a->next_k : NULL);
+    if (q == a->q)
+        fetch_scales(a, type);
     int lo = KV_TILE, hi = 0, common = 0, common_end = KV_TILE; /* union and intersection of the visible positions */
     for (int i = 0; i < n_q; i++) {
         lo         = min_int(lo, q[i].first);
@@ -159,41 +201,75 @@ V_INLINE void attn_queries(const AttnTile *a, KvType type, const AttnQuery *q, i
     }
     int g = lo / LANES, g1 = (hi + LANES - 1) / LANES;
     for (; g + WIDTH(n_q) <= g1; g += WIDTH(n_q))
-        scores(a, type, q, next_k, s, g, WIDTH(n_q), n_q);
+        scores(a, type, q, &own_v, s, g, WIDTH(n_q), n_q);
     for (; g < g1; g++)
-        scores(a, type, q, next_k, s, g, 1, n_q);
-    for (int i = 0; i < n_q; i++)
-        probabilities(a, q + i, s[i]);
+        scores(a, type, q, &own_v, s, g, 1, n_q);
+    for (int i = 0; i < n_q; i++) {
+        fetch(&next_k, FETCH_LINES / 12); /* between the steps of one query too: the queue of requests is short */
+        probabilities(a, q + i, s[i], &next_k);
+    }
     common_end = max_int(common, common_end);
     for (int i = 0; i < n_q; i++)
         values_one(a, type, q + i, s + i, q[i].first, min_int(common, q[i].end));
     if (common < common_end)
-        values_all(a, type, q, next_v, s, common, common_end, n_q);
+        values_all(a, type, q, &next_k, s, common, common_end, n_q);
     for (int i = 0; i < n_q; i++)
         values_one(a, type, q + i, s + i, max_int(common_end, q[i].first), q[i].end);
 }
 
+#define ATTN_CASE(n)                              \
+    case n:                                       \
+        attn_queries(a, type, q, n);              \
+        break;
+
 V_INLINE void attn_tile(const AttnTile *a, KvType type)
 {
-    int blocks = (a->n_q + ATTN_Q - 1) / ATTN_Q;
+    int most = type == KV_F32 ? ATTN_Q : ATTN_Q_NARROW, blocks = (a->n_q + most - 1) / most;
     for (int b = 0; b < blocks; b++) {
         int              i = (int)((int64_t)a->n_q * b / blocks), n = (int)((int64_t)a->n_q * (b + 1) / blocks) - i;
         const AttnQuery *q = a->q + i;
         switch (n) {
-        case 1: attn_queries(a, type, q, 1); break;
-        case 2: attn_queries(a, type, q, 2); break;
-        case 3: attn_queries(a, type, q, 3); break;
-        case 4: attn_queries(a, type, q, 4); break;
-        case 5: attn_queries(a, type, q, 5); break;
-        case 6: attn_queries(a, type, q, 6); break;
-        default: break;
+            ATTN_CASE(1) ATTN_CASE(2) ATTN_CASE(3) ATTN_CASE(4)
+        default:
+            if (type == KV_F32)
+                switch (n) { ATTN_CASE(5) ATTN_CASE(6) }
         }
     }
 }
 
-static void attn_tile_f32(const AttnTile *a) { attn_tile(a, KV_F32); }
-static void attn_tile_f16(const AttnTile *a) { attn_tile(a, KV_F16); }
-static void attn_tile_q8(const AttnTile *a) { attn_tile(a, KV_Q8); }
+static __attribute__((noinline)) void attn_tile_f32(const AttnTile *a) { attn_tile(a, KV_F32); }
+
+/* The same numbers as f32, for queries that would each convert them. */
+V_INLINE void attn_tile_widened(const AttnTile *a, KvType type)
+{
+    AttnTile wide   = *a;
+    size_t   d_head = (size_t)a->head_dim, stride = (d_head + LANES - 1) / LANES * LANES;
+    float   *k = a->wide, *v = k + KV_TILE * stride;
+    for (size_t g = 0; g < ATTN_GROUPS; g++) {
+        f32x16 scale = type == KV_Q8 ? v_load(a->k_scale + g * LANES) : v_zero();
+        for (size_t i = g * d_head * LANES; i < (g + 1) * d_head * LANES; i += LANES)
+            v_store(k + i, kv_load(type, a->k, i, scale));
+    }
+    for (size_t t = 0; t < KV_TILE; t++) {
+        f32x16 scale = type == KV_Q8 ? v_set(a->v_scale[t]) : v_zero();
+        for (size_t i = t * stride; i < (t + 1) * stride; i += LANES)
+            v_store(v + i, kv_load(type, a->v, i, scale));
+    }
+    wide.k = k;
+    wide.v = v;
+    attn_tile_f32(&wide);
+}
+
+V_INLINE void attn_tile_narrow(const AttnTile *a, KvType type)
+{
+    if (a->n_q >= ATTN_WIDEN && a->wide)
+        attn_tile_widened(a, type);
+    else
+        attn_tile(a, type);
+}
+
+static void attn_tile_f16(const AttnTile *a) { attn_tile_narrow(a, KV_F16); }
+static void attn_tile_q8(const AttnTile *a) { attn_tile_narrow(a, KV_Q8); }
 
 static void attn_merge(float *state, const float *part, int head_dim)
 {
@@ -210,6 +286,15 @@ static void attn_end(float *y, const float *state, int head_dim)
     f32x16 r = v_set(1.0f / state[1]);
     for (int d = 0; d < head_dim; d += LANES)
         store_upto(y + d, v_mul(v_load(state + 16 + d), r), min_int(LANES, head_dim - d));
+}
+
+static void fill_attention(Kernels *k)
+{
+    k->attn_tile[KV_F32] = attn_tile_f32;
+    k->attn_tile[KV_F16] = attn_tile_f16;
+    k->attn_tile[KV_Q8]  = attn_tile_q8;
+    k->attn_merge        = attn_merge;
+    k->attn_end          = attn_end;
 }
 
 #endif

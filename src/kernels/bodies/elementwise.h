@@ -2,6 +2,7 @@
 #ifndef KERNELS_BODIES_ELEMENTWISE_H
 #define KERNELS_BODIES_ELEMENTWISE_H
 
+#include "kernels/bodies/blocking.h"
 #include "kernels/bodies/math.h"
 
 #define MAP(name, f)                                          \
@@ -37,19 +38,6 @@ static void swiglu(float *h, const float *gate, const float *up, int n)
         v_store(h + i, v_mul(v_silu(v_load(gate + i)), v_load(up + i)));
     if (i < n)
         v_store_n(h + i, v_mul(v_silu(v_load_n(gate + i, n - i)), v_load_n(up + i, n - i)), n - i);
-}
-
-V_INLINE int min_int(int a, int b) { return a < b ? a : b; }
-V_INLINE int max_int(int a, int b) { return a > b ? a : b; }
-
-/* 0 < n <= 16: whole vectors take the plain loads. */
-V_INLINE f32x16 load_upto(const float *p, int n) { return n == LANES ? v_load(p) : v_load_n(p, n); }
-V_INLINE void   store_upto(float *p, f32x16 v, int n)
-{
-    if (n == LANES)
-        v_store(p, v);
-    else
-        v_store_n(p, v, n);
 }
 
 static void rope(float *x, int n_heads, int head_dim, int rot, const float *cosine, const float *sine)

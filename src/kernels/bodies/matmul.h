@@ -10,6 +10,8 @@
 #ifndef KERNELS_BODIES_MATMUL_H
 #define KERNELS_BODIES_MATMUL_H
 
+#include "kernels/bodies/blocking.h"
+
 #if !defined(STREAM_AHEAD)
 #define STREAM_AHEAD 4096 /* bytes that stream keeps under way, shared by the panels it reads at once */
 #endif
@@ -108,9 +110,6 @@ V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0
                        a->bias ? a->bias + (size_t)(p0 + p) * LANES : NULL);
     }
 }
-
-/* How many sums beside n others: as many as the registers hold, for one token or query as many as hide the latency. */
-#define WIDTH(n) ((n) == 1 ? LANES_CHAINS : LANES_ACC / (n) >= 4 ? 4 : LANES_ACC / (n) >= 2 ? 2 : 1)
 
 V_INLINE void stream_tokens(const MatmulArgs *a, WeightType type, int p, int end, int t0, int n_t)
 {

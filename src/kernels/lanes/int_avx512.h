@@ -47,7 +47,6 @@ V_INLINE i512 i_sub32(i512 a, i512 b) { return _mm512_sub_epi32(a, b); }
 V_INLINE i512 i_times256(i512 a) { return _mm512_slli_epi32(a, 8); }
 V_INLINE i512 i_max32(i512 a, i512 b) { return _mm512_max_epi32(a, b); }
 V_INLINE i512 i_and(i512 a, i512 b) { return _mm512_and_si512(a, b); }
-V_INLINE i512 i_add16(i512 a, i512 b) { return _mm512_add_epi16(a, b); }
 V_INLINE i512 i_sub16(i512 a, i512 b) { return _mm512_sub_epi16(a, b); }
 V_INLINE i512 i_mul16(i512 a, i512 b) { return _mm512_mullo_epi16(a, b); }
 V_INLINE i512 i_round_mul16(i512 a, i512 b)

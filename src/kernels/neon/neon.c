@@ -6,5 +6,6 @@
 void kernels_fill_neon(Kernels *k)
 {
     fill(k);
+    kernels_fill_attention_neon(k);
     fill_int(k);
 }

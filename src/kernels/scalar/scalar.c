@@ -6,6 +6,7 @@
 void kernels_fill_scalar(Kernels *k)
 {
     fill(k);
+    kernels_fill_attention_scalar(k);
     kernels_fill_integer(k);
 }
 
