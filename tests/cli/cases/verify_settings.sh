@@ -6,7 +6,11 @@ tblock synth config.json -o f32.bin --type f32 --seed 2
 tblock logits bf16.bin --ids 1,2,3,4,5 -o golden.safetensors --quiet
 
 # hashes of the models and widths of tables are no part of this
-noted() { try "$@" | sed -E 's/model_sha256 [0-9a-f]{12} \(here [0-9a-f]{12}\)/model_sha256 A (here B)/; s/found max.*/found .../' | grep -aE '^(\$ |tblock: |\[)'; }
+noted()
+{
+    try "$@" | sed -E 's/(model_sha256) [0-9a-f]{12} \(here [0-9a-f]{12}\)/\1 A (here B)/; s/found max.*/found .../' \
+        | grep -aE '^(\$ |tblock: |\[)'
+}
 noted verify bf16.bin golden.safetensors --exact --threads 3 --isa scalar
 noted verify bf16.bin golden.safetensors --tol 1e30 --math bf16
 noted verify bf16.bin golden.safetensors --tol 1e30 --math bf16 --quiet
