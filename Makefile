@@ -68,7 +68,7 @@ SRC       := $(filter-out %/json.c %/hash.c %/config_json.c %/model_writer.c,$(f
 OBJ       := $(SRC:%.c=$(BUILD)/%.o)
 LIB_OBJ   := $(OBJ)
 LIBS       = -lm
-TEST_SRC  := tests/kernels/check_kernels.c tests/kernels/check_integer.c tests/neon/check_image.c $(addprefix tests/unit/,test_block.c test_codes.c test_kv_cache.c test_quant.c)
+TEST_SRC  := $(wildcard tests/kernels/check_*.c) tests/neon/check_image.c $(addprefix tests/unit/,test_block.c test_codes.c test_kv_cache.c test_quant.c)
 endif
 TEST_BIN  := $(TEST_SRC:%.c=$(BUILD)/%)
 BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)

@@ -1,7 +1,7 @@
 /* bench_matmul: the matrices of the llama-3.2-1b shape, as the forward pass multiplies them, against the machine's limits.
  * Decode (1 .. 4 tokens) reads the weights once and waits for memory; prefill (512 tokens) waits for the multipliers.
- *   bench_matmul [--isa NAME] [--threads N] [--type f32|f16|bf16|q8|q4] [--bits 8|16] [--repeats N]
- * Weights are those of 4 layers and the output head, 1 GB in bf16: more than any cache. Quantized ones are multiplied with
+ *   bench_matmul [--isa NAME] [--threads N] [--type f32|f16|bf16|q8|q4] [--math f32|bf16] [--bits 8|16] [--repeats N]
+ * bf16 weights are multiplied in both modes. Weights are those of 4 layers and the output head, 1 GB in bf16: more than any cache. Quantized ones are multiplied with
  * integers of 8 and of 16 bits. */
 #include <stdint.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ typedef struct Bench {
     char          *scratch;
     int            threads, n_tok;
     ThreadPool    *pool;
-    bool           head;
+    bool           head, math_bf16;
 } Bench;
 
 static void *memory(size_t n)
@@ -98,7 +98,7 @@ static const char *multiply(const Bench *b, Team team, const char *w, int rows, 
         b->kernels->matmul_int[b->type](&a);
     } else {
         MatmulArgs a = { y, stride, b->x, (size_t)k, panels, end - first, k, b->n_tok, NULL, scratch };
-        b->kernels->matmul[b->type](&a);
+        (b->math_bf16 ? b->kernels->matmul_bf16 : b->kernels->matmul[b->type])(&a);
     }
     return w + bytes_of(b->type, rows, k);
 }
@@ -137,11 +137,11 @@ static double median(double *s, int n)
     return s[n / 2];
 }
 
-/* "bf16", "q8 x 16 bits" */
+/* "bf16", "bf16 x bf16" (--math bf16), "q8 x 16 bits" */
 static const char *label(const Bench *b)
 {
     static char text[32];
-    snprintf(text, sizeof text, b->bits ? "%s x %d bits" : "%s", weight_type_name(b->type), b->bits);
+    snprintf(text, sizeof text, b->bits ? "%s x %d bits" : b->math_bf16 ? "%s x bf16" : "%s", weight_type_name(b->type), b->bits);
     return text;
 }
 
@@ -181,7 +181,20 @@ static double peak_of(const Bench *b)
     return b->bits ? roofline_dot(b->kernels->isa, b->bits, b->threads) : roofline_fma(b->kernels->isa, b->threads);
 }
 
-static void run_type(Bench *b, WeightType type, int only_bits, int repeats)
+/* n: bytes of the weights. */
+static void measure(Bench *b, size_t n, int repeats)
+{
+    static const int n_tok[] = { 8, 16, 64, MAX_TOK };
+    double           peak    = peak_of(b);
+    printf("peak: %.1f %s/s\n", peak, b->bits ? "GOP" : "GFLOP");
+    decode(b, n, repeats);
+    for (int i = 0; i < 4; i++)
+        prefill(b, n_tok[i], repeats, peak);
+    fflush(stdout);
+}
+
+/* math: NULL or the only one of the two that bf16 weights have. */
+static void run_type(Bench *b, WeightType type, int only_bits, const char *math, int repeats)
 {
     b->type = type, b->layer_bytes = 0, b->head_bytes = bytes_of(type, VOCAB, D_MODEL);
     for (int i = 0; i < N_SHAPES; i++)
@@ -195,13 +208,12 @@ static void run_type(Bench *b, WeightType type, int only_bits, int repeats)
         for (int t = 0; b->bits && t < MAX_TOK; t++) /* shorter rows take what lies there */
             b->kernels->quantize(b->q + (size_t)t * D_FF, b->d + (size_t)t * (D_FF / SUPERBLOCK), b->x + (size_t)t * D_FF,
                                  D_FF, b->bits);
-        double peak = peak_of(b);
-        printf("peak: %.1f %s/s\n", peak, b->bits ? "GOP" : "GFLOP");
-        decode(b, n, repeats);
-        static const int n_tok[] = { 8, 16, 64, MAX_TOK };
-        for (int i = 0; i < 4; i++)
-            prefill(b, n_tok[i], repeats, peak);
-        fflush(stdout);
+        if (!math || type != WT_BF16 || strcmp(math, "f32") == 0)
+            measure(b, n, repeats);
+        b->math_bf16 = type == WT_BF16 && (!math || strcmp(math, "bf16") == 0);
+        if (b->math_bf16)
+            measure(b, n, repeats);
+        b->math_bf16 = false;
     }
     free(b->w);
 }
@@ -209,7 +221,7 @@ static void run_type(Bench *b, WeightType type, int only_bits, int repeats)
 int main(int argc, char **argv)
 {
     Error       err;
-    const char *isa = NULL, *type = NULL;
+    const char *isa = NULL, *type = NULL, *math = NULL;
     int         threads = threads_default(), repeats = 5, bits = 0;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--isa") == 0)
@@ -220,14 +232,17 @@ int main(int argc, char **argv)
             type = argv[i + 1];
         else if (strcmp(argv[i], "--repeats") == 0)
             repeats = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--math") == 0)
+            math = argv[i + 1];
         else if (strcmp(argv[i], "--bits") == 0)
             bits = atoi(argv[i + 1]);
     }
     WeightType only = WT_COUNT;
     Bench      b    = { .kernels = kernels_select(isa, &err), .threads = threads, .pool = threads_pool_new(threads, false) };
-    if (!b.kernels || threads < 1 || repeats < 1 || repeats > MAX_REPEATS || (type && !weight_type_parse(type, &only))) {
+    if (!b.kernels || threads < 1 || repeats < 1 || repeats > MAX_REPEATS || (type && !weight_type_parse(type, &only))
+        || (math && strcmp(math, "f32") != 0 && strcmp(math, "bf16") != 0)) {
         fprintf(stderr, "bench_matmul: %s\n",
-                b.kernels ? "--threads N, --repeats 1 to 99, --type f32, f16, bf16, q8 or q4" : err.msg);
+                b.kernels ? "--threads N, --repeats 1 to 99, --type f32, f16, bf16, q8 or q4, --math f32 or bf16" : err.msg);
         return 2;
     }
     char name[128];
@@ -242,7 +257,7 @@ int main(int argc, char **argv)
         b.x[i] = (float)(i % 17) * 0.125f - 1.0f;
     for (int t = 0; t < WT_COUNT; t++)
         if (!type || t == (int)only)
-            run_type(&b, (WeightType)t, bits, repeats);
+            run_type(&b, (WeightType)t, bits, math, repeats);
     free(b.x), free(b.y), free(b.q), free(b.d), free(b.scratch), threads_pool_free(b.pool);
     return 0;
 }

@@ -293,10 +293,12 @@ typedef struct tblock_verify_report {
     bool               exact, ok;
     size_t             n_rows;
     tblock_verify_row *rows;   /* release with tblock_free */
+    char               settings[512]; /* "math bf16 (here f32), ..."; see below */
 } tblock_verify_report;
 
 /* Recompute every [PREFIX.]tokens of the golden file and compare with [PREFIX.]logits_f64 (or logits). Returns true
- * when the comparison ran, whatever its answer: see out->ok. */
+ * when the comparison ran, whatever its answer: see out->ok. out->settings names everything that changes bits in which a file of
+ * tblock_logits_write records another run than this one; "" where nothing does, or the file is of another program. */
 TBLOCK_API bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt,
                               tblock_verify_report *out, tblock_error *err);
 

@@ -233,6 +233,37 @@ static bool verify_cases(tblock_context *c, const Case *cases, const tblock_veri
     return true;
 }
 
+/* A value of a file's metadata or of this run, short enough for a line: a hash by its first digits. */
+static void spell_fact(const char *key, const char *value, char out[24])
+{
+    if (strcmp(key, "model_sha256") == 0)
+        snprintf(out, 24, "%.12s", *value ? value : "(none)");
+    else
+        snprintf(out, 24, strlen(value) < 24 ? "%s" : "%.20s...", value);
+}
+
+/* In which of the facts that f records of its run this one is another; a file of another program records none. */
+static void compare_settings(const TensorFile *f, const tblock_context *c, char *out, size_t n_out)
+{
+    RunFact     fact[RUN_FACTS];
+    RunSettings settings = run_settings(c);
+    const char *format   = tensor_meta(f, "format");
+    size_t      at       = 0;
+    run_facts(c->model, &settings, fact);
+    for (int i = 0; format && strcmp(format, "tblock-logits") == 0 && i < RUN_FACTS && at < n_out; i++) {
+        const char *key = fact[i].key, *here = fact[i].value, *found = tensor_meta(f, key);
+        char        was[24], is[24];
+        if (!found || strcmp(found, here) == 0)
+            continue;
+        spell_fact(key, found, was), spell_fact(key, here, is);
+        const char *comma = at ? ", " : "";
+        if (strcmp(key, "config") == 0)
+            at += (size_t)snprintf(out + at, n_out - at, "%sconfig", comma); /* a page of JSON */
+        else
+            at += (size_t)snprintf(out + at, n_out - at, "%s%s %s (here %s)", comma, key, was, is);
+    }
+}
+
 bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt, tblock_verify_report *out,
                    tblock_error *err)
 {
@@ -258,6 +289,7 @@ bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_veri
             ok = read_case(&cases[n++], &f, &f.tensors[i], c, err);
     if (ok) {
         out->exact = opt->exact;
+        compare_settings(&f, c, out->settings, sizeof out->settings);
         out->tol   = opt->exact ? 0 : opt->has_tol ? opt->tol : default_tolerance(cases, out->n_rows);
         ok         = verify_cases(c, cases, opt, out, err);
     }

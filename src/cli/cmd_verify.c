@@ -91,12 +91,23 @@ static void print_json(const tblock_verify_report *report)
 {
     output_format("{\"ok\": %s, \"exact\": %s, ", report->ok ? "true" : "false", report->exact ? "true" : "false");
     output_json_number("tol", report->tol);
+    output_format(", \"other_settings\": ");
+    output_json_text(report->settings, strlen(report->settings));
     output_format(", \"sequences\": [");
     for (size_t i = 0; i < report->n_rows; i++) {
         output_format("%s", i ? ", " : "");
         print_json_row(&report->rows[i]);
     }
     output_format("]}\n");
+}
+
+/* The golden was made by another run than this: with --exact that belongs to a verdict of no, also when quiet. */
+static void note_settings(const tblock_verify_report *report, const char *golden, bool quiet)
+{
+    bool why = report->exact && !report->ok;
+    if (report->settings[0])
+        cli_note(quiet && !why, "%s: recorded with other settings: %s%s", golden, report->settings,
+                 why ? ": equal bits cannot be expected" : "");
 }
 
 /* The answer is no: say where the first difference is. */
@@ -126,6 +137,7 @@ static bool verify(void *args, tblock_error *err)
     tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .has_tol = !isnan(a->tol), .tol = a->tol };
     bool good = c && tblock_verify(c, a->golden, &o, &report, err);
     if (good) {
+        note_settings(&report, a->golden, a->general.quiet);
         if (a->json)
             print_json(&report);
         else

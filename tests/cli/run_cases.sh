@@ -2,7 +2,8 @@
 # Run tests/cli/cases/NAME.sh and compare what each prints and returns with NAME.out, NAME.err and NAME.exit beside it.
 #   tests/cli/run_cases.sh [--update] [NAME...]
 # A missing file means empty, or status 0. In .out and .err a line "..." matches any lines, none too. --update rewrites the
-# files of the cases that do not match (their "..." lines go: put them back and read the diff).
+# files of the cases that do not match (their "..." lines go: put them back and read the diff), but not of one that ran out of
+# time (CASE_SECONDS, 60).
 # A case runs in an empty folder with tblock in its PATH and these variables: CASES (this folder), MODELS (../../models), DATA
 # (../data). A line "# needs: FILE" in a case skips it where FILE (with those variables) does not exist.
 set -u
@@ -19,6 +20,7 @@ unset NO_COLOR
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin" && ln -s "$TBLOCK" "$work/bin/tblock" && export PATH=$work/bin:$PATH
 
+limit=${CASE_SECONDS:-60}
 update=false
 [ "${1:-}" = --update ] && update=true && shift
 
@@ -55,8 +57,12 @@ run_case() {
         [ -e "$need" ] || { echo "skip $name: no ${need#"$root"/}"; return 0; }
     done < <(sed -n 's/^# needs: //p' "$case")
     mkdir "$dir"
-    (cd "$dir" && exec timeout -k 5 60 bash "$case") > "$work/out" 2> "$work/err" < /dev/null
+    (cd "$dir" && exec timeout -k 5 "$limit" bash "$case") > "$work/out" 2> "$work/err" < /dev/null
     echo $? > "$work/exit"
+    if [[ $(cat "$work/exit") = 124 || $(cat "$work/exit") = 137 ]]; then # nothing it printed says what it should print
+        echo "FAIL $name: ran longer than $limit s"
+        return 1
+    fi
     [ "$(cat "$work/exit")" = 0 ] && : > "$work/exit"
     for part in out err exit; do
         matches "$CASES/$name.$part" "$work/$part" && continue

@@ -29,6 +29,7 @@ results() {
     grep -q '^FAIL ' <<<"$out" || echo "FAIL neon_$name: status $status: $(tail -n 1 <<<"$out")"
 }
 results check_kernels build/neon/tests/kernels/check_kernels --quick
+results check_bf16 build/neon/tests/kernels/check_bf16
 results check_integer build/neon/tests/kernels/check_integer --quick
 for unit in test_block test_codes test_kv_cache test_quant; do
     results "$unit" "build/neon/tests/unit/$unit"

@@ -208,6 +208,9 @@ static __attribute__((noinline)) void tile_any(const Tile *a, int n_p, int n_t)
     }
 }
 
+typedef void TileFn(const Tile *a, int n_p, int n_t);
+typedef void GatherFn(float *out, const float *x, size_t x_stride, int n_tok, int k0, int n);
+
 /* n steps from step k0 on of n_p panels, to [n][n_p][16]. */
 V_INLINE void unpack(float *out, WeightType type, const unsigned char *w, size_t panel, int n_p, int k0, int n)
 {
@@ -244,13 +247,14 @@ V_INLINE void prefetch_share(const unsigned char *w, size_t panel, int n_p, size
             __builtin_prefetch(w + b, 0, 2);
 }
 
-/* All panels over one chunk for tokens t0 .. t0 + n_tok, whose x lies in xs. */
-V_INLINE void block_chunk(const MatmulArgs *a, WeightType type, const float *xs, float *ws, int t0, int n_tok, int k0, int n)
+/* All panels over one chunk for tokens t0 .. t0 + n_tok, whose x lies in xs; tiles of tile_t tokens. */
+V_INLINE void block_chunk(const MatmulArgs *a, WeightType type, TileFn *any, int tile_t, const float *xs, float *ws, int t0,
+                          int n_tok, int k0, int n)
 {
     size_t               panel = panel_bytes(type, a->k), skip = (size_t)(k0 / 2) * pair_bytes(type);
     size_t               bytes = ((size_t)n + 1) / 2 * pair_bytes(type);
     const unsigned char *w     = a->w.part[0];
-    int                  tiles = (n_tok + BLOCK_T - 1) / BLOCK_T;
+    int                  tiles = (n_tok + tile_t - 1) / tile_t;
     for (int p = 0, n_p; p < a->n_panels; p += n_p) {
         n_p = a->n_panels - p < LANES_PANELS ? 1 : LANES_PANELS;
         unpack(ws, type, w + (size_t)p * panel, panel, n_p, k0, n);
@@ -261,12 +265,13 @@ V_INLINE void block_chunk(const MatmulArgs *a, WeightType type, const float *xs,
             b.bias = a->bias ? a->bias + (size_t)p * LANES : NULL;
             if (p + n_p < a->n_panels)
                 prefetch_share(w + (size_t)(p + n_p) * panel + skip, panel, LANES_PANELS, bytes, i, tiles);
-            tile_any(&b, n_p, end - t);
+            any(&b, n_p, end - t);
         }
     }
 }
 
-V_INLINE void block(const MatmulArgs *a, WeightType type)
+/* gather and any: gather_x and tile_any, or those of a mode. */
+V_INLINE void block(const MatmulArgs *a, WeightType type, GatherFn *gather, TileFn *any, int tile_t)
 {
     float *xs = a->scratch, *ws = xs + BLOCK_TOKENS * K_CHUNK;
     int    blocks = (a->n_tok + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
@@ -274,19 +279,19 @@ V_INLINE void block(const MatmulArgs *a, WeightType type)
         int t0 = (int)((int64_t)a->n_tok * i / blocks), n_tok = (int)((int64_t)a->n_tok * (i + 1) / blocks) - t0;
         for (int k0 = 0; k0 < a->k; k0 += K_CHUNK) {
             int n = a->k - k0 < K_CHUNK ? a->k - k0 : K_CHUNK;
-            gather_x(xs, a->x + (size_t)t0 * a->x_stride, a->x_stride, n_tok, k0, n);
-            block_chunk(a, type, xs, ws, t0, n_tok, k0, n);
+            gather(xs, a->x + (size_t)t0 * a->x_stride, a->x_stride, n_tok, k0, n);
+            block_chunk(a, type, any, tile_t, xs, ws, t0, n_tok, k0, n);
         }
     }
 }
 
-#define MATMUL(name, type)                     \
-    static void name(const MatmulArgs *a)      \
-    {                                          \
-        if (a->n_tok <= STREAM_TOKENS)              \
-            stream(a, type);                   \
-        else                                   \
-            block(a, type);                    \
+#define MATMUL(name, type)                                 \
+    static void name(const MatmulArgs *a)                  \
+    {                                                      \
+        if (a->n_tok <= STREAM_TOKENS)                     \
+            stream(a, type);                               \
+        else                                               \
+            block(a, type, gather_x, tile_any, BLOCK_T);   \
     }
 
 MATMUL(matmul_f32, WT_F32)
