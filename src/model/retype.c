@@ -131,7 +131,7 @@ static size_t largest(const float *x, size_t n)
 
 static bool store_quantized(WeightType type, void *const to[MAX_PARTS], const float *rows, int n, int k, RetypeReport *report)
 {
-    static const float most = 65504.0f * 126; /* the largest scale times the least that a code can stand for at its largest */
+    const float most = 65504.0f * (type == WT_Q4 ? 120 : 127); /* the largest f16 scale times the largest product or code */
     for (int r = 0; r < n; r++)
         for (int c = 0; c < k; c += SUPERBLOCK) {
             size_t at = (size_t)r * (size_t)k + (size_t)c, len = (size_t)(k - c < SUPERBLOCK ? k - c : SUPERBLOCK);

@@ -236,6 +236,7 @@ static void what_cannot_be_stored_is_named(void)
         { "layers.0.wq", 16 * 36 + 1, -INFINITY, "f32", "tensor layers.0.wq: element [1, 36] is minus infinite" },
         { "layers.0.wq", 16 * 36 + 1, 65520, "f16", "tensor layers.0.wq: element [1, 36] is 65520, too large for f16" },
         { "layers.0.w_down", 16 * 299 + 2, -9e6f, "q8", "tensor layers.0.w_down: element [2, 299] is -9e+06, too large for q8" },
+        { "layers.0.w_down", 16 * 299 + 2, 65504.0f * 121, "q4", "tensor layers.0.w_down: element [2, 299] is 7.92598e+06, too large for q4" },
         { "layers.0.w_down", 16 * 299 + 2, 3e38f, "q4", "tensor layers.0.w_down: element [2, 299] is 3e+38, too large for q4" },
         { "embed", 37 * 500 + 36, 3.4e38f, "bf16", "tensor embed: element [500, 36] is 3.4e+38, too large for bf16" },
         { "final_norm", 7, NAN, "q8", "tensor final_norm: element [7] is NaN" },
