@@ -6,11 +6,25 @@
 
 static int by_name(const void *a, const void *b) { return strcmp((*(const Tensor *const *)a)->name, (*(const Tensor *const *)b)->name); }
 
+static int by_key(const void *a, const void *b) { return strcmp(((const MetaEntry *)a)->key, ((const MetaEntry *)b)->key); }
+
+static void add_type(TensorFile *f, const ImageTensor *it)
+{
+    char *key = malloc(sizeof it->name + 8);
+    if (it->type[0] == '\0' || !key) {
+        free(key);
+        return;
+    }
+    sprintf(key, "type.%s", it->name);
+    f->meta[f->n_meta++] = (MetaEntry){ .key = key, .value = it->type, .value_bytes = strlen(it->type) };
+}
+
 /* The tensors of an image as if a file had been opened. Releases nothing: the program ends soon. */
 static void open_image(TensorFile *f, const char *image, const ImageTensor *it, int n, size_t at)
 {
     f->tensors = calloc((size_t)n, sizeof *f->tensors);
     f->by_name = calloc((size_t)n, sizeof *f->by_name);
+    f->meta = calloc((size_t)n, sizeof *f->meta);
     f->n_tensors = n;
     f->map.path = "image";
     for (int i = 0; i < n; i++) {
@@ -20,7 +34,9 @@ static void open_image(TensorFile *f, const char *image, const ImageTensor *it, 
         memcpy(f->tensors[i].shape, it[i].shape, sizeof it[i].shape);
         f->by_name[i] = &f->tensors[i];
         at += it[i].n_bytes;
+        add_type(f, &it[i]);
     }
+    qsort(f->meta, (size_t)f->n_meta, sizeof *f->meta, by_key);
     qsort(f->by_name, (size_t)n, sizeof *f->by_name, by_name);
 }
 
@@ -40,10 +56,39 @@ static char *read_whole(const char *path)
     return data;
 }
 
+/* All that instruction sets, modes and cuts of the prompt make of it; the number of those that differ. */
+static int check_model(const Model *m, const float *expected, size_t n)
+{
+    static const int pieces[] = { IMAGE_TOKENS, 3 };
+    int    failures = 0;
+    float *logits = malloc(n * sizeof *logits);
+    for (int k = 0; logits && kernels_table(k); k++)
+        for (int mode = 0; mode < IMAGE_MODES; mode++)
+            for (int p = 0; p < 2; p++) {
+                const ImageMode *how = &image_modes[mode];
+                const float     *want = expected + (size_t)mode * n;
+                Numerics         numerics;
+                Error            none = { 0 };
+                size_t           i = 0;
+                if (k == 0 && (mode != 0 || p != 0)) /* scalar is slow under an emulator: once */
+                    continue;
+                if (!numerics_choose(&numerics, m, how->math, how->activations, &none))
+                    continue;
+                image_run(m, kernels_table(k), numerics, how->kv, pieces[p], logits);
+                while (i < n && !memcmp(&logits[i], &want[i], sizeof *logits))
+                    i++;
+                printf("%s neon_model_%s_%s_pieces_of_%d", i == n ? "ok" : "FAIL", kernels_table(k)->isa, how->name, pieces[p]);
+                if (i < n)
+                    printf(": logit %zu: expected %a, found %a", i, (double)want[i], (double)logits[i]);
+                printf("\n");
+                failures += i < n;
+            }
+    free(logits);
+    return failures;
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const kv_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8" };
-    static const int pieces[] = { IMAGE_TOKENS, 3 };
     TensorFile file = { 0 };
     Model      m = { 0 };
     Error      err = { 0 };
@@ -60,30 +105,12 @@ int main(int argc, char **argv)
     const ImageTensor *it = (const ImageTensor *)(image + sizeof *head);
     size_t       at = sizeof *head + (size_t)head->n_tensors * sizeof *it, n = IMAGE_TOKENS * (size_t)head->vocab_size;
     const float *expected = (const float *)(image + at);
-    open_image(&file, image, it, head->n_tensors, at + KV_COUNT * n * sizeof *expected);
+    open_image(&file, image, it, head->n_tensors, at + IMAGE_MODES * n * sizeof *expected);
     if (!model_bind(&m, &head->config, &file, &err)) {
         printf("FAIL image: %s\n", err.msg);
         return err.status;
     }
-
-    int    failures = 0;
-    float *logits = malloc(n * sizeof *logits);
-    for (int k = 0; logits && kernels_table(k); k++)
-        for (int kv = 0; kv < KV_COUNT; kv++)
-            for (int p = 0; p < 2; p++) {
-                if (k == 0 && (kv != KV_F32 || p != 0)) /* scalar is slow under an emulator: once */
-                    continue;
-                size_t i = 0;
-                image_run(&m, kernels_table(k), (KvType)kv, pieces[p], logits);
-                while (i < n && !memcmp(&logits[i], &expected[kv * (ptrdiff_t)n + (ptrdiff_t)i], sizeof *logits))
-                    i++;
-                printf("%s neon_model_%s_kv_%s_pieces_of_%d", i == n ? "ok" : "FAIL", kernels_table(k)->isa, kv_names[kv], pieces[p]);
-                if (i < n)
-                    printf(": logit %zu: expected %a, found %a", i, (double)expected[(size_t)kv * n + i], (double)logits[i]);
-                printf("\n");
-                failures += i < n;
-            }
-    free(logits);
+    int failures = check_model(&m, expected, n);
     model_free(&m);
     return failures ? NO : 0;
 }

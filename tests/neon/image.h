@@ -9,18 +9,27 @@
 #include "format/tensors.h"
 #include "model/model.h"
 #include "runtime/forward.h"
+#include "runtime/numerics.h"
 
-enum { IMAGE_MAGIC = 0x74626c6b, IMAGE_TOKENS = 70 }; /* more than one attention tile */
+enum { IMAGE_MAGIC = 0x74626c6c, IMAGE_TOKENS = 70, IMAGE_MODES = 7 }; /* more tokens than one attention tile */
+
+/* What is computed of a model; a mode that needs weights it lacks is left out. */
+typedef struct ImageMode { const char *name, *math, *activations; KvType kv; } ImageMode;
+static const ImageMode image_modes[IMAGE_MODES] = {
+    { "kv_f32", NULL, NULL, KV_F32 },        { "kv_f16", NULL, NULL, KV_F16 },      { "kv_q8", NULL, NULL, KV_Q8 },
+    { "activations_8", NULL, "8", KV_F16 },  { "activations_16", NULL, "16", KV_F16 },
+    { "math_bf16", "bf16", NULL, KV_F32 },   { "math_f32", "f32", NULL, KV_F32 },
+};
 
 typedef struct ImageHead {
     uint32_t magic, config_bytes;
     int32_t  n_tensors, vocab_size;
     Config   config;
-    /* then: ImageTensor [n_tensors]; logits F32 [KV_COUNT][IMAGE_TOKENS][vocab_size]; the tensors' bytes, each on 64 */
+    /* then: ImageTensor [n_tensors]; logits F32 [IMAGE_MODES][IMAGE_TOKENS][vocab_size]; the tensors' bytes, each on 64 */
 } ImageHead;
 
 typedef struct ImageTensor {
-    char    name[64];
+    char    name[64], type[8]; /* type: what the metadata says, or nothing */
     int32_t dtype, rank;
     int64_t shape[TENSOR_MAX_RANK];
     size_t  n_elements, n_bytes;
@@ -30,14 +39,14 @@ static inline int image_token(int pos, int vocab_size) { return (pos * 37 + 11) 
 static inline size_t image_padded(size_t n) { return (n + 63) / 64 * 64; }
 
 /* Run the image's tokens in pieces and write all logits, [IMAGE_TOKENS][vocab_size]. Exits where the library fails. */
-static inline void image_run(const Model *m, const Kernels *kernels, KvType kv_type, int piece, float *logits)
+static inline void image_run(const Model *m, const Kernels *kernels, Numerics numerics, KvType kv_type, int piece, float *logits)
 {
     Error    err    = { 0 };
     size_t   stride = image_padded((size_t)m->cfg.vocab_size);
     float   *rows   = aligned_alloc(64, stride * sizeof *rows * IMAGE_TOKENS);
     KvShape  shape  = { m->cfg.n_layers, m->cfg.kv_heads, m->cfg.head_dim, m->cfg.window, kv_type };
     KvCache  kv     = { 0 };
-    Forward *f      = forward_new(m, kernels, (Numerics){MATH_F32, 0}, piece, 1, &err);
+    Forward *f      = forward_new(m, kernels, numerics, piece, 1, &err);
     if (!rows || !f || !kv_cache_init(&kv, &shape, 1, &err)) {
         fprintf(stderr, "%s\n", err.msg);
         exit(SYSTEM);

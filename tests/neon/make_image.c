@@ -10,16 +10,24 @@ static bool write_image(FILE *out, const TensorFile *file, const Model *m)
                        .vocab_size = m->cfg.vocab_size, .config = m->cfg };
     bool good = fwrite(&head, sizeof head, 1, out) == 1;
     for (int i = 0; i < file->n_tensors; i++) {
+        char          key[80];
         const Tensor *t = &file->tensors[i];
         ImageTensor   it = { .dtype = (int32_t)t->dtype, .rank = t->rank, .n_elements = t->n_elements, .n_bytes = t->n_bytes };
         snprintf(it.name, sizeof it.name, "%s", t->name);
+        snprintf(key, sizeof key, "type.%s", t->name);
+        const char *type = tensor_meta(file, key);
+        snprintf(it.type, sizeof it.type, "%s", type ? type : "");
         memcpy(it.shape, t->shape, sizeof it.shape);
         good &= fwrite(&it, sizeof it, 1, out) == 1;
     }
     size_t n = IMAGE_TOKENS * (size_t)m->cfg.vocab_size;
-    float *logits = malloc(n * sizeof *logits);
-    for (int kv = 0; good && logits && kv < KV_COUNT; kv++) {
-        image_run(m, kernels_select(NULL, NULL), (KvType)kv, IMAGE_TOKENS, logits);
+    float *logits = calloc(n, sizeof *logits);
+    for (int i = 0; good && logits && i < IMAGE_MODES; i++) {
+        Error           none = { 0 };
+        Numerics        numerics;
+        const ImageMode mode = image_modes[i];
+        if (numerics_choose(&numerics, m, mode.math, mode.activations, &none))
+            image_run(m, kernels_select(NULL, NULL), numerics, mode.kv, IMAGE_TOKENS, logits);
         good &= fwrite(logits, sizeof *logits, n, out) == n;
     }
     free(logits);

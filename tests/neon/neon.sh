@@ -1,8 +1,9 @@
 # NEON without such a machine: the rooms that need no other library, linked statically for aarch64, run under qemu-user. The
-# kernels against their definition, the unit tests that need no file, the shipped model and four other shapes against this
-# machine's bits.
+# kernels against their definition, the unit tests that need no file, the shipped model, four other shapes and a quantized one against
+# this machine's bits.
 set -u
-PYTHON=${PYTHON:-.venv/bin/python}
+PYTHON=${PYTHON:-.venv/bin/python} BUILD=${BUILD:-build/release}
+TBLOCK=${TBLOCK:-$BUILD/tblock}
 if [ "$(uname -m)" = aarch64 ]; then
     echo "skip neon: this machine has NEON: every other test runs it"
     exit 0
@@ -51,6 +52,12 @@ images() {
     for name in odd window65 mqa12 yarn; do
         image $name "$BUILD/golden/$name.rows16.bin"
     done
+    # Both quantized types in one model, K over a superblock and no multiple of anything.
+    if "$TBLOCK" quantize "$BUILD/golden/chunks.rows16.bin" "$BUILD/tests/neon/mixed.bin" --type q4 --keep 'layers.1.*=q8' -q > /dev/null; then
+        image mixed "$BUILD/tests/neon/mixed.bin"
+    else
+        echo "FAIL neon_mixed: quantize failed"
+    fi
 }
 images | tee "$BUILD/tests/neon/images.out"
 grep -q '^FAIL ' "$BUILD/tests/neon/images.out" && failed=1
