@@ -81,6 +81,8 @@ class Models:
         if not self.knows(kind):
             raise Absent("tblock synth has no --type %s in this build" % kind)
         target = self.folder / (kind + ".bin")
+        if kind in ("q8", "q4"):  # synth's would be random codes: the same speed, other numbers than the peers'
+            return self.make(target, [self.build / "tblock", "quantize", self.tblock("f16"), target, "--type", kind, "--quiet", "--threads", self.threads])
         return self.make(target, [self.build / "tblock", "synth", self.config, "--type", kind, "-o", target, "--quiet", "--threads", self.threads])
 
     def gguf(self, kind):
