@@ -1,6 +1,8 @@
 /* A host program may compute with another rounding mode and flush subnormals: tblock's bits do not change, and the host's
  * settings are as it left them. */
 #include <fenv.h>
+#include <stdlib.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -22,14 +24,14 @@ static void set_host(int rounding)
 #endif
 }
 
-/* Open, compute and draw, all in the host's environment. */
-static Answer answer_in(int rounding)
+/* Open (with matrices of another type, if any), compute and draw, all in the host's environment. */
+static Answer answer_in(int rounding, const char *type)
 {
     Answer                 a   = { .ok = false };
     tblock_error           err = { 0 };
     tblock_sampler_options sampling = { .temp = 0.7f, .top_k = 50, .top_p = 0.9, .repeat_penalty = 1.1f, .seed = 3 };
     set_host(rounding);
-    tblock_model   *m = tblock_open(model_path, NULL, &err);
+    tblock_model   *m = tblock_open(model_path, &(tblock_open_options){ .type = type }, &err);
     tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
     tblock_sampler *s = c ? tblock_sampler_new(1024, &sampling, &err) : NULL;
     a.ok = s != NULL;
@@ -64,13 +66,58 @@ static void the_hosts_rounding_and_flushing_change_no_bit(void)
         return;
     }
     fclose(f);
-    Answer nearest = answer_in(FE_TONEAREST);
-    CHECK(nearest.ok, "runs");
-    for (int i = 0; i < 3; i++) {
-        Answer other = answer_in(mode[i]);
-        CHECK(other.ok, "mode %d: runs, and the host's environment is back", mode[i]);
-        CHECK(other.logits == nearest.logits, "mode %d: logits", mode[i]);
-        CHECK(memcmp(other.token, nearest.token, sizeof other.token) == 0, "mode %d: tokens drawn", mode[i]);
+    static const char *const type[] = { "auto", "q8", "q4" };
+    for (int t = 0; t < 3; t++) {
+        Answer nearest = answer_in(FE_TONEAREST, type[t]);
+        CHECK(nearest.ok, "%s runs", type[t]);
+        for (int i = 0; i < 3; i++) {
+            Answer other = answer_in(mode[i], type[t]);
+            CHECK(other.ok, "%s, mode %d: runs, and the host's environment is back", type[t], mode[i]);
+            CHECK(other.logits == nearest.logits, "%s, mode %d: logits", type[t], mode[i]);
+            CHECK(memcmp(other.token, nearest.token, sizeof other.token) == 0, "%s, mode %d: tokens drawn", type[t], mode[i]);
+        }
+    }
+}
+
+/* The sha256 of the data that quantize, or synth for the config of a small model, writes. */
+static bool hash_of_file(int rounding, const char *type, bool synth, char hash[65])
+{
+    static const char config[] = "{\"d_model\": 48, \"n_layers\": 1, \"heads\": 2, \"d_ff\": 300, \"vocab_size\": 100}";
+    char         folder[] = "/tmp/tblock.XXXXXX", json[64], file[64];
+    tblock_error err = { 0 };
+    if (!mkdtemp(folder))
+        return false;
+    snprintf(json, sizeof json, "%s/config.json", folder);
+    snprintf(file, sizeof file, "%s/model.bin", folder);
+    FILE *f  = fopen(json, "wb");
+    bool  ok = f && fputs(config, f) >= 0;
+    ok = f && fclose(f) == 0 && ok;
+    set_host(rounding);
+    ok = ok && (synth ? tblock_synth(json, file, &(tblock_synth_options){ .type = type, .seed = 5 }, &err)
+                      : tblock_quantize(model_path, file, &(tblock_quantize_options){ .type = type }, NULL, &err));
+    set_host(FE_TONEAREST);
+    tblock_model     *m = ok ? tblock_open(file, NULL, &err) : NULL;
+    tblock_model_info info;
+    if (m) {
+        tblock_model_describe(m, &info);
+        snprintf(hash, 65, "%s", info.hash);
+    }
+    tblock_close(m);
+    remove(json);
+    remove(file);
+    rmdir(folder);
+    return m != NULL;
+}
+
+static void files_of_weights_are_the_same(void)
+{
+    static const char *const type[] = { "q8", "q4", "bf16" };
+    for (int i = 0; i < 6; i++) {
+        char nearest[65] = "", up[65] = "none";
+        bool synth       = i % 2;
+        CHECK(hash_of_file(FE_TONEAREST, type[i / 2], synth, nearest) && hash_of_file(FE_UPWARD, type[i / 2], synth, up),
+              "%s %s: no file", synth ? "synth" : "quantize", type[i / 2]);
+        CHECK(strlen(up) == 64 && strcmp(nearest, up) == 0, "%s %s: %s, %s", synth ? "synth" : "quantize", type[i / 2], nearest, up);
     }
 }
 
@@ -114,6 +161,7 @@ int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
     TEST(the_hosts_rounding_and_flushing_change_no_bit);
+    TEST(files_of_weights_are_the_same);
     TEST(numbers_of_a_config_are_rounded_to_nearest);
     TEST(zeroed_options_are_the_defaults);
     return TEST_END();
