@@ -1,8 +1,8 @@
 /* bench_matmul: the matrices of the llama-3.2-1b shape, as the forward pass multiplies them, against the machine's limits.
  * Decode (1 .. 4 tokens) reads the weights once and waits for memory; prefill (512 tokens) waits for the multipliers.
  *   bench_matmul [--isa NAME] [--threads N] [--type f32|f16|bf16|q8|q4] [--math f32|bf16] [--bits 8|16] [--repeats N]
- * bf16 weights are multiplied in both modes. Weights are those of 4 layers and the output head, 1 GB in bf16: more than any cache. Quantized ones are multiplied with
- * integers of 8 and of 16 bits. */
+ * Weights are those of 4 layers and the output head, 1 GB in bf16: more than any cache. bf16 ones are multiplied in both modes
+ * of arithmetic, quantized ones with integers of 8 and of 16 bits. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,7 +141,8 @@ static double median(double *s, int n)
 static const char *label(const Bench *b)
 {
     static char text[32];
-    snprintf(text, sizeof text, b->bits ? "%s x %d bits" : b->math_bf16 ? "%s x bf16" : "%s", weight_type_name(b->type), b->bits);
+    snprintf(text, sizeof text, b->bits ? "%s x %d bits" : b->math_bf16 ? "%s x bf16" : "%s", weight_type_name(b->type),
+             b->bits);
     return text;
 }
 

@@ -2,8 +2,8 @@
 # Run tests/cli/cases/NAME.sh and compare what each prints and returns with NAME.out, NAME.err and NAME.exit beside it.
 #   tests/cli/run_cases.sh [--update] [NAME...]
 # A missing file means empty, or status 0. In .out and .err a line "..." matches any lines, none too. --update rewrites the
-# files of the cases that do not match (their "..." lines go: put them back and read the diff), but not of one that ran out of
-# time (CASE_SECONDS, 60).
+# files of the cases that do not match (their "..." lines go: put them back and read the diff), but not of one that ran
+# out of time (CASE_SECONDS, 60).
 # A case runs in an empty folder with tblock in its PATH and these variables: CASES (this folder), MODELS (../../models), DATA
 # (../data). A line "# needs: FILE" in a case skips it where FILE (with those variables) does not exist.
 set -u
