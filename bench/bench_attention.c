@@ -13,6 +13,7 @@
 #include "base/checked.h"
 #include "measure/roofline.h"
 #include "runtime/run.h"
+#include "timing.h"
 
 enum { MAX_REPEATS = 99, PIECE = 512, MAX_LAYERS = 4096 };
 static const size_t CACHE_BYTES = (size_t)512 << 20;
@@ -97,21 +98,9 @@ static double seconds_of(Bench *b, int pos, int n_tok)
 {
     b->span        = (Span){ 0, pos, 0, n_tok };
     b->run.n_tok   = n_tok;
-    double start = seconds_now();
+    double start = clock_seconds();
     threads_run(b->threads, attend_layers, b);
-    return seconds_now() - start;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *s, int n)
-{
-    qsort(s, (size_t)n, sizeof *s, by_value);
-    return s[n / 2];
+    return clock_seconds() - start;
 }
 
 /* Reading and decoding take turns: the bandwidth of a shared machine changes while one looks. */
@@ -150,17 +139,6 @@ static void prefill(Bench *b, KvType type, int length, double peak)
     fflush(stdout);
 }
 
-static int option(const char *name, const char *value, int max)
-{
-    char *end;
-    long  n = strtol(value, &end, 10);
-    if (*end || end == value || n < 1 || n > max) {
-        fprintf(stderr, "bench_attention: %s: expected 1 to %d, found '%s'\n", name, max, value);
-        exit(2);
-    }
-    return (int)n;
-}
-
 typedef struct Choice {
     const char *isa;
     int         type;               /* -1: all    */
@@ -178,20 +156,20 @@ static void read_options(Bench *b, int argc, char **argv, Choice *choice)
         if (strcmp(name, "--isa") == 0)
             choice->isa = value;
         else if (strcmp(name, "--threads") == 0)
-            b->threads = option(name, value, 1024);
+            b->threads = number_option(name, value, 1024);
         else if (strcmp(name, "--heads") == 0)
-            c->heads = option(name, value, 1024);
+            c->heads = number_option(name, value, 1024);
         else if (strcmp(name, "--kv-heads") == 0)
-            c->kv_heads = option(name, value, 1024);
+            c->kv_heads = number_option(name, value, 1024);
         else if (strcmp(name, "--head-dim") == 0)
-            c->head_dim = option(name, value, 1024);
+            c->head_dim = number_option(name, value, 1024);
         else if (strcmp(name, "--repeats") == 0)
-            b->repeats = option(name, value, MAX_REPEATS);
+            b->repeats = number_option(name, value, MAX_REPEATS);
         else if (strcmp(name, "--type") == 0)
             for (choice->type = 0; choice->type < KV_COUNT && strcmp(value, type_names[choice->type]) != 0; choice->type++)
                 ;
         else if (strcmp(name, "--positions") == 0)
-            choice->positions = option(name, value, 1 << 20);
+            choice->positions = number_option(name, value, 1 << 20);
         else if (strcmp(name, "--only") == 0)
             choice->decode = strcmp(value, "prefill") != 0, choice->prefill = strcmp(value, "decode") != 0;
         else

@@ -11,6 +11,7 @@
 #include "base/threads.h"
 #include "measure/roofline.h"
 #include "tblock.h"
+#include "timing.h"
 
 enum { MAX_REPEATS = 99, READ_BYTES = 1 << 29 };
 
@@ -25,17 +26,6 @@ static _Noreturn void stop(int status, const char *why)
     exit(status);
 }
 
-static int number(const char *option, const char *text, int max)
-{
-    char *end;
-    long  n = strtol(text, &end, 10);
-    if (*end || end == text || n < 1 || n > max) {
-        fprintf(stderr, "bench_context: %s: expected 1 to %d, found '%s'\n", option, max, text);
-        exit(2);
-    }
-    return (int)n;
-}
-
 static Args read_args(int argc, char **argv)
 {
     Args a = { .positions = 8192, .tokens = 8, .repeats = 5 };
@@ -45,31 +35,19 @@ static Args read_args(int argc, char **argv)
     for (int i = 2; i < argc; i += 2) {
         const char *name = argv[i], *value = argv[i + 1];
         if (strcmp(name, "--threads") == 0)
-            a.threads = number(name, value, 1024);
+            a.threads = number_option(name, value, 1024);
         else if (strcmp(name, "--kv-type") == 0)
             a.kv_type = value;
         else if (strcmp(name, "--positions") == 0)
-            a.positions = number(name, value, 1 << 20);
+            a.positions = number_option(name, value, 1 << 20);
         else if (strcmp(name, "--tokens") == 0)
-            a.tokens = number(name, value, 1 << 10);
+            a.tokens = number_option(name, value, 1 << 10);
         else if (strcmp(name, "--repeats") == 0)
-            a.repeats = number(name, value, MAX_REPEATS);
+            a.repeats = number_option(name, value, MAX_REPEATS);
         else
             stop(2, "an option that is not known");
     }
     return a;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *s, int n)
-{
-    qsort(s, (size_t)n, sizeof *s, by_value);
-    return s[n / 2];
 }
 
 typedef struct Fill {
@@ -109,13 +87,13 @@ static void fill_cache(tblock_context *c, int positions, int threads)
 static double decode_seconds(tblock_context *c, const Args *a, int vocab)
 {
     tblock_error err;
-    double       start = seconds_now();
+    double       start = clock_seconds();
     for (int i = 0; i < a->tokens; i++) {
         tblock_item item = { 0, tblock_seq_length(c, 0), (i * 7919) % vocab, true };
         if (!tblock_decode(c, &item, 1, &err))
             stop(err.status, err.msg);
     }
-    double s = (seconds_now() - start) / a->tokens;
+    double s = (clock_seconds() - start) / a->tokens;
     if (!tblock_seq_rewind(c, 0, a->positions, &err))
         stop(err.status, err.msg);
     return s;

@@ -8,20 +8,9 @@
 
 #include "measure/roofline.h"
 #include "tblock.h"
+#include "timing.h"
 
 enum { REPEATS = 9, MAX_TEXT = 1 << 17, MOST = 16, PROMPT = 64 };
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *t)
-{
-    qsort(t, REPEATS, sizeof *t, by_value);
-    return t[REPEATS / 2];
-}
 
 /* Tokens as frequent as words are: the share of rank r falls as 1 / r. */
 static void fill(int32_t *ids, size_t n, int vocab)
@@ -44,12 +33,12 @@ static void measure_lookup(void)
         double t[REPEATS];
         size_t found = 0;
         for (int i = 0; i < REPEATS; i++) {
-            double start = seconds_now();
+            double start = clock_seconds();
             for (size_t j = 0; j < 64; j++)
                 found += tblock_draft_ngram(ids, n - j, &(tblock_draft_options){ .window = MAX_TEXT }, out, MOST) > 0;
-            t[i] = (seconds_now() - start) / 64;
+            t[i] = (clock_seconds() - start) / 64;
         }
-        printf("lookup in %6zu tokens: %8.2f us, %.0f%% found something\n", n, 1e6 * median(t), 100.0 * (double)found / (64 * REPEATS));
+        printf("lookup in %6zu tokens: %8.2f us, %.0f%% found something\n", n, 1e6 * median(t, REPEATS), 100.0 * (double)found / (64 * REPEATS));
     }
 }
 
@@ -69,12 +58,12 @@ static void measure_batches(tblock_context *c)
         for (int j = 0; j < n; j++)
             item[j] = (tblock_item){ .pos = PROMPT + j, .token = j, .want_logits = true };
         for (int i = 0; i < REPEATS; i++) {
-            double start = seconds_now();
+            double start = clock_seconds();
             if (!tblock_seq_rewind(c, 0, PROMPT, &err) || !tblock_decode(c, item, (size_t)n, &err))
                 return;
-            t[i] = seconds_now() - start;
+            t[i] = clock_seconds() - start;
         }
-        double seconds = median(t);
+        double seconds = median(t, REPEATS);
         one = n == 1 ? seconds : one;
         if (s >= 0)
             printf("batch of %2d: %8.2f ms, %.2f times one\n", n, 1e3 * seconds, seconds / one);

@@ -11,6 +11,7 @@
 #include "base/threads.h"
 #include "kernels/kernels.h"
 #include "measure/roofline.h"
+#include "timing.h"
 
 enum { D_MODEL = 2048, D_FF = 8192, KV_DIM = 512, VOCAB = 128256, N_LAYERS = 4, MAX_TOK = 512, MAX_REPEATS = 99 };
 
@@ -117,24 +118,12 @@ static void step(void *arg, Team team)
         multiply(b, team, w, VOCAB, D_MODEL);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double timed_step(Bench *b, int n_tok, bool head)
 {
     b->n_tok = n_tok, b->head = head;
-    double start = seconds_now();
+    double start = clock_seconds();
     threads_pool_run(b->pool, b->threads, step, b);
-    return seconds_now() - start;
-}
-
-static double median(double *s, int n)
-{
-    qsort(s, (size_t)n, sizeof *s, by_value);
-    return s[n / 2];
+    return clock_seconds() - start;
 }
 
 /* "bf16", "bf16 x bf16" (--math bf16), "q8 x 16 bits" */

@@ -9,6 +9,7 @@
 
 #include "measure/roofline.h"
 #include "tblock.h"
+#include "timing.h"
 
 enum { MAX_REPEATS = 9999, N_PREVIOUS = 512, HEAD = 40 };
 
@@ -29,12 +30,6 @@ static void fill(float *logits, int n, int head)
         logits[(int)(uniform(&s) * n)] = (float)(12 + 6 * uniform(&s));
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double microseconds(const tblock_sampler_options *o, const float *logits, int n, int repeats)
 {
     static double  t[MAX_REPEATS];
@@ -45,15 +40,14 @@ static double microseconds(const tblock_sampler_options *o, const float *logits,
         previous[i] = (int32_t)((int64_t)i * 7919 % n);
     tblock_sampler *s = tblock_sampler_new(n, o, &err);
     for (int i = -3; s && i < repeats; i++) { /* the first three warm up */
-        double start = seconds_now();
+        double start = clock_seconds();
         if (!tblock_sampler_next(s, logits, previous, N_PREVIOUS, (uint32_t)(i + 3), &token, &err))
             break;
         if (i >= 0)
-            t[i] = 1e6 * (seconds_now() - start);
+            t[i] = 1e6 * (clock_seconds() - start);
     }
     tblock_sampler_free(s);
-    qsort(t, (size_t)repeats, sizeof *t, by_value);
-    return t[repeats / 2];
+    return median(t, repeats);
 }
 
 int main(int argc, char **argv)

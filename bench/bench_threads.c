@@ -8,20 +8,15 @@
 
 #include "base/threads.h"
 #include "measure/roofline.h"
+#include "timing.h"
 
 enum { BARRIERS = 1000, MAX_REPEATS = 100000 };
 
 static double sample[MAX_REPEATS];
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void print(const char *what, int n)
 {
-    qsort(sample, (size_t)n, sizeof *sample, by_value);
+    timing_sort(sample, n);
     printf("%-34s %8.2f us, one in ten over %.2f\n", what, 1e6 * sample[n / 2], 1e6 * sample[n * 9 / 10]);
 }
 
@@ -41,9 +36,9 @@ static void pause_for(double seconds)
 
 static double timed(ThreadPool *p, int threads, void (*fn)(void *, Team))
 {
-    double start = seconds_now();
+    double start = clock_seconds();
     threads_pool_run(p, threads, fn, NULL);
-    return seconds_now() - start;
+    return clock_seconds() - start;
 }
 
 /* Regions that follow each other by `gap` seconds. */
@@ -89,9 +84,9 @@ int main(int argc, char **argv)
     regions(p, threads, 20e-3, repeats / 50 + 1, "a region after 20 ms");
     threads_pool_free(p);
     for (int i = 0; i < repeats / 10; i++) {
-        double start = seconds_now();
+        double start = clock_seconds();
         threads_run(threads, nothing, NULL);
-        sample[i] = seconds_now() - start;
+        sample[i] = clock_seconds() - start;
     }
     print("a pool for one region", repeats / 10);
     return 0;

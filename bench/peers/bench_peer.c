@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "measure/roofline.h"
 #include "tblock.h"
 
@@ -72,9 +73,9 @@ static void prefill(Worker *w, char *rest)
 {
     int n = number(&rest, 1, MAX_TOKENS);
     rewind_to(w, 0, 0);
-    double start = seconds_now();
+    double start = clock_seconds();
     extend(w, 0, n);
-    answer_seconds(seconds_now() - start);
+    answer_seconds(clock_seconds() - start);
 }
 
 /* Sequence with exactly `length` tokens. */
@@ -93,10 +94,10 @@ static void decode(Worker *w, char *rest)
 {
     int length = number(&rest, 1, MAX_TOKENS / 2), n = number(&rest, 1, MAX_TOKENS / 2);
     int seq = sequence_of(w, length);
-    double start = seconds_now();
+    double start = clock_seconds();
     for (int i = 0; i < n; i++)
         extend(w, seq, 1);
-    answer_seconds(seconds_now() - start);
+    answer_seconds(clock_seconds() - start);
 }
 
 static void write_logits(Worker *w, char *rest)

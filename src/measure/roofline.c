@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/threads.h"
 
 #if defined(__x86_64__)
@@ -15,13 +15,6 @@
 #endif
 
 enum { READ_BLOCK = 4096, MAX_THREADS = 1024 };
-
-double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void machine_name(char *name, size_t size)
 {
@@ -123,9 +116,9 @@ double roofline_read(const void *data, size_t n_bytes, int threads, int repeats,
     for (int i = 0; i < repeats; i++)
         for (int d = 0; d < (int)(sizeof distance / sizeof *distance); d++) {
             r.ahead      = distance[d];
-            double start = seconds_now();
+            double start = clock_seconds();
             threads_run(threads < MAX_THREADS ? threads : MAX_THREADS, read_share, &r);
-            double gb = 1e-9 * (double)r.blocks * READ_BLOCK / (seconds_now() - start);
+            double gb = 1e-9 * (double)r.blocks * READ_BLOCK / (clock_seconds() - start);
             if (gb > best) {
                 best = gb;
                 if (ahead)
@@ -282,11 +275,11 @@ static void fma_share(void *arg, Team team)
 static double best_rate(float (*run)(void), int threads)
 {
     Multiplying m     = { .run = run };
-    double      best  = 0, begin = seconds_now();
-    for (int n = 0; n < 30 && (n < 3 || seconds_now() - begin < 0.25); n++) {
-        double start = seconds_now();
+    double      best  = 0, begin = clock_seconds();
+    for (int n = 0; n < 30 && (n < 3 || clock_seconds() - begin < 0.25); n++) {
+        double start = clock_seconds();
         threads_run(threads < MAX_THREADS ? threads : MAX_THREADS, fma_share, &m);
-        double rate = 1e-9 * FMA_STEPS * CHAINS * m.n_threads / (seconds_now() - start);
+        double rate = 1e-9 * FMA_STEPS * CHAINS * m.n_threads / (clock_seconds() - start);
         best         = rate > best ? rate : best;
     }
     return best;

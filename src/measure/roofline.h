@@ -25,6 +25,4 @@ double roofline_dot(const char *isa, int bits, int threads);
 /* The processor's name as the system gives it, "unknown" where it does not. */
 void machine_name(char *name, size_t size);
 
-double seconds_now(void); /* monotonic */
-
 #endif
