@@ -72,14 +72,11 @@ bool tblock_roofline_plot(const char *path, const char *title, const tblock_roof
                           const tblock_roof_point *point, size_t n_points, tblock_error *err)
 {
     JsonOut svg = { 0 };
-    OutFile out = { 0 };
     if (!check_plot(roof, n_roofs, point, n_points, err))
         return false;
     draw_roofline(&svg, &(RooflinePlot){ .title = title, .roof = roof, .n_roofs = n_roofs, .point = point, .n_points = n_points });
     char *text = json_out_take(&svg, err);
-    bool  ok   = text && out_file_open(&out, path, err) && out_file_write(&out, text, strlen(text), err) && out_file_commit(&out, err);
-    if (text && !ok)
-        out_file_abort(&out);
+    bool  ok   = text && file_write(path, text, strlen(text), err);
     free(text);
     return ok;
 }

@@ -119,13 +119,10 @@ static bool count_all(Info *info, const tblock_report_options *opt, InfoPoint *c
 
 static bool write_page(const Info *info, const tblock_report_options *opt, Error *err)
 {
-    char   *page;
-    OutFile out = { 0 };
+    char *page;
     if (!file_check_apart(opt->html, info->path, err) || !info_html(info, opt, &page, err))
         return false;
-    bool ok = out_file_open(&out, opt->html, err) && out_file_write(&out, page, strlen(page), err) && out_file_commit(&out, err);
-    if (!ok)
-        out_file_abort(&out);
+    bool ok = file_write(opt->html, page, strlen(page), err);
     free(page);
     return ok;
 }

@@ -423,3 +423,12 @@ void out_file_abort(OutFile *f)
     free(f->target);
     *f = (OutFile){ 0 };
 }
+
+bool file_write(const char *path, const void *data, size_t n_bytes, Error *err)
+{
+    OutFile f = { 0 };
+    if (out_file_open(&f, path, err) && out_file_write(&f, data, n_bytes, err) && out_file_commit(&f, err))
+        return true;
+    out_file_abort(&f);
+    return false;
+}

@@ -53,4 +53,7 @@ bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_byt
 bool out_file_commit(OutFile *f, Error *err); /* flush, rename; releases f either way */
 void out_file_abort(OutFile *f);              /* a zeroed or committed OutFile is accepted */
 
+/* A whole output file at once. */
+bool file_write(const char *path, const void *data, size_t n_bytes, Error *err);
+
 #endif

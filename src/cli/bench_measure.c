@@ -1,11 +1,11 @@
 #include "bench.h"
 #include "interrupt.h"
 #include "message.h"
+#include "now.h"
 #include "output.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct Measuring {
     Bench          *b;
@@ -13,13 +13,6 @@ typedef struct Measuring {
     tblock_item     item[COMPUTE_BATCH];
     char            what[80]; /* for the progress bar */
 } Measuring;
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void show(const Measuring *m)
 {
@@ -87,11 +80,9 @@ static void add_ops(BenchRow *r, const tblock_profile_row *op, size_t n)
 static bool profile_once(Measuring *m, BenchRow *r, double *seconds, tblock_error *err)
 {
     tblock_profile_row op[BENCH_OPS];
-    if (!prepare(m, r, err) || !tblock_profile(m->context, true, err))
+    if (!prepare(m, r, err) || !tblock_profile(m->context, true, err)) /* what is prepared does not count */
         return false;
-    double start = now_s();
-    bool   good  = feed(m, r->tokens, r->decode ? 1 : COMPUTE_BATCH, true, err);
-    *seconds += now_s() - start;
+    bool good = run_once(m, r, seconds, err);
     tblock_profile(m->context, false, NULL);
     size_t n = tblock_profile_read(m->context, op, BENCH_OPS);
     add_ops(r, op, n < BENCH_OPS ? n : BENCH_OPS);

@@ -51,13 +51,13 @@ static bool read_lists(Bench *b, tblock_error *err)
 /* A measurement takes minutes: what cannot be written is better known before. */
 static bool check_output(const char *option, const char *path, const char *model, tblock_error *err)
 {
-    struct stat a, b;
+    struct stat a;
     if (!path)
         return true;
     if (stat(path, &a) == 0) {
         if (S_ISDIR(a.st_mode))
             return cli_fail(err, TBLOCK_SYSTEM, "--%s: %s: expected a file, found a folder", option, path);
-        if (stat(model, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        if (same_file(path, model))
             return cli_fail(err, TBLOCK_USAGE, "--%s: %s is the model file", option, path);
         return true;
     }

@@ -3,6 +3,7 @@
 #include "common.h"
 #include "interrupt.h"
 #include "message.h"
+#include "now.h"
 #include "output.h"
 #include "run_stats.h"
 #include "stop_text.h"
@@ -12,8 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef struct RunArgs {
@@ -60,13 +59,6 @@ typedef struct Run {
     RunStats           stats;
 } Run;
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- Before the first token ------------------------------------------------------------------------------------ */
 
 static bool load(Run *r, tblock_error *err)
@@ -91,12 +83,6 @@ static bool load(Run *r, tblock_error *err)
     if (a->stop.n > 0 && !need_tokenizer(r->model, a->model, "--stop needs text to compare with", err))
         return false;
     return r->sampler != NULL;
-}
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat one, other;
-    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
 /* A state that cannot be written is found out before the text is computed, as far as that can be. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define AT(field) offsetof(GeneralOptions, field)
@@ -182,6 +183,12 @@ void prompt_free(Prompt *p)
     free(p->text);
     free(p->ids);
     *p = (Prompt){ 0 };
+}
+
+bool same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
 bool seed_choose(Seed *seed, bool quiet, tblock_error *err)

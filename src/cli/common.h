@@ -55,6 +55,9 @@ void prompt_free(Prompt *p);
 /* Fails for a model without tokenizer; says what to do instead. */
 bool need_tokenizer(const tblock_model *m, const char *path, const char *instead, tblock_error *err);
 
+/* Are both there, and one and the same? */
+bool same_file(const char *a, const char *b);
+
 /* Replace a random seed by a value and tell it (unless quiet), so that the run can be repeated. */
 bool seed_choose(Seed *seed, bool quiet, tblock_error *err);
 

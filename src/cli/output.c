@@ -1,6 +1,7 @@
 #include "output.h"
 
 #include "message.h"
+#include "now.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { OUTPUT_ROOM = 1 << 16 };
@@ -146,17 +146,10 @@ bool output_has_colour(void)
 
 /* ---- Progress ---------------------------------------------------------------------------------------------------- */
 
-enum { PROGRESS_AFTER_MS = 500, MOST_CELLS = 40 };
+enum { MOST_CELLS = 40 };
+static const double PROGRESS_AFTER = 0.5; /* seconds */
 
-static struct { bool asked, capable, visible; int percent; struct timespec start; } progress;
-
-static bool waited_long_enough(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    long long ms = (now.tv_sec - progress.start.tv_sec) * 1000LL + (now.tv_nsec - progress.start.tv_nsec) / 1000000;
-    return ms >= PROGRESS_AFTER_MS;
-}
+static struct { bool asked, capable, visible; int percent; double start; } progress;
 
 /* Cells of a bar between a text of n columns and " 100%", so that the line does not wrap; less than 1: no room. */
 static int bar_cells(int n)
@@ -175,9 +168,9 @@ void output_progress(const char *what, double done)
         progress.asked = true;
         progress.percent = -1;
         progress.capable = is_capable_terminal(STDERR_FILENO);
-        clock_gettime(CLOCK_MONOTONIC, &progress.start);
+        progress.start = now_s();
     }
-    if (!progress.capable || percent == progress.percent || !waited_long_enough())
+    if (!progress.capable || percent == progress.percent || now_s() - progress.start < PROGRESS_AFTER)
         return;
     int cells = bar_cells((int)strlen(what)), filled = (int)(done * cells);
     if (cells < 1)
