@@ -10,7 +10,6 @@
 #include "api/api.h"
 #include "api/weight_stream.h"
 #include "base/json.h"
-#include "base/threads.h"
 #include "model/count.h"
 #include "model/type_plan.h"
 
@@ -22,7 +21,6 @@ typedef struct Quantize {
     CheckedTensor          *from;        /* the same                                        */
     RetypeReport           *sum;         /* the same                                        */
     int                     n;           /* tensors                                         */
-    size_t                  rows_bytes;
     char                   *source;      /* metadata                                        */
 } Quantize;
 
@@ -32,8 +30,6 @@ static void make_block(void *user, const WeightBlock *b)
 {
     const Quantize      *q    = user;
     const CheckedTensor *from = &q->from[b->tensor];
-    float               *rows = b->scratch;
-    void                *rest = (char *)b->scratch + q->rows_bytes;
     int                  k    = b->spec->k;
     if (k == 0) {
         retype_vector(b->spec, from, b->to[0], b->report);
@@ -43,8 +39,8 @@ static void make_block(void *user, const WeightBlock *b)
             memcpy(b->to[i], p.part[i], part_bytes(b->type, i, k));
         b->report->n = (uint64_t)b->n * (uint64_t)k;
     } else {
-        retype_read(b->spec, from, b->first, b->n, rows, rest);
-        retype_store(b->type, b->panels, b->to, rows, b->n, k, true, rest, b->report);
+        retype_read(b->spec, from, b->first, b->n, b->rows, b->scratch);
+        retype_store(b->type, b->panels, b->to, b->rows, b->n, k, true, b->scratch, b->report);
     }
 }
 
@@ -134,19 +130,10 @@ static bool make_source(Quantize *q, const tblock_quantize_options *opt, Error *
 
 static bool write_file(Quantize *q, const char *path, const tblock_quantize_options *opt, Error *err)
 {
-    int  k = 1;
-    bool bf16 = false;
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(&q->config, &s);)
-        k = s.k > k ? s.k : k;
-    for (int i = 0; i < q->n; i++)
-        bf16 = bf16 || q->types[i] == WT_BF16;
-    q->rows_bytes = retype_rows_bytes(k);
-    ModelContents contents = { .config = &q->config, .types = q->types, .source = q->source, .tokenizer = &q->in,
-                               .bf16_min = bf16 };
+    ModelContents contents = { .config = &q->config, .types = q->types, .source = q->source, .tokenizer = &q->in };
     return weight_stream_write(&(WeightStream){ .path = path, .contents = &contents,
-                                                .threads = opt->threads ? opt->threads : threads_default(),
-                                                .scratch_bytes = q->rows_bytes + retype_scratch_bytes(k), .make = make_block,
-                                                .made = blocks_made, .progress = opt->progress, .user = q,
+                                                .threads = opt->threads, .make = make_block, .made = blocks_made,
+                                                .progress = opt->progress, .user = q,
                                                 .progress_user = opt->user }, err);
 }
 

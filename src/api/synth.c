@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/half.h"
 #include "base/hash.h"
-#include "base/threads.h"
 #include "model/config.h"
 #include "model/type_plan.h"
 #include "quant/codes.h"
@@ -105,11 +104,6 @@ static void make_quantized(const WeightBlock *b, uint64_t key)
 
 /* ---- The file ---- */
 
-typedef struct Synth {
-    uint64_t seed;
-    size_t   rows_bytes;   /* of 16 rows as f32: what scratch begins with */
-} Synth;
-
 static void make_vector(const WeightBlock *b, uint64_t key)
 {
     float *v = b->to[0];
@@ -122,36 +116,31 @@ static void make_vector(const WeightBlock *b, uint64_t key)
 
 static void make_block(void *user, const WeightBlock *b)
 {
-    const Synth *s   = user;
-    uint64_t     key = mix(mix(s->seed) ^ fnv1a(FNV_SEED, b->spec->name, strlen(b->spec->name)));
-    float       *rows = b->scratch;
+    const uint64_t *seed = user;
+    uint64_t     key = mix(mix(*seed) ^ fnv1a(FNV_SEED, b->spec->name, strlen(b->spec->name)));
     int          k = b->spec->k;
     if (k == 0 || weight_type_quantized(b->type)) {
         k == 0 ? make_vector(b, key) : make_quantized(b, key);
         return;
     }
     for (int r = 0; r < b->n; r++)
-        random_row(rows + (size_t)r * (size_t)k, k, key, b->first + r, step_for(deviation(k)));
-    retype_store(b->type, b->panels, b->to, rows, b->n, k, false, (char *)b->scratch + s->rows_bytes, b->report);
+        random_row(b->rows + (size_t)r * (size_t)k, k, key, b->first + r, step_for(deviation(k)));
+    retype_store(b->type, b->panels, b->to, b->rows, b->n, k, false, b->scratch, b->report);
 }
 
 static bool write_file(const char *path, const char *config_path, const Config *c, WeightType type, const tblock_synth_options *opt,
                        Error *err)
 {
     char        source[64];
-    int         k = 0;
     WeightType *types = type_plan_new(c, NULL, config_path, type, opt->keep, opt->n_keep, err);
     if (!types)
         return false;
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);)
-        k = s.k > k ? s.k : k;
     snprintf(source, sizeof source, "[{\"synth\": \"seed %llu\"}]", (unsigned long long)opt->seed);
-    Synth         s        = { .seed = opt->seed, .rows_bytes = retype_rows_bytes(k) };
-    ModelContents contents = { .config = c, .types = types, .source = source, .bf16_min = type == WT_BF16 };
-    bool ok = weight_stream_write(&(WeightStream){ .path = path, .contents = &contents,
-                                                   .threads = opt->threads ? opt->threads : threads_default(),
-                                                   .scratch_bytes = s.rows_bytes + retype_scratch_bytes(k), .make = make_block,
-                                                   .progress = opt->progress, .user = &s, .progress_user = opt->user }, err);
+    uint64_t      seed     = opt->seed;
+    ModelContents contents = { .config = c, .types = types, .source = source };
+    bool ok = weight_stream_write(&(WeightStream){ .path = path, .contents = &contents, .threads = opt->threads, .make = make_block,
+                                                   .progress = opt->progress, .user = &seed,
+                                                   .progress_user = opt->user }, err);
     free(types);
     return ok;
 }

@@ -28,14 +28,15 @@ typedef struct Pipe {
     const WeightStream *s;
     ModelWriter   *out;
     ThreadPool    *pool;
+    int            threads;
     Chunk          making, writing;
     unsigned char *side[2][MAX_PARTS]; /* of the tensor being made and of the one before, by turns   */
     int            turn;
     RetypeReport  *reports;            /* [blocks of making]                                         */
     int            cap_reports;
     atomic_int     next;               /* block of making that no thread has taken                   */
-    unsigned char *scratch;            /* [threads, scratch_bytes]                                   */
-    size_t         scratch_bytes, written, total;
+    unsigned char *scratch;            /* [threads, scratch_bytes]: rows_bytes of rows come first    */
+    size_t         rows_bytes, scratch_bytes, written, total;
     bool           ok;                 /* set by the thread that writes                              */
     Error         *err;
 } Pipe;
@@ -44,10 +45,11 @@ static void make_block(Pipe *p, int block, int thread)
 {
     const Chunk *c     = &p->making;
     int          first = block * PANEL_ROWS, rows = c->spec.rows - first;
+    unsigned char *own = p->scratch + (size_t)thread * p->scratch_bytes;
     WeightBlock  b = { .spec = &c->spec, .tensor = c->tensor, .type = c->type, .panels = c->panels, .first = first,
                        .n = c->spec.k == 0 || rows < PANEL_ROWS ? rows : PANEL_ROWS,
                        .to = { c->data + (size_t)(block - c->first) * c->block_bytes },
-                       .scratch = p->scratch + (size_t)thread * p->scratch_bytes, .report = &p->reports[block - c->first] };
+                       .rows = (float *)(void *)own, .scratch = own + p->rows_bytes, .report = &p->reports[block - c->first] };
     for (int i = 1; c->panels && i < part_count(c->type); i++)
         b.to[i] = c->side[i] + (size_t)block * part_bytes(c->type, i, c->spec.k);
     *b.report = (RetypeReport){ 0 };
@@ -92,7 +94,7 @@ static bool make_and_write(Pipe *p)
     if (!room_for_reports(p))
         return false;
     atomic_store(&p->next, p->making.first);
-    threads_pool_run(p->pool, busy < SMALL ? 1 : s->threads, work, p);
+    threads_pool_run(p->pool, busy < SMALL ? 1 : p->threads, work, p);
     p->written += p->writing.n_bytes;
     if (p->ok && s->progress)
         s->progress(s->progress_user, (double)p->written / (double)p->total);
@@ -147,10 +149,11 @@ static void *allocate(size_t n) { return aligned_alloc(ALIGN, round_up(n ? n : 1
 static bool allocate_all(Pipe *p)
 {
     size_t chunk = CHUNK, side[MAX_PARTS] = { 0 };
-    int    i = 0;
+    int    i = 0, k = 0;
     for (TensorSpec spec = tensor_list_start(); tensor_list_next(p->s->contents->config, &spec); i++) {
         WeightType type = p->s->contents->types[i];
         size_t     whole, block = first_part(&spec, type, &whole);
+        k     = spec.k > k ? spec.k : k;
         chunk = block > chunk ? block : chunk;
         p->total += whole;
         for (int j = 1; spec.k && weight_type_quantized(type) && j < part_count(type); j++) {
@@ -158,10 +161,11 @@ static bool allocate_all(Pipe *p)
             side[j]  = n > side[j] ? n : side[j];
         }
     }
-    p->scratch_bytes = round_up(p->s->scratch_bytes, ALIGN);
+    p->rows_bytes    = retype_rows_bytes(k);
+    p->scratch_bytes = p->rows_bytes + retype_scratch_bytes(k);
     p->making.data   = allocate(chunk);
     p->writing.data  = allocate(chunk);
-    p->scratch       = allocate((size_t)p->s->threads * p->scratch_bytes);
+    p->scratch       = allocate((size_t)p->threads * p->scratch_bytes);
     bool ok = p->making.data && p->writing.data && p->scratch;
     for (int t = 0; t < 2; t++)
         for (int j = 1; j < MAX_PARTS && ok; j++)
@@ -182,11 +186,11 @@ static void release(Pipe *p)
 
 bool weight_stream_write(const WeightStream *s, Error *err)
 {
-    Pipe p  = { .s = s, .ok = true, .err = err };
+    Pipe p  = { .s = s, .threads = s->threads ? s->threads : threads_default(), .ok = true, .err = err };
     bool ok = allocate_all(&p) && (p.out = model_writer_new(s->path, s->contents, err)) != NULL;
     if (ok) {
         int i  = 0;
-        p.pool = threads_pool_new(s->threads, false);
+        p.pool = threads_pool_new(p.threads, false);
         for (TensorSpec spec = tensor_list_start(); ok && tensor_list_next(s->contents->config, &spec); i++)
             ok = make_tensor(&p, &spec, i, s->contents->types[i]);
         ok = ok && make_and_write(&p); /* the last chunk still waits to be written */

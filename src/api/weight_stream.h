@@ -15,15 +15,15 @@ typedef struct WeightBlock {
     bool              panels;          /* one panel; false: row-major                       */
     int               first, n;        /* rows                                              */
     void             *to[MAX_PARTS];   /* where each part of the panel, the rows or the vector belong */
-    void             *scratch;         /* the thread's own, scratch_bytes of it             */
+    float            *rows;            /* the thread's own: room for 16 rows as f32         */
+    void             *scratch;         /* and what retype.h works in                        */
     RetypeReport     *report;          /* zeroed; for whoever looks at it in `made`         */
 } WeightBlock;
 
 typedef struct WeightStream {
     const char          *path;         /* of the output, for messages */
     const ModelContents *contents;
-    int                  threads;
-    size_t               scratch_bytes;
+    int                  threads;      /* 0: one for each physical core */
     void (*make)(void *user, const WeightBlock *b);  /* any thread, any order */
     /* After some blocks of a tensor were made, in order, on the calling thread; reports: one for each block of 16 rows from
      * row `first`. May be NULL; false stops the stream. */

@@ -142,42 +142,6 @@ static void check_pads(CheckPart *p, const TensorFile *f)
 
 /* ---- Finite ---- */
 
-/* The first of n 16-bit words whose exponent bits are all set; n: none. A plain loop over a block is one that compilers turn
- * into vector code, and only a block with a hit is looked at again. Data may start at any byte. */
-static size_t first_full_exponent16(const unsigned char *data, size_t n, uint16_t exponent)
-{
-    enum { BLOCK = 4096 };
-    uint16_t block[BLOCK];
-    for (size_t at = 0; at < n; at += BLOCK) {
-        size_t m = n - at < BLOCK ? n - at : BLOCK;
-        int    hits = 0;
-        memcpy(block, data + at * sizeof *block, m * sizeof *block);
-        for (size_t i = 0; i < m; i++)
-            hits |= (block[i] & exponent) == exponent;
-        for (size_t i = 0; hits && i < m; i++)
-            if ((block[i] & exponent) == exponent)
-                return at + i;
-    }
-    return n;
-}
-
-static size_t first_full_exponent32(const unsigned char *data, size_t n)
-{
-    enum { BLOCK = 2048 };
-    uint32_t block[BLOCK];
-    for (size_t at = 0; at < n; at += BLOCK) {
-        size_t m = n - at < BLOCK ? n - at : BLOCK;
-        int    hits = 0;
-        memcpy(block, data + at * sizeof *block, m * sizeof *block);
-        for (size_t i = 0; i < m; i++)
-            hits |= (block[i] & 0x7f800000u) == 0x7f800000u;
-        for (size_t i = 0; hits && i < m; i++)
-            if ((block[i] & 0x7f800000u) == 0x7f800000u)
-                return at + i;
-    }
-    return n;
-}
-
 static float element_at(const CheckedTensor *t, size_t i)
 {
     const unsigned char *data = (const unsigned char *)t->part[0]->data + i * weight_type_bytes(t->type);
@@ -207,7 +171,7 @@ static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor 
 {
     const Tensor *d = t->part[part_count(t->type) - 1];
     size_t        n = d->n_elements, blocks = (size_t)(s->k + SUPERBLOCK - 1) / SUPERBLOCK;
-    size_t        i = first_full_exponent16(d->data, n, 0x7c00);
+    size_t        i = elements_first_nonfinite(WT_F16, d->data, n);
     if (i == n)
         return;
     uint16_t bits;
@@ -224,8 +188,7 @@ static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor 
     }
     const Tensor *data = t->part[0];
     size_t        n = data->n_elements, row, col;
-    size_t        i = t->type == WT_F32 ? first_full_exponent32(data->data, n)
-                                        : first_full_exponent16(data->data, n, t->type == WT_F16 ? 0x7c00 : 0x7f80);
+    size_t        i = elements_first_nonfinite(t->type, data->data, n);
     if (i == n)
         return;
     place_of(s, t, i, &row, &col);

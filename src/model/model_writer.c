@@ -94,6 +94,15 @@ static bool declare_all(ModelWriter *w, const ModelContents *what, Error *err)
     return true;
 }
 
+static bool holds_bf16(const ModelContents *what)
+{
+    int i = 0;
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(what->config, &s); i++)
+        if (s.k && what->types[i] == WT_BF16)
+            return true;
+    return false;
+}
+
 static bool write_meta(ModelWriter *w, const ModelContents *what, Error *err)
 {
     char *json = config_to_json(what->config, err);
@@ -106,7 +115,7 @@ static bool write_meta(ModelWriter *w, const ModelContents *what, Error *err)
     free(json);
     const char *tokenizer = what->tokenizer ? tensor_meta(what->tokenizer, "tokenizer") : NULL;
     return ok && (!tokenizer || tensor_writer_meta(w->out, "tokenizer", tokenizer, err))
-        && (!what->bf16_min || tensor_writer_meta(w->out, "bf16_min", "2^-50", err));
+        && (!holds_bf16(what) || tensor_writer_meta(w->out, "bf16_min", "2^-50", err));
 }
 
 ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error *err)

@@ -13,10 +13,10 @@ typedef struct ModelWriter ModelWriter;
 /* What goes into a file in layout rows16. */
 typedef struct ModelContents {
     const Config     *config;     /* passed config_check                                                            */
-    const WeightType *types;      /* of each tensor of the config (tensor_list.h); those of vectors are not looked at: F32 */
+    const WeightType *types;      /* of each tensor of the config (tensor_list.h); those of vectors are not looked at: F32.
+                                     bf16 that is appended has no magnitude but 0 under 2^-50, as retype_store leaves it */
     const char       *source;     /* JSON for the metadata                                                          */
     const TensorFile *tokenizer;  /* the file whose tokenizer is copied, metadata and tensors; NULL: none           */
-    bool              bf16_min;   /* no bf16 magnitude but 0 is under 2^-50                                         */
 } ModelContents;
 
 /* Begin a file. NULL on failure. Nothing appears at path before model_writer_end. */

@@ -73,18 +73,12 @@ static void blame(RetypeReport *report, RetypeFault fault, size_t i, int k, floa
     report->value  = value;
 }
 
-/* Is every weight finite? The first loop is one that compilers turn into vector code. */
 static bool check_finite(const float *x, size_t n, int k, RetypeReport *report)
 {
-    int hits = 0;
-    for (size_t i = 0; i < n; i++)
-        hits |= (f32_bits(x[i]) & 0x7f800000u) == 0x7f800000u;
-    for (size_t i = 0; hits && i < n; i++)
-        if ((f32_bits(x[i]) & 0x7f800000u) == 0x7f800000u) {
-            blame(report, RETYPE_NOT_FINITE, i, k, x[i]);
-            return false;
-        }
-    return true;
+    size_t i = elements_first_nonfinite(WT_F32, x, n);
+    if (i < n)
+        blame(report, RETYPE_NOT_FINITE, i, k, x[i]);
+    return i == n;
 }
 
 /* The largest magnitude that a type holds; of quantized ones the largest scale, an f16, times the largest integer. */

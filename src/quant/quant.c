@@ -293,3 +293,44 @@ void elements_from_f32(WeightType t, void *out, const float *in, size_t n)
     }
     assert(t < WT_FLOATS); /* a new type without its conversion */
 }
+
+/* A plain loop over a block is one that compilers turn into vector code, and only a block with a hit is looked at again. */
+static size_t first_full_exponent16(const unsigned char *data, size_t n, uint16_t exponent)
+{
+    enum { BLOCK = 4096 };
+    uint16_t block[BLOCK];
+    for (size_t at = 0; at < n; at += BLOCK) {
+        size_t m = n - at < BLOCK ? n - at : BLOCK;
+        int    hits = 0;
+        memcpy(block, data + at * sizeof *block, m * sizeof *block);
+        for (size_t i = 0; i < m; i++)
+            hits |= (block[i] & exponent) == exponent;
+        for (size_t i = 0; hits && i < m; i++)
+            if ((block[i] & exponent) == exponent)
+                return at + i;
+    }
+    return n;
+}
+
+static size_t first_full_exponent32(const unsigned char *data, size_t n)
+{
+    enum { BLOCK = 2048 };
+    uint32_t block[BLOCK];
+    for (size_t at = 0; at < n; at += BLOCK) {
+        size_t m = n - at < BLOCK ? n - at : BLOCK;
+        int    hits = 0;
+        memcpy(block, data + at * sizeof *block, m * sizeof *block);
+        for (size_t i = 0; i < m; i++)
+            hits |= (block[i] & 0x7f800000u) == 0x7f800000u;
+        for (size_t i = 0; hits && i < m; i++)
+            if ((block[i] & 0x7f800000u) == 0x7f800000u)
+                return at + i;
+    }
+    return n;
+}
+
+size_t elements_first_nonfinite(WeightType t, const void *data, size_t n)
+{
+    assert(t < WT_FLOATS);
+    return t == WT_F32 ? first_full_exponent32(data, n) : first_full_exponent16(data, n, t == WT_F16 ? 0x7c00 : 0x7f80);
+}

@@ -78,4 +78,7 @@ float superblock_scale(WeightType t, Panels p, int r);
 void elements_to_f32(WeightType t, float *out, const void *in, size_t n);
 void elements_from_f32(WeightType t, void *out, const float *in, size_t n);
 
+/* The first of n such elements that is infinite or NaN; n: none. Data may start at any byte. */
+size_t elements_first_nonfinite(WeightType t, const void *data, size_t n);
+
 #endif
