@@ -181,6 +181,11 @@ static void encode(WeightType t, const float *x, int n, SuperblockCodes *s)
         q4_encode(x, n, s->code, s->sub, &s->d);
 }
 
+void panel_make(WeightType t, void *const to[MAX_PARTS], const void *rows, int n_rows, int k)
+{
+    panel_pack(t, to[0], rows, n_rows, k);
+}
+
 void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows, int n_rows, int k)
 {
     static const float zeros[SUPERBLOCK];
