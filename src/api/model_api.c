@@ -41,8 +41,8 @@ static bool note_types(tblock_model *m, WeightType type, const tblock_open_optio
 static bool bind_types(tblock_model *m, const Config *cfg, const tblock_open_options *opt, Error *err)
 {
     WeightType type;
-    if (!weight_type_parse(opt->type, &type))
-        return fail(err, USAGE, "type: expected auto, q8, q4, bf16, f16 or f32, found '%s'", opt->type);
+    if (!weight_type_parse_made(opt->type, &type))
+        return fail(err, USAGE, "type: expected auto, q8, q4, bf16, f16 or f32, found '%s'%s", opt->type, weight_type_hint(opt->type));
     if (!config_check(cfg, m->file.map.path, err) || !tensor_check_unknown(cfg, &m->file, err) || !note_types(m, type, opt, err))
         return false;
     WeightType *types = type_plan_new(cfg, &m->file, m->file.map.path, type, opt->keep, opt->n_keep, err);

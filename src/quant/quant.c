@@ -63,6 +63,12 @@ bool weight_type_parse_made(const char *name, WeightType *out)
     return true;
 }
 
+const char *weight_type_hint(const char *name)
+{
+    WeightType t;
+    return weight_type_parse(name, &t) && weight_type_gguf(t) ? "; llama.cpp's tools make that type: convert a .gguf" : "";
+}
+
 int weight_type_k_unit(WeightType t) { return types[t].unit ? types[t].unit : 1; }
 
 size_t weight_type_bytes(WeightType t)

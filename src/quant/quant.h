@@ -28,6 +28,7 @@ typedef enum ElementType { EL_F32, EL_F16, EL_BF16, EL_I8, EL_U8 } ElementType;
 const char *weight_type_name(WeightType t);                    /* "f32" ... */
 bool        weight_type_parse(const char *name, WeightType *out);
 bool        weight_type_parse_made(const char *name, WeightType *out); /* only a type that tblock makes of floats */
+const char *weight_type_hint(const char *name);                /* for a message that refuses a GGUF type: who makes it; else "" */
 size_t      weight_type_bytes(WeightType t);                   /* of one element in a row-major tensor; float types only */
 int         weight_type_k_unit(WeightType t);                  /* k must be a multiple of it: 32 or 256 for GGUF types, else 1 */
 static inline bool weight_type_quantized(WeightType t) { return t >= WT_FLOATS; }
