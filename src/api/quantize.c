@@ -170,9 +170,9 @@ bool tblock_quantize(const char *in_path, const char *out_path, const tblock_qua
     Quantize q = { .target = WT_COUNT };
     if (report)
         *report = (tblock_quantize_report){ 0 };
-    if (!opt || !opt->type || !weight_type_parse(opt->type, &q.target))
-        return fail(err, USAGE, "type: expected q8, q4, bf16, f16 or f32, found %s%s%s", opt && opt->type ? "'" : "",
-                    opt && opt->type ? opt->type : "none", opt && opt->type ? "'" : "");
+    if (!opt || !opt->type || !weight_type_parse_made(opt->type, &q.target))
+        return fail(err, USAGE, "type: expected q8, q4, bf16, f16 or f32, found %s%s%s%s", opt && opt->type ? "'" : "",
+                    opt && opt->type ? opt->type : "none", opt && opt->type ? "'" : "", opt && opt->type ? weight_type_hint(opt->type) : "");
     if (opt->threads < 0 || opt->threads > 1024)
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", opt->threads);
     bool ok = quantize(&q, in_path, out_path, opt, report, err);
