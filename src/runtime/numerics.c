@@ -73,6 +73,18 @@ static bool any_matrix(const Model *m, bool with_head, bool (*is)(WeightType t))
     return with_head && is(m->lm_head.type);
 }
 
+/* The name of a GGUF type that the model holds; NULL: none. */
+static const char *first_gguf(const Model *m)
+{
+    for (int l = 0; l < m->cfg.n_layers; l++)
+        for (int i = 0; i < N_MATS; i++) {
+            const Mat *w = mat_at(m, l, i);
+            if (w->rows > 0 && weight_type_gguf(w->type))
+                return weight_type_name(w->type);
+        }
+    return weight_type_gguf(m->lm_head.type) ? weight_type_name(m->lm_head.type) : NULL;
+}
+
 static bool is_bf16(WeightType t) { return t == WT_BF16; }
 
 bool model_is_quantized(const Model *m) { return any_matrix(m, false, weight_type_quantized); }
@@ -83,7 +95,7 @@ static int bits_for(Numerics n, const Mat *w)
 {
     if (w->rows == 0 || way_of(n, w->type) != WAY_INT)
         return 0;
-    return n.activations ? n.activations : w->type == WT_Q4 ? 8 : 16;
+    return weight_type_gguf(w->type) ? 8 : n.activations ? n.activations : w->type == WT_Q4 ? 8 : 16;
 }
 
 /* Does matrix i of a layer read the vector? */
@@ -100,7 +112,10 @@ int input_bits(Numerics n, const Model *m, int layer, Input input)
         return bits_for(n, &m->lm_head);
     int bits = 0;
     for (int i = 0; i < N_MATS; i++) {
-        int wants = reads(m, i, input) ? bits_for(n, mat_at(m, layer, i)) : 0;
+        const Mat *w = mat_at(m, layer, i);
+        int        wants = reads(m, i, input) ? bits_for(n, w) : 0;
+        if (wants && weight_type_gguf(w->type))
+            return 8; /* whatever the others ask: 16 would pass int32 */
         bits      = wants > bits ? wants : bits;
     }
     return bits;
@@ -197,5 +212,6 @@ bool numerics_choose(Numerics *out, const Model *m, const char *math, const char
         return fail(err, USAGE, "activations %s: expected quantized weights and integer math, found %s", activations,
                     out->math == MATH_F32 && model_is_quantized(m) ? "math f32" : "float weights");
     out->activations = activations[0] == '8' ? 8 : 16;
-    return true;
+    const char *gguf = out->activations == 16 ? first_gguf(m) : NULL;
+    return !gguf || fail(err, USAGE, "activations 16: expected auto or 8 with %s weights, whose sums would pass 32 bits, found 16", gguf);
 }

@@ -37,8 +37,8 @@ typedef enum Input {
     INPUT_COUNT
 } Input;
 
-/* Bits that the matrices of a layer (INPUT_HEAD: of none) need of a vector: 16 or 8, the widest that one of them asks for; 0:
- * none of them multiplies integers. */
+/* Bits that the matrices of a layer (INPUT_HEAD: of none) need of a vector: 8 where one of them is a GGUF type, else 16 or 8, the
+ * widest that one asks for; 0: none of them multiplies integers. */
 int input_bits(Numerics n, const Model *m, int layer, Input input);
 
 /* "16", "8", or "auto" where both occur; "none" where nothing is multiplied as integers. */
