@@ -27,8 +27,8 @@ static bool bind_types(tblock_model *m, const tblock_open_options *opt, Error *e
 {
     const Checkpoint *c = &m->source.checkpoint;
     WeightType        type;
-    if (!weight_type_parse(opt->type, &type))
-        return fail(err, USAGE, "type: expected auto, q8, q4, bf16, f16 or f32, found '%s'", opt->type);
+    if (!weight_type_parse_made(opt->type, &type))
+        return fail(err, USAGE, "type: expected auto, q8, q4, bf16, f16 or f32, found '%s'%s", opt->type, weight_type_hint(opt->type));
     if (!note_types(m, type, opt, err))
         return false;
     WeightType *types = type_plan_new(&c->config, c, c->path, type, opt->keep, opt->n_keep, err);

@@ -15,7 +15,7 @@ enum { MAX_CONFIG = 1 << 20, MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ =
 /* The vectors that integers are made of, as numerics_ints says of a model; and has a layer's matrix a quantized type? */
 static unsigned ints_of(const Info *info, bool *quantized)
 {
-    const unsigned codes = 1u << WT_Q8 | 1u << WT_Q4;
+    const unsigned codes = ~0u << WT_FLOATS;
     unsigned       mask  = 0;
     *quantized = false;
     for (int i = 0; i < info->count->n_parts; i++) {
@@ -163,15 +163,15 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
     Info   info = { .path = path, .cfg = &c, .count = &count, .type = WT_BF16 };
     if (opt->check)
         return fail(err, USAGE, "check: goes with a model file, and %s is a config", path);
-    if (opt->type && !weight_type_parse(opt->type, &info.type))
-        return fail(err, USAGE, "type: expected bf16, f16, f32, q8 or q4, found '%s'", opt->type);
+    if (opt->type && !weight_type_parse_made(opt->type, &info.type))
+        return fail(err, USAGE, "type: expected bf16, f16, f32, q8 or q4, found '%s'%s", opt->type, weight_type_hint(opt->type));
     if (!file_read(path, MAX_CONFIG, &json, &n_bytes, err))
         return false;
     bool ok = config_parse(&c, json, n_bytes, path, err) && config_supported(&c, path, err);
     free(json);
     if (!ok)
         return false;
-    for (int t = 0; t < WT_COUNT; t++) {
+    for (int t = 0; t < WT_MADE; t++) {
         count_config(&count, &c, (WeightType)t);
         info.type_bytes[t] = count.bytes;
     }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "source/identity.h"
 
 static bool check_seq(const tblock_context *c, const char *what, int32_t seq, Error *err)
 {
@@ -26,54 +26,16 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
 
 /* ---- What a state is bound to ---- */
 
-/* The data's hash says nothing of which bytes are which tensor. */
-static bool hash_layout(const TensorFile *f, char hex[65], Error *err)
-{
-    Sha256 *s = sha256_new();
-    if (!s)
-        return fail(err, SYSTEM, "%s: no memory for a hash", f->map.path);
-    for (int i = 0; i < f->n_tensors; i++) {
-        const Tensor *t = &f->tensors[i];
-        sha256_add(s, t->name, strlen(t->name) + 1);
-        sha256_add(s, dtype_name(t->dtype), strlen(dtype_name(t->dtype)) + 1);
-        sha256_add(s, t->shape, (size_t)t->rank * sizeof *t->shape);
-        sha256_add(s, &t->n_bytes, sizeof t->n_bytes);
-    }
-    for (int i = 0; i < f->n_meta; i++)
-        if (strncmp(f->meta[i].key, "type.", 5) == 0) {
-            sha256_add(s, f->meta[i].key, strlen(f->meta[i].key) + 1);
-            sha256_add(s, f->meta[i].value, f->meta[i].value_bytes + 1);
-        }
-    sha256_end(s, hex);
-    return true;
-}
-
-static bool hash_data(const TensorFile *f, char hex[65], Error *err)
-{
-    Sha256 *s = sha256_new();
-    if (!s)
-        return fail(err, SYSTEM, "%s: no memory for a hash", f->map.path);
-    sha256_add(s, f->map.data + f->data_offset, f->data_bytes);
-    sha256_end(s, hex);
-    return true;
-}
-
 enum { STATE_FACTS = RUN_FACTS + 1 };
-typedef struct Binding { RunFact fact[STATE_FACTS]; char data[65], layout[65]; } Binding;
+typedef struct Binding { RunFact fact[STATE_FACTS]; char layout[65]; } Binding;
 
+/* The hash of the data says nothing of which bytes are which tensor. */
 static bool bind(Binding *b, const tblock_context *c, Error *err)
 {
     RunSettings settings = run_settings(c);
-    run_facts(c->model, &settings, b->fact);
-    if (!hash_layout(&c->model->source.file, b->layout, err))
+    if (!run_facts(c->model, &settings, b->fact, err) || !source_layout_hash(&c->model->source, b->layout, err))
         return false;
     b->fact[RUN_FACTS] = (RunFact){"model_layout", b->layout};
-    for (int i = 0; i < RUN_FACTS; i++)
-        if (strcmp(b->fact[i].key, "model_sha256") == 0 && b->fact[i].value[0] == '\0') {
-            if (!hash_data(&c->model->source.file, b->data, err))
-                return false;
-            b->fact[i].value = b->data;
-        }
     return true;
 }
 

@@ -154,8 +154,8 @@ bool tblock_synth(const char *config_path, const char *out_path, const tblock_sy
     size_t     n_bytes;
     if (!opt)
         opt = &defaults;
-    if (opt->type && !weight_type_parse(opt->type, &type))
-        return fail(err, USAGE, "type: expected f32, f16, bf16, q8 or q4, found '%s'", opt->type);
+    if (opt->type && !weight_type_parse_made(opt->type, &type))
+        return fail(err, USAGE, "type: expected f32, f16, bf16, q8 or q4, found '%s'%s", opt->type, weight_type_hint(opt->type));
     if (opt->threads < 0 || opt->threads > 1024)
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", opt->threads);
     if (!file_check_apart(out_path, config_path, err) || !file_read(config_path, MAX_CONFIG, &json, &n_bytes, err))

@@ -73,7 +73,24 @@ static Panels copy_panel(const TensorSpec *s, const CheckedTensor *t, int panel,
     return p;
 }
 
-/* Where one superblock of a panel does not decode to 0 past the matrix. */
+/* Where the last panel of a GGUF type, whose columns are all used, does not decode to 0 past its rows. */
+static bool check_last_rows(CheckPart *out, const TensorSpec *s, const CheckedTensor *t, Panels p, int panel)
+{
+    float value[SUPERBLOCK];
+    for (int r = tensor_spec_block_rows(s, panel); r < PANEL_ROWS; r++)
+        for (int c = 0; c < s->k; c += SUPERBLOCK) {
+            int n = s->k - c < SUPERBLOCK ? s->k - c : SUPERBLOCK;
+            panel_row_to_f32(t->type, value, panel_superblock(t->type, p, c / SUPERBLOCK), r, n);
+            for (int j = 0; j < n; j++)
+                if (value[j] != 0) {
+                    found(out, "tensor %s: padding at row %d, column %d is not zero", s->name, tensor_spec_block_row(s, panel) + r, c + j);
+                    return false;
+                }
+        }
+    return true;
+}
+
+/* Where one superblock of a panel of q8 or q4 does not decode to 0 past the matrix. */
 static bool check_superblock(CheckPart *out, const TensorSpec *s, WeightType type, Panels p, int panel, int block)
 {
     int    first = block * SUPERBLOCK, end = (int)round_up((size_t)s->k, 64), n = end - first < SUPERBLOCK ? end - first : SUPERBLOCK;
@@ -97,13 +114,15 @@ static bool check_quantized_panels(CheckPart *p, const TensorSpec *s, const Chec
     unsigned char *copy = malloc(panel_bytes(t->type, s->k));
     if (!copy)
         return fail(err, SYSTEM, "out of memory");
-    bool good = true;
+    bool good = true, gguf = weight_type_gguf(t->type);
     for (int i = 0; good && i <= last; i++) {
         bool ends = i % per_item == per_item - 1; /* the last panel of a matrix, whose rows may be fewer */
-        if (!ends && s->k % 64 == 0)
+        if (!ends && (gguf || s->k % 64 == 0))
             continue;
         Panels at = copy_panel(s, t, i, copy);
-        for (int b = ends ? 0 : blocks - 1; good && b < blocks; b++)
+        if (gguf)
+            good = check_last_rows(p, s, t, at, i);
+        for (int b = gguf ? blocks : ends ? 0 : blocks - 1; good && b < blocks; b++)
             good = check_superblock(p, s, t->type, at, i, b);
     }
     free(copy);
@@ -175,14 +194,17 @@ static const char *kind_of(float x) { return x != x ? "NaN" : x > 0 ? "infinite"
 static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
     const Tensor *d = t->part[part_count(t->type) - 1];
-    size_t        n = d->n_elements, blocks = (size_t)(s->k + SUPERBLOCK - 1) / SUPERBLOCK;
+    bool          runs = t->type == WT_Q8_0 || t->type == WT_Q4_0, minima = t->type == WT_Q4_K || t->type == WT_Q5_K;
+    size_t        n = d->n_elements, columns = runs ? 32 : SUPERBLOCK, each = minima ? 2 : 1; /* scales of so many columns */
+    size_t        blocks = ((size_t)s->k + columns - 1) / columns * each;
     size_t        i = elements_first_nonfinite(WT_F16, d->data, n);
     if (i == n)
         return;
     uint16_t bits;
     memcpy(&bits, (const unsigned char *)d->data + i * sizeof bits, sizeof bits);
-    found(p, "tensor %s: scale of row %zu, columns from %zu is %s", d->name, (size_t)tensor_spec_block_row(s, (int)(i / PANEL_ROWS / blocks)) + i % PANEL_ROWS,
-          i / PANEL_ROWS % blocks * SUPERBLOCK, kind_of(f16_to_f32(bits)));
+    found(p, "tensor %s: scale of row %zu, columns from %zu is %s", d->name,
+          (size_t)tensor_spec_block_row(s, (int)(i / PANEL_ROWS / blocks)) + i % PANEL_ROWS,
+          i / PANEL_ROWS % blocks / each * columns, kind_of(f16_to_f32(bits)));
 }
 
 static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)

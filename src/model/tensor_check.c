@@ -99,9 +99,12 @@ static bool find_type(const TensorSpec *s, const TensorFile *f, const Tensor *t,
     if (!name)
         return float_type(f, t, type, err);
     if (!quantized_type(name, type))
-        return fail(err, INPUT, "%s: metadata type.%s: expected q8 or q4, found '%s'", f->map.path, s->name, name);
-    return s->k ? true : fail(err, INPUT, "%s: metadata type.%s: expected no such entry for a vector, found '%s'", f->map.path,
-                              s->name, name);
+        return fail(err, INPUT, "%s: metadata type.%s: expected " QUANTIZED_TYPES ", found '%s'", f->map.path, s->name, name);
+    if (!s->k)
+        return fail(err, INPUT, "%s: metadata type.%s: expected no such entry for a vector, found '%s'", f->map.path, s->name, name);
+    int unit = weight_type_k_unit(*type);
+    return s->k % unit == 0 ? true : fail(err, INPUT, "%s: metadata type.%s: expected rows of a multiple of %d weights for %s, found %d (%s)",
+                                          f->map.path, s->name, unit, name, s->k, s->k_key);
 }
 
 /* ---- Shapes ---- */
@@ -116,6 +119,12 @@ static const char *shape_text(int rank, const int64_t *shape, char *buf, size_t 
     Tensor t = { .rank = rank };
     memcpy(t.shape, shape, (size_t)rank * sizeof *shape);
     return tensor_shape_text(&t, buf, n);
+}
+
+/* Columns of a step of the codes. */
+static int columns_of(WeightType type)
+{
+    return type == WT_Q6_K ? 16 : type == WT_Q5_K ? 32 : weight_type_quantized(type) ? 4 : type == WT_BF16 ? 2 : 1;
 }
 
 /* The matrix that a tensor of another shape seems to be; false where it has neither layout. Of panels, only the count is
@@ -135,7 +144,7 @@ static bool found_dims(const TensorSpec *s, const Tensor *t, WeightType type, in
     if (!s->k || t->rank != part_shape(type, 0, s->rows, s->k, want))
         return false;
     dims[0] = dims[0] == want[0] ? s->rows : dims[0] * PANEL_ROWS / s->rows_unit * s->rows_unit;
-    dims[1] = dims[1] == want[1] ? s->k : dims[1] * (weight_type_quantized(type) ? 4 : type == WT_BF16 ? 2 : 1);
+    dims[1] = dims[1] == want[1] ? s->k : dims[1] * columns_of(type);
     return true;
 }
 
@@ -279,7 +288,7 @@ bool tensor_check_unknown(const Config *c, const TensorFile *f, Error *err)
         if (!tensor_list_has_matrix(c, key + 5))
             return fail(err, INPUT, "%s: metadata %s: the config has no such matrix", f->map.path, key);
         if (!quantized_type(value, &type))
-            return fail(err, INPUT, "%s: metadata %s: expected q8 or q4, found '%s'", f->map.path, key, value);
+            return fail(err, INPUT, "%s: metadata %s: expected " QUANTIZED_TYPES ", found '%s'", f->map.path, key, value);
     }
     for (int i = 0; i < f->n_tensors; i++) {
         const char *name = f->tensors[i].name;

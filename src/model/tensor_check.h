@@ -16,7 +16,7 @@ typedef struct CheckedTensor {
     bool             panels; /* a matrix in panels; false: row-major, or a vector */
 } CheckedTensor;
 
-/* Find the tensor of a spec with its parts: its type is the metadata entry type.NAME (q8, q4) or else its dtype (F32, F16,
+/* Find the tensor of a spec with its parts: its type is the metadata entry type.NAME (q8, q4, q8_0 ...) or else its dtype (F32, F16,
  * BF16), its shape (panels, or row-major of a float type) must be as docs/format.md says. */
 bool tensor_check(const TensorSpec *s, const TensorFile *f, CheckedTensor *out, Error *err);
 

@@ -19,8 +19,9 @@ WeightType type_plan_default(const TensorSpec *s, WeightType target)
 static bool parse(Keep *k, const char *text, Error *err)
 {
     const char *equals = strrchr(text, '=');
-    if (!equals || equals == text || !weight_type_parse(equals + 1, &k->type))
-        return fail(err, USAGE, "keep: expected PATTERN=TYPE with a type of f32, f16, bf16, q8 or q4, found '%s'", text);
+    if (!equals || equals == text || !weight_type_parse_made(equals + 1, &k->type))
+        return fail(err, USAGE, "keep: expected PATTERN=TYPE with a type of f32, f16, bf16, q8 or q4, found '%s'%s", text,
+                    equals ? weight_type_hint(equals + 1) : "");
     k->pattern = strdup(text);
     if (!k->pattern)
         return fail(err, SYSTEM, "out of memory");
