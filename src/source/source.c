@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "source/gguf_model.h"
+#include "source/llama2c_model.h"
+#include "source/meta_folder.h"
 #include "source/model_file.h"
 
 const char *source_kind_name(SourceKind k)
@@ -13,14 +15,28 @@ const char *source_kind_name(SourceKind k)
     return names[k];
 }
 
-static bool open_kind(Source *s, Error *err)
+static bool recognise(Source *s, Error *err)
 {
     FileMap map;
+    if (meta_folder_is(s->path)) {
+        s->kind = SOURCE_META;
+        return true;
+    }
     if (!file_map_open(&map, s->path, err))
         return false;
-    s->kind = gguf_is(map.data, map.size) ? SOURCE_GGUF : SOURCE_MODEL_FILE;
+    s->kind = gguf_is(map.data, map.size)                ? SOURCE_GGUF
+            : llama2c_is(map.data, map.size, map.size) ? SOURCE_LLAMA2C
+                                                       : SOURCE_MODEL_FILE;
     file_map_close(&map);
-    return s->kind == SOURCE_GGUF ? gguf_model_open(s, err) : model_file_open(s, err);
+    return true;
+}
+
+static bool open_kind(Source *s, Error *err)
+{
+    static bool (*const opens[SOURCE_KINDS])(Source *, Error *) = {
+        [SOURCE_MODEL_FILE] = model_file_open, [SOURCE_GGUF] = gguf_model_open, [SOURCE_META] = meta_folder_open,
+        [SOURCE_LLAMA2C] = llama2c_model_open };
+    return recognise(s, err) && opens[s->kind](s, err);
 }
 
 bool source_open(Source *s, const char *path, Error *err)
@@ -37,6 +53,7 @@ void source_close(Source *s)
     checkpoint_free(&s->checkpoint);
     tensor_file_close(&s->file);
     gguf_close(&s->gguf);
+    llama2c_close(&s->llama2c);
     for (int i = 0; i < s->n_files; i++)
         tensor_file_close(&s->files[i]);
     for (int i = 0; i < s->n_owned; i++)

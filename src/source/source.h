@@ -4,6 +4,7 @@
 #define SOURCE_SOURCE_H
 
 #include "format/gguf.h"
+#include "format/llama2c.h"
 #include "model/checkpoint.h"
 
 typedef enum SourceKind { SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_KINDS } SourceKind;
@@ -20,6 +21,7 @@ typedef struct Source {
     RowSource  *rows;             /* [checkpoint.n] of another program's files                        */
     char       *config_json;      /* of those, the config in our words                                */
     GgufFile    gguf;             /* SOURCE_GGUF                                                      */
+    Llama2cFile llama2c;          /* SOURCE_LLAMA2C                                                   */
     TensorFile *files;            /* [n_files] the weights of a folder; unopened ones are zeroed      */
     int         n_files;
     SourceHash *hash;
