@@ -4,7 +4,7 @@
  *   make config=clang BUILD=build/fuzz CFLAGS=-fsanitize=fuzzer-no-link,address,undefined \
  *       $(find src/base src/quant src/format -name '*.c' | sed 's|\(.*\)c$|build/fuzz/\1o|')
  *   clang -g -fsanitize=fuzzer,address,undefined -DFUZZER -Isrc -D_GNU_SOURCE tests/fuzz/fuzz_gguf.c \
- *       $(find build/fuzz -name '*.o') $(pkg-config --libs libcjson libutf8proc nettle) -lm -o build/fuzz/fuzz_gguf
+ *       $(find build/fuzz/src/{base,quant,format} -name '*.o') $(pkg-config --libs libcjson libutf8proc nettle) -lm -o build/fuzz/fuzz_gguf
  *   build/fuzz/fuzz_gguf CORPUS
  * As a test it replays the files of the shared folder and mutations of a sound file; FILE... replays those. */
 #include <dirent.h>
