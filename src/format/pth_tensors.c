@@ -156,6 +156,17 @@ static bool make_tensor(const TensorFile *f, Tensor *t, const PickleTensor *p, c
 
 /* ---- Copies ----------------------------------------------------------------------------------------------------- */
 
+/* One element; a length that the compiler knows is one move. */
+static void copy_element(unsigned char *out, const unsigned char *from, size_t n_bytes)
+{
+    switch (n_bytes) {
+    case 1: *out = *from; break;
+    case 2: memcpy(out, from, 2); break;
+    case 4: memcpy(out, from, 4); break;
+    default: memcpy(out, from, 8);
+    }
+}
+
 /* Element by element in row-major order; the view was checked. */
 static void copy_view(unsigned char *out, const PickleTensor *p, const Tensor *t)
 {
@@ -163,7 +174,7 @@ static void copy_view(unsigned char *out, const PickleTensor *p, const Tensor *t
     size_t               element = dtype_bytes(t->dtype), at = 0;
     int64_t              index[TENSOR_MAX_RANK] = { 0 };
     for (size_t n = 0; n < t->n_elements; n++) {
-        memcpy(out + n * element, data + at * element, element);
+        copy_element(out + n * element, data + at * element, element);
         for (int i = p->rank - 1; i >= 0; i--) {
             at += (size_t)p->stride[i];
             if (++index[i] < p->shape[i])
