@@ -17,16 +17,13 @@ static bool has_tensor(const PickleValue *dict)
     return false;
 }
 
-/* The dict of tensors: the object, or what training scripts put it into. */
+/* The dict of tensors: what training scripts put it under, beside a step count or a tensor of their own, or the object. */
 static bool find_state_dict(const char *path, const PickleValue *object, const PickleValue **out, Error *err)
 {
     static const char *const keys[] = { "model", "state_dict", "model_state_dict", "module" };
+    const char              *found = NULL;
     if (object->kind != PICKLE_DICT)
         return fail(err, INPUT, "%s: expected a dict of tensors, found a %s", path, pickle_kind_name(object->kind));
-    *out = object;
-    if (has_tensor(object))
-        return true;
-    const char *found = NULL;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const PickleValue *inner = pickle_get(object, keys[i]);
         if (!inner || inner->kind != PICKLE_DICT || !has_tensor(inner))
@@ -36,7 +33,11 @@ static bool find_state_dict(const char *path, const PickleValue *object, const P
         found = keys[i];
         *out = inner;
     }
-    return found || fail(err, INPUT, "%s: expected a dict of tensors, or one under model or state_dict; found a dict without tensors", path);
+    if (found)
+        return true;
+    *out = object;
+    return has_tensor(object)
+           || fail(err, INPUT, "%s: expected a dict of tensors, or one under model or state_dict; found a dict without tensors", path);
 }
 
 /* ---- Names ------------------------------------------------------------------------------------------------------ */

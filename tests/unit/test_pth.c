@@ -201,6 +201,17 @@ static void one_tensor_is_read(void)
     tensor_file_close(&f);
 }
 
+static void the_inner_dict_of_a_training_checkpoint_is_read(void)
+{
+    static const char pickle[] = DICT("U\4best" ONE "U\7history]U\5model}U\1w" ONE "s");
+    TensorFile        f;
+    Error             e = { 0 };
+    make(pickle, sizeof pickle - 1, NULL, NULL);
+    CHECK(pth_open(&f, memory_file(out.bytes, out.n), &e), "%s", e.msg);
+    CHECK(f.n_tensors == 1 && tensor_find(&f, "w"), "%d tensors", f.n_tensors);
+    tensor_file_close(&f);
+}
+
 static void archives_of_another_kind_are_refused(void)
 {
     static const char sound[] = DICT("U\1w" ONE);
@@ -335,6 +346,7 @@ int main(int argc, char **argv)
     TEST(a_byte_too_many_is_refused);
     TEST(changed_bytes_do_no_harm);
     TEST(one_tensor_is_read);
+    TEST(the_inner_dict_of_a_training_checkpoint_is_read);
     TEST(archives_of_another_kind_are_refused);
     TEST(objects_of_another_kind_are_refused);
     TEST(views_that_leave_their_storage_are_refused);
