@@ -1,6 +1,6 @@
 /* bench_matmul: the matrices of the llama-3.2-1b shape, as the forward pass multiplies them, against the machine's limits.
  * Decode (1 .. 4 tokens) reads the weights once and waits for memory; prefill (512 tokens) waits for the multipliers.
- *   bench_matmul [--isa NAME] [--threads N] [--type f32|f16|bf16|q8|q4] [--math f32|bf16] [--bits 8|16] [--repeats N]
+ *   bench_matmul [--isa NAME] [--threads N] [--type f32|f16|bf16|q8|q4|q8_0|...] [--math f32|bf16] [--bits 8|16] [--repeats N]
  * Weights are those of 4 layers and the output head, 1 GB in bf16: more than any cache. bf16 ones are multiplied in both modes
  * of arithmetic, quantized ones with integers of 8 and of 16 bits. */
 #include <stdint.h>
@@ -193,7 +193,7 @@ static void run_type(Bench *b, WeightType type, int only_bits, const char *math,
     b->w     = memory(n);
     threads_run(b->threads, fill_share, b);
     for (b->bits = weight_type_quantized(type) ? 8 : 0; b->bits <= 16; b->bits += b->bits ? 8 : 17) {
-        if (only_bits && b->bits && only_bits != b->bits)
+        if (b->bits && ((only_bits && only_bits != b->bits) || (weight_type_gguf(type) && b->bits == 16)))
             continue;
         for (int t = 0; b->bits && t < MAX_TOK; t++) /* shorter rows take what lies there */
             b->kernels->quantize(b->q + (size_t)t * D_FF, b->d + (size_t)t * (D_FF / SUPERBLOCK), b->x + (size_t)t * D_FF,
@@ -232,7 +232,7 @@ int main(int argc, char **argv)
     if (!b.kernels || threads < 1 || repeats < 1 || repeats > MAX_REPEATS || (type && !weight_type_parse(type, &only))
         || (math && strcmp(math, "f32") != 0 && strcmp(math, "bf16") != 0)) {
         fprintf(stderr, "bench_matmul: %s\n",
-                b.kernels ? "--threads N, --repeats 1 to 99, --type f32, f16, bf16, q8 or q4, --math f32 or bf16" : err.msg);
+                b.kernels ? "--threads N, --repeats 1 to 99, --type f32, f16, bf16 or " QUANTIZED_TYPES ", --math f32 or bf16" : err.msg);
         return 2;
     }
     char name[128];

@@ -6,10 +6,11 @@
 #include "format/tensors.h"
 #include "model/model.h"
 #include "runtime/forward.h"
+#include "source/source.h"
 #include "text/tokenizer.h"
 
 struct tblock_model {
-    TensorFile file;
+    Source     source;
     Model      weights;
     bool       has_weights;
     Tokenizer *tokenizer;       /* NULL: the file has none */
@@ -34,9 +35,6 @@ struct tblock_context {
     tblock_observer     observer;
     void               *observer_user;
 };
-
-/* Check that path holds a model file of a version we know: format, version, config. Used by open and by reports. */
-bool model_file_check(const TensorFile *f, Error *err);
 
 /* How many tokens a context computes at once; n_batch 0: the default. One sequence never needs more than n_ctx. */
 int context_batch(int n_batch, int n_ctx, int n_seqs);

@@ -47,10 +47,9 @@ bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err)
 /* --math bf16 needs a kernel, and weights without tiny magnitudes: the converter wrote that it saw to it, or they are all read. */
 static bool check_bf16(const tblock_context *c, Error *err)
 {
-    const char *least = tensor_meta(&c->model->file, "bf16_min");
     if (!c->kernels->matmul_bf16)
         return fail(err, USAGE, "math bf16: the instruction set %s has no kernel for it in this build", c->kernels->isa);
-    return (least && strcmp(least, "2^-50") == 0) || bf16_weights_check(&c->model->weights, c->model->file.map.path, err);
+    return c->model->source.checkpoint.bf16_min || bf16_weights_check(&c->model->weights, c->model->source.path, err);
 }
 
 static bool choose(tblock_context *c, const tblock_context_options *o, KvType *kv, Error *err)
@@ -82,7 +81,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     if (!opt)
         opt = &defaults;
     if (!m->has_weights) {
-        fail(err, INPUT, "%s: weights: the file holds only a tokenizer", m->file.map.path);
+        fail(err, INPUT, "%s: weights: the file holds only a tokenizer", m->source.path);
         return NULL;
     }
     tblock_context *c = calloc(1, sizeof *c);

@@ -42,9 +42,9 @@ static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows,
 void run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS])
 {
     static const char version[] = NUMERICS_TEXT(TBLOCK_NUMERICS_VERSION);
-    const char *hash = tensor_meta(&m->file, "sha256");
+    const char *hash = source_meta(&m->source, "sha256");
     const RunFact facts[RUN_FACTS] = {
-        {"numerics", version}, {"model_sha256", hash ? hash : ""}, {"config", tensor_meta(&m->file, "config")},
+        {"numerics", version}, {"model_sha256", hash ? hash : ""}, {"config", source_meta(&m->source, "config")},
         {"math", s->math}, {"weight_types", m->types}, {"activations", s->activations}, {"kv_type", s->kv_type},
         {"loaded_as", m->retyped ? m->retyped : "stored"},
     };
@@ -98,7 +98,7 @@ bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, con
         return fail(err, USAGE, "logits: expected at least one token, found none");
     if (n > (size_t)c->n_ctx)
         return fail(err, USAGE, "logits: %zu tokens do not fit into the context of %d", n, c->n_ctx);
-    if (!file_check_apart(path, c->model->file.map.path, err))
+    if (!file_check_apart(path, c->model->source.path, err))
         return false;
     if (!tblock_seq_rewind(c, 0, 0, err) || !(g.writer = tensor_writer_new(path, 1, err)))
         return false;

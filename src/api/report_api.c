@@ -15,7 +15,7 @@ enum { MAX_CONFIG = 1 << 20, MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ =
 /* The vectors that integers are made of, as numerics_ints says of a model; and has a layer's matrix a quantized type? */
 static unsigned ints_of(const Info *info, bool *quantized)
 {
-    const unsigned codes = 1u << WT_Q8 | 1u << WT_Q4;
+    const unsigned codes = ~0u << WT_FLOATS;
     unsigned       mask  = 0;
     *quantized = false;
     for (int i = 0; i < info->count->n_parts; i++) {
@@ -163,15 +163,15 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
     Info   info = { .path = path, .cfg = &c, .count = &count, .type = WT_BF16 };
     if (opt->check)
         return fail(err, USAGE, "check: goes with a model file, and %s is a config", path);
-    if (opt->type && !weight_type_parse(opt->type, &info.type))
-        return fail(err, USAGE, "type: expected bf16, f16, f32, q8 or q4, found '%s'", opt->type);
+    if (opt->type && !weight_type_parse_made(opt->type, &info.type))
+        return fail(err, USAGE, "type: expected bf16, f16, f32, q8 or q4, found '%s'%s", opt->type, weight_type_hint(opt->type));
     if (!file_read(path, MAX_CONFIG, &json, &n_bytes, err))
         return false;
     bool ok = config_parse(&c, json, n_bytes, path, err) && config_supported(&c, path, err);
     free(json);
     if (!ok)
         return false;
-    for (int t = 0; t < WT_COUNT; t++) {
+    for (int t = 0; t < WT_MADE; t++) {
         count_config(&count, &c, (WeightType)t);
         info.type_bytes[t] = count.bytes;
     }
@@ -180,37 +180,34 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
 }
 
 /* Parse a metadata entry that holds JSON; an absent one is NULL and no error. */
-static bool parse_meta(const TensorFile *f, const char *key, Json **out, Error *err)
+static bool parse_meta(const Source *s, const char *key, Json **out, Error *err)
 {
-    const char *value = tensor_meta(f, key);
+    const char *value = source_meta(s, key);
     char        what[512];
     *out = NULL;
     if (!value)
         return true;
-    snprintf(what, sizeof what, "%s: %s", f->map.path, key);
+    snprintf(what, sizeof what, "%s: %s", s->path, key);
     *out = json_parse(value, strlen(value), what, err);
     return *out != NULL;
 }
 
-static bool report_file(const TensorFile *f, const tblock_report_options *opt, char **text, Error *err)
+static bool report_source(const Source *src, const tblock_report_options *opt, char **text, Error *err)
 {
-    Json       *tokenizer = NULL, *source = NULL;
-    const char *json = tensor_meta(f, "config");
-    Config      c;
-    Count       count;
-    DataCheck   check;
-    char        what[512];
+    Json         *tokenizer = NULL, *source = NULL;
+    const Config *c = src->has_weights ? &src->checkpoint.config : NULL;
+    Count         count;
+    DataCheck     check;
     if (opt->type)
-        return fail(err, USAGE, "type: goes with a bare config: %s has types of its own", f->map.path);
-    snprintf(what, sizeof what, "%s: config", f->map.path);
-    bool ok = model_file_check(f, err) && parse_meta(f, "tokenizer", &tokenizer, err) && parse_meta(f, "source", &source, err);
-    if (ok && json)
-        ok = config_parse(&c, json, strlen(json), what, err) && config_supported(&c, what, err) && count_file(&count, &c, f, err);
+        return fail(err, USAGE, "type: goes with a bare config: %s has types of its own", src->path);
+    bool ok = parse_meta(src, "tokenizer", &tokenizer, err) && parse_meta(src, "source", &source, err);
+    if (ok && c)
+        count_checkpoint(&count, &src->checkpoint);
     if (ok && opt->check)
-        ok = data_check(&check, json ? &c : NULL, f, err);
+        ok = data_check(&check, c, &src->file, err);
     if (ok) {
-        Info info = { .path = f->map.path, .file = f, .cfg = json ? &c : NULL, .count = &count, .tokenizer = tokenizer,
-                      .source = source, .sha256 = tensor_meta(f, "sha256"), .check = opt->check ? &check : NULL };
+        Info info = { .path = src->path, .file = &src->file, .cfg = c, .count = &count, .tokenizer = tokenizer,
+                      .source = source, .sha256 = source_meta(src, "sha256"), .check = opt->check ? &check : NULL };
         ok = draw(&info, opt, text, err);
     }
     json_free(tokenizer);
@@ -231,8 +228,8 @@ static bool is_json(const FileMap *map)
 bool tblock_report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err)
 {
     static const tblock_report_options defaults = { 0 };
-    FileMap    map = { 0 };
-    TensorFile f   = { 0 };
+    FileMap map = { 0 };
+    Source  s   = { 0 };
     if (!opt)
         opt = &defaults;
     *text = NULL;
@@ -242,7 +239,7 @@ bool tblock_report(const char *path, const tblock_report_options *opt, char **te
     file_map_close(&map);
     if (config)
         return report_config(path, opt, text, err);
-    bool ok = safetensors_open(&f, path, err) && report_file(&f, opt, text, err);
-    tensor_file_close(&f);
+    bool ok = source_open(&s, path, err) && report_source(&s, opt, text, err);
+    source_close(&s);
     return ok;
 }

@@ -65,12 +65,12 @@ static bool bind(Binding *b, const tblock_context *c, Error *err)
 {
     RunSettings settings = run_settings(c);
     run_facts(c->model, &settings, b->fact);
-    if (!hash_layout(&c->model->file, b->layout, err))
+    if (!hash_layout(&c->model->source.file, b->layout, err))
         return false;
     b->fact[RUN_FACTS] = (RunFact){"model_layout", b->layout};
     for (int i = 0; i < RUN_FACTS; i++)
         if (strcmp(b->fact[i].key, "model_sha256") == 0 && b->fact[i].value[0] == '\0') {
-            if (!hash_data(&c->model->file, b->data, err))
+            if (!hash_data(&c->model->source.file, b->data, err))
                 return false;
             b->fact[i].value = b->data;
         }
@@ -141,7 +141,7 @@ bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *toke
     if (n_tokens == 0 || n_tokens != (size_t)c->kv.seq[seq].length)
         return fail(err, USAGE, "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
                     c->kv.seq[seq].length, n_tokens ? "" : " and at least 1", n_tokens);
-    if (!file_check_apart(path, c->model->file.map.path, err) || !bind(&b, c, err))
+    if (!file_check_apart(path, c->model->source.path, err) || !bind(&b, c, err))
         return false;
     TensorWriter *w = tensor_writer_new(path, PAGE, err);
     bool ok = w && tensor_writer_meta(w, "format", "tblock-state", err) && tensor_writer_meta(w, "version", "1", err)

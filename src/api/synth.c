@@ -124,7 +124,7 @@ static void make_block(void *user, const WeightBlock *b)
         return;
     }
     for (int r = 0; r < b->n; r++)
-        random_row(b->rows + (size_t)r * (size_t)k, k, key, b->first + r, step_for(deviation(k)));
+        random_row(b->rows + (size_t)r * (size_t)k, k, key, b->item * b->spec->rows + b->first + r, step_for(deviation(k)));
     retype_store(b->type, b->panels, b->to, b->rows, b->n, k, false, b->scratch, b->report);
 }
 
@@ -154,8 +154,8 @@ bool tblock_synth(const char *config_path, const char *out_path, const tblock_sy
     size_t     n_bytes;
     if (!opt)
         opt = &defaults;
-    if (opt->type && !weight_type_parse(opt->type, &type))
-        return fail(err, USAGE, "type: expected f32, f16, bf16, q8 or q4, found '%s'", opt->type);
+    if (opt->type && !weight_type_parse_made(opt->type, &type))
+        return fail(err, USAGE, "type: expected f32, f16, bf16, q8 or q4, found '%s'%s", opt->type, weight_type_hint(opt->type));
     if (opt->threads < 0 || opt->threads > 1024)
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", opt->threads);
     if (!file_check_apart(out_path, config_path, err) || !file_read(config_path, MAX_CONFIG, &json, &n_bytes, err))

@@ -32,7 +32,7 @@ const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those 
     { "math",        0,  "auto|f32|int8|bf16", OPT_CHOICE, AT(math), 0, 0, "auto",
       "arithmetic; auto: int8 for quantized weights, f32 for others" },
     { "activations", 0,  "auto|8|16", OPT_CHOICE, AT(activations), 0, 0, "auto",
-      "bits of what quantized weights are multiplied with; auto: 16 for q8, 8 for q4" },
+      "bits of what quantized weights are multiplied with; auto: 16 for q8, 8 for others" },
     { "kv-type",     0,  "auto|f32|f16|q8", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
       "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" },
     { "mlock",       0,  NULL, OPT_FLAG, AT(mlock), 0, 0, NULL,

@@ -152,12 +152,18 @@ static const char *nearest_choice(const char *choices, const char *value, char *
     return nearest_answer(&near);
 }
 
+/* What people ask of --type that no command makes. */
+#define GGUF_TYPES "q8_0|q4_0|q4_1|q5_0|q5_1|q2_k|q3_k|q4_k|q5_k|q6_k|q4_k_m|q4_k_s|q5_k_m|q5_k_s"
+
 /* Fail unless value is one of the choices; name ("--isa") is for the message. */
 static bool check_choice(const char *name, const char *choices, const char *value, tblock_error *err)
 {
     char all[256], words[256];
     if (is_choice(choices, value))
         return true;
+    if (is_choice(choices, "q4") && is_choice(GGUF_TYPES, value))
+        return cli_fail(err, TBLOCK_USAGE, "%s: expected %s, found '%s', which llama.cpp's tools make: convert a .gguf", name,
+                        spell_choices(choices, all, sizeof all), value);
     const char *meant = nearest_choice(choices, value, words, sizeof words);
     return cli_fail(err, TBLOCK_USAGE, "%s: expected %s, found '%s'%s%s%s", name,
                     spell_choices(choices, all, sizeof all), value, meant ? "; did you mean " : "", meant ? meant : "",

@@ -6,7 +6,8 @@
 #include "kernels/kernels.h"
 
 void kernels_fill_scalar(Kernels *k);
-void kernels_fill_integer(Kernels *k); /* plain C too: part of the scalar table */
+void kernels_fill_integer(Kernels *k); /* plain C too: parts of the scalar table */
+void kernels_fill_gguf(Kernels *k);
 void kernels_fill_attention_scalar(Kernels *k); /* attention: in an object of its own; the function without it calls it */
 void kernels_fill_attention_avx2(Kernels *k);
 void kernels_fill_attention_avx512(Kernels *k);

@@ -18,6 +18,7 @@ static const struct {
     const char *name;
     int         bytes, n_parts;  /* bytes of an element; of float types */
     Part        part[MAX_PARTS];
+    int         unit;            /* of k; 0: 1                          */
 } types[WT_COUNT] = {
     [WT_F32]  = { "f32", 4, 1, { { "", EL_F32, 1, 1, 1, { PANEL_ROWS } } } },
     [WT_F16]  = { "f16", 2, 1, { { "", EL_F16, 1, 1, 1, { PANEL_ROWS } } } },
@@ -25,6 +26,14 @@ static const struct {
     [WT_Q8]   = { "q8", 0, 2, { { "", EL_I8, 4, 64, 2, { PANEL_ROWS, 4 } }, { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } } },
     [WT_Q4]   = { "q4", 0, 3, { { "", EL_U8, 4, 64, 2, { PANEL_ROWS, 2 } }, { ".s", EL_U8, 64, 64, 1, { 40 } },
                                 { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } } },
+    [WT_Q8_0] = { "q8_0", 0, 2, { { "", EL_I8, 4, 1, 2, { PANEL_ROWS, 4 } }, { ".d", EL_F16, 32, 1, 1, { PANEL_ROWS } } }, 32 },
+    [WT_Q4_0] = { "q4_0", 0, 2, { { "", EL_U8, 4, 1, 2, { PANEL_ROWS, 2 } }, { ".d", EL_F16, 32, 1, 1, { PANEL_ROWS } } }, 32 },
+    [WT_Q4_K] = { "q4_k", 0, 3, { { "", EL_U8, 4, 1, 2, { PANEL_ROWS, 2 } }, { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } },
+                                  { ".d", EL_F16, SUPERBLOCK, 1, 2, { 2, PANEL_ROWS } } }, SUPERBLOCK },
+    [WT_Q5_K] = { "q5_k", 0, 3, { { "", EL_U8, 32, 1, 2, { 5, 64 } }, { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } },
+                                  { ".d", EL_F16, SUPERBLOCK, 1, 2, { 2, PANEL_ROWS } } }, SUPERBLOCK },
+    [WT_Q6_K] = { "q6_k", 0, 3, { { "", EL_U8, 16, 1, 2, { 3, 64 } }, { ".s", EL_I8, 64, 1, 2, { PANEL_ROWS, 4 } },
+                                  { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } }, SUPERBLOCK },
 };
 
 static const size_t element_bytes[] = { [EL_F32] = 4, [EL_F16] = 2, [EL_BF16] = 2, [EL_I8] = 1, [EL_U8] = 1 };
@@ -44,6 +53,23 @@ bool weight_type_parse(const char *name, WeightType *out)
         }
     return false;
 }
+
+bool weight_type_parse_made(const char *name, WeightType *out)
+{
+    WeightType t;
+    if (!weight_type_parse(name, &t) || t >= WT_MADE)
+        return false;
+    *out = t;
+    return true;
+}
+
+const char *weight_type_hint(const char *name)
+{
+    WeightType t;
+    return weight_type_parse(name, &t) && weight_type_gguf(t) ? "; llama.cpp's tools make that type: convert a .gguf" : "";
+}
+
+int weight_type_k_unit(WeightType t) { return types[t].unit ? types[t].unit : 1; }
 
 size_t weight_type_bytes(WeightType t)
 {
@@ -73,7 +99,7 @@ size_t part_bytes(WeightType t, int part, int k)
 {
     const Part *p    = part_of(t, part);
     size_t      n, one = element_bytes[p->element] * (size_t)p->inner[0] * (size_t)(p->rank > 1 ? p->inner[1] : 1);
-    return k >= 1 && mul_size(steps(p, k), one, &n) ? n : 0;
+    return k >= 1 && k % weight_type_k_unit(t) == 0 && mul_size(steps(p, k), one, &n) ? n : 0;
 }
 
 int part_shape(WeightType t, int part, int rows, int k, int64_t shape[4])
@@ -164,7 +190,7 @@ static void put_q4(void *const to[MAX_PARTS], int r, int c, int n, const Superbl
 
 void superblock_put(WeightType t, void *const to[MAX_PARTS], int r, int c, int n, const SuperblockCodes *s)
 {
-    assert(weight_type_quantized(t) && r >= 0 && r < PANEL_ROWS && c % SUPERBLOCK == 0 && n >= 1 && n <= SUPERBLOCK);
+    assert((t == WT_Q8 || t == WT_Q4) && r >= 0 && r < PANEL_ROWS && c % SUPERBLOCK == 0 && n >= 1 && n <= SUPERBLOCK);
     uint8_t *codes = to[0];
     ((uint16_t *)to[types[t].n_parts - 1])[(c / SUPERBLOCK) * PANEL_ROWS + r] = s->d;
     if (t == WT_Q4)
@@ -181,10 +207,18 @@ static void encode(WeightType t, const float *x, int n, SuperblockCodes *s)
         q4_encode(x, n, s->code, s->sub, &s->d);
 }
 
+void panel_make(WeightType t, void *const to[MAX_PARTS], const void *rows, int n_rows, int k)
+{
+    if (weight_type_gguf(t))
+        panel_from_blocks(t, to, rows, gguf_row_bytes(t, k), n_rows, k);
+    else
+        panel_pack(t, to[0], rows, n_rows, k);
+}
+
 void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows, int n_rows, int k)
 {
     static const float zeros[SUPERBLOCK];
-    assert(weight_type_quantized(t) && n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1);
+    assert((t == WT_Q8 || t == WT_Q4) && n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1);
     for (int i = 0; i < types[t].n_parts; i++)
         memset(to[i], 0, part_bytes(t, i, k));
     for (int r = 0; r < PANEL_ROWS; r++)
@@ -205,7 +239,7 @@ Panels panel_superblock(WeightType t, Panels p, int s)
 
 void superblock_row_to_i8(WeightType t, int8_t *out, Panels p, int r, int n)
 {
-    assert(weight_type_quantized(t) && n >= 1 && n <= SUPERBLOCK);
+    assert((t == WT_Q8 || t == WT_Q4) && n >= 1 && n <= SUPERBLOCK);
     const uint8_t *codes = p.part[0], *subs = p.part[1];
     for (int c = 0; c < n; c++) {
         if (t == WT_Q8) {
@@ -237,9 +271,32 @@ static void quantized_row(WeightType t, float *out, Panels p, int r, int k)
     }
 }
 
+/* Scale times sub-scale, times the code, minus the minima's scale times minimum: each step rounded. */
+static void gguf_row(WeightType t, float *out, Panels p, int r, int k)
+{
+    for (int c = 0; c < k; c += SUPERBLOCK) {
+        BlockRow b;
+        int      n = k - c < SUPERBLOCK ? k - c : SUPERBLOCK;
+        panel_block_row(t, &b, panel_superblock(t, p, c / SUPERBLOCK), r, n);
+        for (int i = 0; i < n; i++) {
+            bool  runs = t == WT_Q8_0 || t == WT_Q4_0;
+            float d    = f16_to_f32(b.d[runs ? i / 32 : 0]);
+            if (!runs)
+                d = d * (float)b.sub[t == WT_Q6_K ? i / 16 : i / 32];
+            out[c + i] = d * (float)b.code[i];
+            if (t == WT_Q4_K || t == WT_Q5_K)
+                out[c + i] = out[c + i] - f16_to_f32(b.dmin) * (float)b.min[i / 32];
+        }
+    }
+}
+
 void panel_row_to_f32(WeightType t, float *out, Panels p, int r, int k)
 {
     assert(r >= 0 && r < PANEL_ROWS);
+    if (weight_type_gguf(t)) {
+        gguf_row(t, out, p, r, k);
+        return;
+    }
     if (weight_type_quantized(t)) {
         quantized_row(t, out, p, r, k);
         return;

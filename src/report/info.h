@@ -36,7 +36,7 @@ typedef struct Info {
     const Config     *cfg;         /* NULL: the file holds only a tokenizer; then nothing is counted  */
     const Count      *count;       /* of the file, or of the config with matrices of `type`           */
     WeightType        type;        /* of a bare config                                                */
-    uint64_t          type_bytes[WT_COUNT]; /* of a bare config: all weights in each type              */
+    uint64_t          type_bytes[WT_COUNT]; /* of a bare config: all weights in each type tblock makes */
     const Json       *tokenizer;   /* metadata entries, parsed; NULL: absent                          */
     const Json       *source;
     const char       *sha256;      /* as recorded in the file; NULL: absent                           */

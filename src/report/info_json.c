@@ -68,7 +68,7 @@ static void out_bytes(JsonOut *o, const Info *info)
             json_out(o, "%s\"%s\": %" PRIu64, comma, info_type_name(info_types[i]), n->bytes_of[info_types[i]]);
             comma = ", ";
         }
-    for (int t = 0; !info->file && t < WT_COUNT; t++)
+    for (int t = 0; !info->file && t < WT_MADE; t++)
         json_out(o, "%s\"%s\": %" PRIu64, t ? ", " : "", weight_type_name((WeightType)t), info->type_bytes[t]);
     json_out(o, "}");
     if (!info->file)

@@ -275,7 +275,7 @@ static void draw_memory(Page *p, const Info *info)
     if (info->file)
         return;
     label(p, "by type");
-    for (int t = 0; t < WT_COUNT; t++)
+    for (int t = 0; t < WT_MADE; t++)
         json_out(&p->out, "%s%s %s", t ? ", " : "", weight_type_name((WeightType)t),
                  form_bytes((double)info->type_bytes[t], size, sizeof size));
     json_out(&p->out, "\n");

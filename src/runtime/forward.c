@@ -28,14 +28,14 @@ static void block(Run *r, int l)
 {
     const Layer *w = &r->model->layer[l];
 
-    rms_norm(r, &r->xn, &r->x, w->attn_norm, BITS(r, &w->wq, &w->wk, &w->wv));
+    rms_norm(r, &r->xn, &r->x, w->attn_norm.w, BITS(r, &w->wq, &w->wk, &w->wv));
     qkv(r, l);                                          /* q, k, v = W xn; q, k rotated; k, v into the cache   */
     attention(r, &r->att_out, l);                       /* [n_tok, heads * head_dim]                           */
     attention_probs(r, l);                              /* nothing, unless watched                             */
     integers(r, &r->att_out, BITS(r, &w->wo));          /* nothing, unless wo is quantized                     */
     matmul_add(r, &r->x, &r->att_out, &w->wo, "wo");    /* x = x + Wo att_out                                  */
 
-    rms_norm(r, &r->xn, &r->x, w->ffn_norm, BITS(r, &w->w_gate, &w->w_up));
+    rms_norm(r, &r->xn, &r->x, w->ffn_norm.w, BITS(r, &w->w_gate, &w->w_up));
     swiglu(r, &r->gate, &r->up, &r->xn, w, BITS(r, &w->w_down)); /* gate = silu(W_gate xn) * (W_up xn): [n_tok, d_ff] */
     matmul_add(r, &r->x, &r->gate, &w->w_down, "down"); /* x = x + W_down gate                                 */
 }
@@ -49,7 +49,7 @@ static void transformer(Run *r)
         block(r, l);
         observe(r, "layer", l, &r->x);
     }
-    rms_norm(r, &r->xn, &r->x, r->model->final_norm, BITS(r, &r->model->lm_head));
+    rms_norm(r, &r->xn, &r->x, r->model->final_norm.w, BITS(r, &r->model->lm_head));
     observe(r, "final_norm", -1, &r->xn);
     head(r, &r->xn);                             /* logits of the tokens that want them */
 }
@@ -88,7 +88,7 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
         forward_free(f);
         return NULL;
     }
-    config_inv_freq(c, f->inv_freq, &f->run.rope_factor);
+    config_inv_freq(c, false, model->rope_factors, f->inv_freq, &f->run.rope_factor);
     f->run.inv_freq = f->inv_freq;
     f->run.span     = f->span;
     return f;

@@ -63,6 +63,17 @@ static bool any_matrix(const Model *m, int n_groups, bool (*is)(WeightType t))
     return false;
 }
 
+/* The name of a GGUF type that the model holds; NULL: none. */
+static const char *first_gguf(const Model *m)
+{
+    Group g;
+    for (int i = 0; group_at(m, i, &g); i++)
+        for (int j = 0; j < g.n; j++)
+            if (weight_type_gguf(g.mat[j]->type))
+                return weight_type_name(g.mat[j]->type);
+    return NULL;
+}
+
 static bool is_bf16(WeightType t) { return t == WT_BF16; }
 
 bool model_is_quantized(const Model *m) { return any_matrix(m, 4 * m->cfg.n_layers, weight_type_quantized); }
@@ -73,7 +84,11 @@ int activation_bits(Numerics n, const Mat *const *mat, int n_mats)
 {
     int bits = 0;
     for (int i = 0; i < n_mats; i++) {
-        int wants = way_of(n, mat[i]->type) != WAY_INT ? 0 : n.activations ? n.activations : mat[i]->type == WT_Q4 ? 8 : 16;
+        if (way_of(n, mat[i]->type) != WAY_INT)
+            continue;
+        if (weight_type_gguf(mat[i]->type))
+            return 8; /* whatever the others ask: 16 would pass int32 */
+        int wants = n.activations ? n.activations : mat[i]->type == WT_Q4 ? 8 : 16;
         bits = wants > bits ? wants : bits;
     }
     return bits;
@@ -171,5 +186,6 @@ bool numerics_choose(Numerics *out, const Model *m, const char *math, const char
         return fail(err, USAGE, "activations %s: expected quantized weights and integer math, found %s", activations,
                     out->math == MATH_F32 && model_is_quantized(m) ? "math f32" : "float weights");
     out->activations = activations[0] == '8' ? 8 : 16;
-    return true;
+    const char *gguf = out->activations == 16 ? first_gguf(m) : NULL;
+    return !gguf || fail(err, USAGE, "activations 16: expected auto or 8 with %s weights, whose sums would pass 32 bits, found 16", gguf);
 }

@@ -26,8 +26,8 @@ bool model_is_quantized(const Model *m);
 typedef enum Way { WAY_F32, WAY_INT, WAY_BF16 } Way;
 Way way_of(Numerics n, WeightType type);
 
-/* Bits that n_mats matrices need of the vector they all read: 16 or 8, the widest that one of them asks for; 0: none of them
- * multiplies integers. */
+/* Bits that n_mats matrices need of the vector they all read: 8 where one of them is a GGUF type, else 16 or 8, the widest
+ * that one asks for; 0: none of them multiplies integers. */
 int activation_bits(Numerics n, const Mat *const *mat, int n_mats);
 
 /* "16", "8", or "auto" where both occur; "none" where nothing is multiplied as integers. */

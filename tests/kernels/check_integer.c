@@ -1,35 +1,10 @@
 /* check_integer: quantized weights and their activations, in every table that this CPU runs, against
  * tests/kernels/definition_int.h bit by bit. Weights, integers and scales end right before memory that cannot be read.
  *   check_integer [--quick]    (a thinner set of sizes, for emulators) */
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "check.h"
 #include "definition_int.h"
+#include "fenced.h"
 #include "quant/codes.h"
-
-/* ---- Memory that ends at a page which faults --------------------------------------------------------------------- */
-
-typedef struct Fenced {
-    char  *p; /* n bytes */
-    char  *map;
-    size_t map_bytes;
-} Fenced;
-
-static Fenced fenced(size_t n)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), body = (n + page - 1) / page * page;
-    Fenced f    = { .map_bytes = body + page };
-    f.map       = mmap(NULL, f.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (f.map == MAP_FAILED || mprotect(f.map + body, page, PROT_NONE) != 0) {
-        fprintf(stderr, "check_integer: no memory for %zu bytes\n", n);
-        exit(4);
-    }
-    f.p = f.map + body - n;
-    return f;
-}
-
-static void fenced_free(Fenced f) { munmap(f.map, f.map_bytes); }
 
 /* ---- Weights ----------------------------------------------------------------------------------------------------- */
 
@@ -276,7 +251,7 @@ int main(int argc, char **argv)
     find_tables();
     void *scratch = memory(KERNEL_SCRATCH);
     check_quantize();
-    for (int t = WT_FLOATS; t < WT_COUNT; t++) {
+    for (int t = WT_FLOATS; t < WT_MADE; t++) {
         check_matmuls((WeightType)t, scratch, false);
         check_matmuls((WeightType)t, scratch, true);
         if (quick)

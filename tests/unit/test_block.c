@@ -88,6 +88,7 @@ static Config config_of(int d_model, int heads, int kv_heads, int head_dim, int 
     c.heads      = heads;
     c.kv_heads   = kv_heads;
     c.head_dim   = head_dim;
+    c.rotary_dim = head_dim;
     c.d_ff       = d_ff;
     c.vocab_size = 32;
     c.window     = window;
@@ -105,16 +106,16 @@ static void tiny_make(Tiny *t, Config c)
     m->layer  = take(t, sizeof *m->layer);
     Layer *l  = m->layer;
     int    q  = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
-    *l        = (Layer){.attn_norm = noise_vector(t, c.d_model, 2, 1, 0.5f),
+    *l        = (Layer){.attn_norm = {.w = noise_vector(t, c.d_model, 2, 1, 0.5f)},
                         .wq        = noise_mat(t, q, c.d_model, 3),
                         .wk        = noise_mat(t, kv, c.d_model, 4),
                         .wv        = noise_mat(t, kv, c.d_model, 5),
                         .wo        = noise_mat(t, c.d_model, q, 6),
-                        .ffn_norm  = noise_vector(t, c.d_model, 7, 1, 0.5f),
+                        .ffn_norm  = {.w = noise_vector(t, c.d_model, 7, 1, 0.5f)},
                         .w_gate    = noise_mat(t, c.d_ff, c.d_model, 8),
                         .w_up      = noise_mat(t, c.d_ff, c.d_model, 9),
                         .w_down    = noise_mat(t, c.d_model, c.d_ff, 10)};
-    m->final_norm = noise_vector(t, c.d_model, 11, 1, 0.5f);
+    m->final_norm.w = noise_vector(t, c.d_model, 11, 1, 0.5f);
     m->lm_head    = noise_mat(t, c.vocab_size, c.d_model, 12);
 }
 
@@ -622,7 +623,7 @@ static void rotate(const Kernels *k, float *x, int pos)
     Config c = config_of(ROPE_DIM, 1, 1, ROPE_DIM, 8, 0);
     double inv_freq[ROPE_DIM / 2], factor, s, co;
     float  cosine[ROPE_DIM / 2], sine[ROPE_DIM / 2];
-    config_inv_freq(&c, inv_freq, &factor);
+    config_inv_freq(&c, false, NULL, inv_freq, &factor);
     for (int i = 0; i < ROPE_DIM / 2; i++) {
         math64_sincos(pos * inv_freq[i], &s, &co);
         cosine[i] = (float)(co * factor);

@@ -136,7 +136,7 @@ static void check_quantized(WeightType type, int n_rows, int k)
 static void quantized_rows_lie_where_the_format_says(void)
 {
     static const int ks[] = { 1, 15, 16, 63, 64, 65, 255, 256, 257, 600 };
-    for (int t = WT_FLOATS; t < WT_COUNT; t++)
+    for (int t = WT_FLOATS; t < WT_MADE; t++)
         for (size_t i = 0; i < sizeof ks / sizeof *ks; i++)
             check_quantized((WeightType)t, i % 2 ? 16 : 5, ks[i]);
 }

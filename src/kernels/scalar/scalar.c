@@ -8,6 +8,7 @@ void kernels_fill_scalar(Kernels *k)
     fill(k);
     kernels_fill_attention_scalar(k);
     kernels_fill_integer(k);
+    kernels_fill_gguf(k);
 }
 
 /* v_exp for one number, step by step the same. */

@@ -1,0 +1,241 @@
+#include "quant/ggml_blocks.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/half.h"
+
+/* One function for each type: one block at b to floats at y. Elements are in the order of the row; a nibble, a pair of bits
+ * or a single high bit of the same 16 or 32 bytes belongs to elements that stand 16, 32 or 64 apart. */
+
+enum { SMALL = 32, LARGE = 256 };
+
+static uint16_t read_u16(const uint8_t *b)
+{
+    uint16_t u;
+    memcpy(&u, b, sizeof u);
+    return u;
+}
+
+static float read_f16(const uint8_t *b) { return f16_to_f32(read_u16(b)); }
+
+/* ---- Blocks of 32 ----------------------------------------------------------------------------------------------- */
+
+static void q4_0(float *y, const uint8_t *b) /* d f16, 16 bytes of nibbles */
+{
+    float d = read_f16(b);
+    b += 2;
+    for (int i = 0; i < 16; i++) {
+        y[i] = d * (float)((b[i] & 15) - 8);
+        y[i + 16] = d * (float)((b[i] >> 4) - 8);
+    }
+}
+
+static void q4_1(float *y, const uint8_t *b) /* d, m f16, 16 bytes of nibbles */
+{
+    float d = read_f16(b), m = read_f16(b + 2);
+    b += 4;
+    for (int i = 0; i < 16; i++) {
+        y[i] = d * (float)(b[i] & 15) + m;
+        y[i + 16] = d * (float)(b[i] >> 4) + m;
+    }
+}
+
+/* The codes of q5_0 and q5_1: 32 high bits, then 16 bytes of nibbles. */
+static void five_bits(uint8_t q[SMALL], const uint8_t *b)
+{
+    uint32_t high;
+    memcpy(&high, b, sizeof high);
+    b += 4;
+    for (int i = 0; i < 16; i++) {
+        q[i] = (uint8_t)((b[i] & 15) | (high >> i & 1) << 4);
+        q[i + 16] = (uint8_t)(b[i] >> 4 | (high >> (i + 16) & 1) << 4);
+    }
+}
+
+static void q5_0(float *y, const uint8_t *b)
+{
+    uint8_t q[SMALL];
+    float   d = read_f16(b);
+    five_bits(q, b + 2);
+    for (int i = 0; i < SMALL; i++)
+        y[i] = d * (float)(q[i] - 16);
+}
+
+static void q5_1(float *y, const uint8_t *b)
+{
+    uint8_t q[SMALL];
+    float   d = read_f16(b), m = read_f16(b + 2);
+    five_bits(q, b + 4);
+    for (int i = 0; i < SMALL; i++)
+        y[i] = d * (float)q[i] + m;
+}
+
+static void q8_0(float *y, const uint8_t *b) /* d f16, 32 int8 */
+{
+    float d = read_f16(b);
+    b += 2;
+    for (int i = 0; i < SMALL; i++)
+        y[i] = (float)(int8_t)b[i] * d;
+}
+
+/* Nibbles that are indices into a table of 16 values, two runs of 16 elements. */
+static void lookup(float *y, float d, const int8_t table[16], const uint8_t *b)
+{
+    for (int i = 0; i < 16; i++) {
+        y[i] = d * (float)table[b[i] & 15];
+        y[i + 16] = d * (float)table[b[i] >> 4];
+    }
+}
+
+static const int8_t nonlinear[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+
+static void iq4_nl(float *y, const uint8_t *b) { lookup(y, read_f16(b), nonlinear, b + 2); }
+
+/* A byte e, 2^(e - 128), then nibbles that index twice the values of e2m1 (OCP Microscaling Formats 1.0). The halving keeps
+ * the table whole; e of 0 and 1 are subnormal floats. -0 of e2m1 is +0 here, as in ggml. */
+static void mxfp4(float *y, const uint8_t *b)
+{
+    static const int8_t e2m1[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
+    uint32_t            e = *b;
+    lookup(y, f32_from(e < 2 ? UINT32_C(0x00200000) << e : (e - 1) << 23), e2m1, b + 1);
+}
+
+/* ---- Blocks of 256 ---------------------------------------------------------------------------------------------- */
+
+/* The 256 two-bit codes of q2_K and q3_K: each half of 128 elements has 32 bytes, bits 0 and 1 of which are its first 32. */
+static void two_bits(uint8_t q[LARGE], const uint8_t *b)
+{
+    for (int half = 0; half < 2; half++)
+        for (int shift = 0; shift < 8; shift += 2)
+            for (int i = 0; i < 32; i++)
+                *q++ = b[half * 32 + i] >> shift & 3;
+}
+
+static void q2_k(float *y, const uint8_t *b) /* 16 bytes of scale and minimum, 64 of codes, d, dmin f16 */
+{
+    uint8_t q[LARGE];
+    float   d = read_f16(b + 80), dmin = read_f16(b + 82);
+    two_bits(q, b + 16);
+    for (int s = 0; s < 16; s++) {
+        float scale = d * (float)(b[s] & 15), min = dmin * (float)(b[s] >> 4);
+        for (int i = s * 16; i < s * 16 + 16; i++)
+            y[i] = scale * (float)q[i] - min;
+    }
+}
+
+/* 32 bytes of high bits (one in each byte for every 32 elements; a bit that is not set subtracts 4), 64 of codes, 12 of
+ * scales, d f16. Scale s of 16: low four bits in the nibbles of bytes 0 to 7, high two in bytes 8 to 11. */
+static void q3_k(float *y, const uint8_t *b)
+{
+    const uint8_t *scales = b + 96;
+    uint8_t        q[LARGE];
+    float          d = read_f16(b + 108);
+    two_bits(q, b + 32);
+    for (int s = 0; s < 16; s++) {
+        int   low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4, high = scales[8 + s % 4] >> (2 * (s / 4)) & 3;
+        float scale = d * (float)((low | high << 4) - 32);
+        for (int i = s * 16; i < s * 16 + 16; i++)
+            y[i] = scale * (float)(q[i] - (b[i % 32] >> (i / 32) & 1 ? 0 : 4));
+    }
+}
+
+/* Six bits of scale and minimum of sub-block s of 8 in the 12 bytes of q4_K and q5_K: the first four sub-blocks have bytes of
+ * their own (scales 0 to 3, minima 4 to 7), whose upper two bits complete the nibbles of the other four (8 to 11). */
+static void scale_and_min(const uint8_t *b, int s, int *scale, int *min)
+{
+    if (s < 4) {
+        *scale = b[s] & 63;
+        *min = b[s + 4] & 63;
+    } else {
+        *scale = (b[s + 4] & 15) | (b[s - 4] >> 2 & 0x30);
+        *min = b[s + 4] >> 4 | (b[s] >> 2 & 0x30);
+    }
+}
+
+/* Sub-block s of q4_K and q5_K: codes of four bits, with high_bits a fifth one in each of 32 bytes. */
+static void sub_block(float *y, float scale, float min, const uint8_t *nibbles, int s, const uint8_t *high_bits)
+{
+    const uint8_t *b = nibbles + s / 2 * 32;
+    for (int i = 0; i < 32; i++) {
+        int q = b[i] >> (s % 2 * 4) & 15;
+        if (high_bits)
+            q |= (high_bits[i] >> s & 1) << 4;
+        y[i] = scale * (float)q - min;
+    }
+}
+
+static void q45_k(float *y, const uint8_t *b, const uint8_t *nibbles, const uint8_t *high_bits)
+{
+    float d = read_f16(b), dmin = read_f16(b + 2);
+    for (int s = 0; s < 8; s++) {
+        int scale, min;
+        scale_and_min(b + 4, s, &scale, &min);
+        sub_block(y + s * 32, d * (float)scale, dmin * (float)min, nibbles, s, high_bits);
+    }
+}
+
+static void q4_k(float *y, const uint8_t *b) { q45_k(y, b, b + 16, NULL); }      /* d, dmin f16, 12 scales, 128 nibbles */
+static void q5_k(float *y, const uint8_t *b) { q45_k(y, b, b + 48, b + 16); }    /* 32 bytes of high bits before them   */
+
+/* 128 bytes of low nibbles, 64 of high pairs of bits, 16 int8 scales, d f16. Each half of 128 elements has 64 bytes of
+ * nibbles (two runs of 64 elements) and 32 of pairs (four runs of 32). */
+static void q6_k(float *y, const uint8_t *b)
+{
+    float d = read_f16(b + 208);
+    for (int s = 0; s < 16; s++) {
+        float scale = d * (float)(int8_t)b[192 + s];
+        for (int i = s * 16; i < s * 16 + 16; i++) {
+            int half = i / 128, low = b[half * 64 + i % 64] >> (i / 64 % 2 * 4) & 15;
+            int high = b[128 + half * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
+            y[i] = scale * (float)((low | high << 4) - 32);
+        }
+    }
+}
+
+static void iq4_xs(float *y, const uint8_t *b) /* d f16, high pairs of bits of 8 scales, their 8 low nibbles, 128 nibbles */
+{
+    float    d = read_f16(b);
+    unsigned pairs = read_u16(b + 2);
+    for (int s = 0; s < 8; s++) {
+        int low = b[4 + s / 2] >> (s % 2 * 4) & 15, high = (int)(pairs >> (2 * s) & 3);
+        lookup(y + s * 32, d * (float)((low | high << 4) - 32), nonlinear, b + 8 + s * 16);
+    }
+}
+
+/* ---- The table -------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int         elements, bytes;
+    void (*to_f32)(float *y, const uint8_t *block);
+} types[BLOCK_TYPES] = {
+    [BLOCK_Q4_0] = { "Q4_0", SMALL, 2 + 16, q4_0 },
+    [BLOCK_Q4_1] = { "Q4_1", SMALL, 2 + 2 + 16, q4_1 },
+    [BLOCK_Q5_0] = { "Q5_0", SMALL, 2 + 4 + 16, q5_0 },
+    [BLOCK_Q5_1] = { "Q5_1", SMALL, 2 + 2 + 4 + 16, q5_1 },
+    [BLOCK_Q8_0] = { "Q8_0", SMALL, 2 + 32, q8_0 },
+    [BLOCK_Q2_K] = { "Q2_K", LARGE, 16 + 64 + 2 + 2, q2_k },
+    [BLOCK_Q3_K] = { "Q3_K", LARGE, 32 + 64 + 12 + 2, q3_k },
+    [BLOCK_Q4_K] = { "Q4_K", LARGE, 2 + 2 + 12 + 128, q4_k },
+    [BLOCK_Q5_K] = { "Q5_K", LARGE, 2 + 2 + 12 + 32 + 128, q5_k },
+    [BLOCK_Q6_K] = { "Q6_K", LARGE, 128 + 64 + 16 + 2, q6_k },
+    [BLOCK_IQ4_NL] = { "IQ4_NL", SMALL, 2 + 16, iq4_nl },
+    [BLOCK_IQ4_XS] = { "IQ4_XS", LARGE, 2 + 2 + 4 + 128, iq4_xs },
+    [BLOCK_MXFP4] = { "MXFP4", SMALL, 1 + 16, mxfp4 },
+};
+
+const char *block_type_name(BlockType t) { return types[t].name; }
+
+size_t block_elements(BlockType t) { return (size_t)types[t].elements; }
+
+size_t block_bytes(BlockType t) { return (size_t)types[t].bytes; }
+
+void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements)
+{
+    assert(n_elements % block_elements(t) == 0);
+    const uint8_t *block = in;
+    for (size_t i = 0; i < n_elements; i += block_elements(t), block += block_bytes(t))
+        types[t].to_f32(out + i, block);
+}

@@ -1,0 +1,133 @@
+/* tests/kernels/definition_blocks.h: blocks as a GGUF file has them, read literally (ggml-common.h, ggml-quants.c), and
+ * docs/numerics.md, "GGUF types", executed on them; nothing is taken from src but f16 and the names of types. */
+#ifndef TESTS_DEFINITION_BLOCKS_H
+#define TESTS_DEFINITION_BLOCKS_H
+
+#include <math.h>
+
+#include "base/half.h"
+#include "quant/quant.h"
+
+/* One block: n codes, a sub-scale and a minimum for each `sub` of them. */
+typedef struct DefBlock {
+    int   n, sub_k;
+    int   code[256], sub[16], min[16];
+    float d, dmin;
+} DefBlock;
+
+static inline int def_block_k(WeightType t) { return t == WT_Q8_0 || t == WT_Q4_0 ? 32 : 256; }
+static inline int def_block_bytes(WeightType t)
+{
+    return t == WT_Q8_0 ? 34 : t == WT_Q4_0 ? 18 : t == WT_Q4_K ? 144 : t == WT_Q5_K ? 176 : 210;
+}
+
+static inline float def_half(const uint8_t *p) { return f16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
+
+/* get_scale_min_k4 */
+static inline void def_scale_min(int j, const uint8_t *q, int *d, int *m)
+{
+    if (j < 4) {
+        *d = q[j] & 63, *m = q[j + 4] & 63;
+    } else {
+        *d = (q[j + 4] & 0xF) | (q[j - 4] >> 6) << 4;
+        *m = (q[j + 4] >> 4) | (q[j] >> 6) << 4;
+    }
+}
+
+static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
+{
+    *o = (DefBlock){ .n = def_block_k(t), .sub_k = 32 };
+    if (t == WT_Q8_0 || t == WT_Q4_0) {
+        o->d = def_half(b), o->sub[0] = 1;
+        for (int i = 0; i < 32; i++)
+            o->code[i] = t == WT_Q8_0 ? (int8_t)b[2 + i] : (i < 16 ? b[2 + i] & 15 : b[2 + i - 16] >> 4) - 8;
+        return;
+    }
+    if (t == WT_Q6_K) {
+        o->d = def_half(b + 208), o->sub_k = 16;
+        for (int i = 0; i < 16; i++)
+            o->sub[i] = (int8_t)b[192 + i];
+        for (int half = 0; half < 2; half++)
+            for (int l = 0; l < 32; l++) {
+                const uint8_t *ql = b + 64 * half, *qh = b + 128 + 32 * half;
+                int           *y  = o->code + 128 * half;
+                y[l]      = ((ql[l] & 0xF) | ((qh[l] >> 0) & 3) << 4) - 32;
+                y[l + 32] = ((ql[l + 32] & 0xF) | ((qh[l] >> 2) & 3) << 4) - 32;
+                y[l + 64] = ((ql[l] >> 4) | ((qh[l] >> 4) & 3) << 4) - 32;
+                y[l + 96] = ((ql[l + 32] >> 4) | ((qh[l] >> 6) & 3) << 4) - 32;
+            }
+        return;
+    }
+    o->d = def_half(b), o->dmin = def_half(b + 2);
+    for (int j = 0; j < 8; j++)
+        def_scale_min(j, b + 4, &o->sub[j], &o->min[j]);
+    const uint8_t *qs = b + (t == WT_Q4_K ? 16 : 48), *qh = b + 16;
+    for (int i = 0; i < 256; i++) {
+        int s = i / 32, l = i % 32;
+        o->code[i] = qs[s / 2 * 32 + l] >> s % 2 * 4 & 15;
+        if (t == WT_Q5_K)
+            o->code[i] += (qh[l] >> s & 1) * 16;
+    }
+}
+
+/* Element i as a float, as gguf's quants.py computes it. */
+static inline float def_block_value(WeightType t, const DefBlock *b, int i)
+{
+    int s = i / b->sub_k;
+    if (t == WT_Q8_0 || t == WT_Q4_0)
+        return b->d * (float)b->code[i];
+    float v = b->d * (float)b->sub[s];
+    v       = v * (float)b->code[i];
+    return t == WT_Q6_K ? v : v - b->dmin * (float)b->min[s];
+}
+
+/* One step of a row's sum: a block times its integers q, whose scale is dx. */
+static inline float def_block_step(WeightType t, const DefBlock *b, const int16_t *q, float dx, float acc)
+{
+    int64_t isum = 0, msum = 0;
+    for (int i = 0; i < b->n; i++) {
+        isum += (int64_t)b->sub[i / b->sub_k] * b->code[i] * q[i];
+        msum += (int64_t)b->min[i / b->sub_k] * q[i];
+    }
+    acc = fmaf(b->d * dx, (float)isum, acc);
+    return t == WT_Q4_K || t == WT_Q5_K ? fmaf(-(b->dmin * dx), (float)msum, acc) : acc;
+}
+
+/* Rows of blocks [rows], row_bytes apart, times n_tok rows of integers. */
+static inline void def_matmul_blocks(float *y, size_t y_stride, WeightType t, const uint8_t *blocks, size_t row_bytes, int rows,
+                                     const int16_t *q, size_t q_stride, const float *d, size_t d_stride, int k, int n_tok,
+                                     const float *bias)
+{
+    DefBlock b;
+    int      n = def_block_k(t);
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < k / n; i++) {
+            def_block(t, blocks + (size_t)r * row_bytes + (size_t)i * (size_t)def_block_bytes(t), &b);
+            for (int tok = 0; tok < n_tok; tok++) {
+                float *at = y + (size_t)tok * y_stride + (size_t)r, acc = i ? *at : bias ? bias[r] : 0.0f;
+                *at = def_block_step(t, &b, q + (size_t)tok * q_stride + (size_t)(i * n), d[(size_t)tok * d_stride + (size_t)(i * n / 256)], acc);
+            }
+        }
+}
+
+/* The same weights as floats: docs/numerics.md, "Float weights, --math f32". */
+static inline void def_matmul_block_values(float *y, size_t y_stride, WeightType t, const uint8_t *blocks, size_t row_bytes, int rows,
+                                           const float *x, size_t x_stride, int k, int n_tok, const float *bias)
+{
+    DefBlock b = { 0 };
+    int      n = def_block_k(t);
+    for (int tok = 0; tok < n_tok; tok++)
+        for (int r = 0; r < rows; r++) {
+            float acc = bias ? bias[r] : 0.0f, c = 0.0f;
+            for (int i = 0; i < k; i++) {
+                if (i % n == 0)
+                    def_block(t, blocks + (size_t)r * row_bytes + (size_t)(i / n) * (size_t)def_block_bytes(t), &b);
+                c = fmaf(def_block_value(t, &b, i % n), x[(size_t)tok * x_stride + (size_t)i], i % 256 ? c : 0.0f);
+                if (i % 256 == 255 || i == k - 1)
+                    acc = acc + c;
+            }
+            y[(size_t)tok * y_stride + (size_t)r] = acc;
+        }
+}
+
+#endif
