@@ -48,7 +48,7 @@ RunSettings run_settings(const tblock_context *c);
 /* Everything that changes the bits of what is computed, as text; the strings live as long as the model. */
 enum { RUN_FACTS = 8 };
 typedef struct RunFact { const char *key, *value; } RunFact;
-void run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS]);
+bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS], Error *err);
 
 /* Metadata of a file of results: its format, and the facts. */
 bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s, Error *err);

@@ -56,7 +56,7 @@ static bool plan_memory(Info *info, KvType kv, Error *err)
     m->n_ctx   = c->n_ctx;
     m->n_seqs  = info->load.batch;
     m->n_batch = context_batch(0, m->n_ctx, m->n_seqs);
-    KvShape shape  = { c->n_layers, c->kv_heads, c->head_dim, c->window, kv };
+    KvShape shape  = kv_shape(c, kv);
     m->weights     = info->count->bytes;
     m->packed      = info->count->pack_bytes;
     unsigned ints  = ints_of(info, &quantized);

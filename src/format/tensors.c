@@ -103,6 +103,7 @@ void tensor_file_close(TensorFile *f)
     free(f->meta);
     free(f->by_name);
     free(f->strings);
+    free(f->copies);
     file_map_close(&f->map);
     *f = (TensorFile){ 0 };
 }

@@ -30,8 +30,8 @@ typedef struct Tensor {
     int         rank;
     int64_t     shape[TENSOR_MAX_RANK];
     size_t      n_elements, n_bytes;
-    size_t      offset;      /* in the file */
-    const void *data;        /* in the mapping */
+    size_t      offset;      /* in the file; SIZE_MAX: a copy that lies in memory only (TensorFile.copies) */
+    const void *data;        /* in the mapping or in copies */
 } Tensor;
 
 typedef struct MetaEntry {
@@ -48,6 +48,7 @@ typedef struct TensorFile {
     int            n_meta;
     const Tensor **by_name;  /* ascending by name, for tensor_find */
     char          *strings;  /* what the names and metadata point into */
+    unsigned char *copies;   /* values that the file does not hold in row-major order (pth.h); NULL: none */
 } TensorFile;
 
 /* Open and check a safetensors file: header length (at most 100 MB), JSON, every offset (in range, no overlap, no hole,

@@ -245,21 +245,9 @@ bool config_check(const Config *c, const char *what, Error *err)
 
 bool config_supported(const Config *c, const char *what, Error *err)
 {
-    static const char *const only[] = { "norm", "norm_placement", "ffn", "positions", "qk_norm" }; /* their first word */
-    for (const ConfigKey *key = config_keys; key->name; key++)
-        for (size_t i = 0; i < sizeof only / sizeof only[0]; i++) {
-            if (strcmp(key->name, only[i]) != 0)
-                continue;
-            int value = config_word_get((const char *)c + key->at);
-            if (value != 0)
-                return fail(err, INPUT, "%s: %s: expected %s, found %s (not supported)", what, key->name, key->words[0],
-                            key->words[value]);
-        }
-    if (c->n_experts)
-        return fail(err, INPUT, "%s: n_experts: expected 0, found %d (not supported)", what, c->n_experts);
-    if (c->rotary_dim != c->head_dim || c->theta_window != 0 || c->embed_scale != 1 || c->residual_scale != 1
-        || c->logit_scale != 1 || c->attn_scale != 0 || c->attn_softcap != 0 || c->logit_softcap != 0)
-        return fail(err, INPUT, "%s: expected no rotary_dim, scale or cap of its own (not supported)", what);
+    if (c->norm_placement == PLACE_POST)
+        return fail(err, INPUT, "%s: norm_placement: expected pre, both, parallel, parallel2 or output, found post (not supported)",
+                    what);
     return true;
 }
 

@@ -34,6 +34,10 @@ void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int firs
 {
     size_t k = (size_t)s->k;
     assert(first % PANEL_ROWS == 0 && n >= 1 && n <= PANEL_ROWS && first + n <= s->rows);
+    if (t->rows) {
+        row_source_read_f32(t->rows, item, first, n, rows, scratch);
+        return;
+    }
     if (!t->panels) {
         elements_to_f32(t->type, rows, checked_rows(s, t, item, first, n, scratch), (size_t)n * k);
         return;

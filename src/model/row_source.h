@@ -40,11 +40,14 @@ size_t row_source_row_bytes(const RowSource *s);
 /* Rows first .. first + n - 1 of matrix number `item` of the stack, one after the other. */
 void row_source_read(const RowSource *s, int item, int first, int n, void *out);
 
+/* The same as floats; blocks by the arithmetic of their definition (quant/ggml_blocks.h). scratch: room for the rows as given. */
+void row_source_read_f32(const RowSource *s, int item, int first, int n, float *out, void *scratch);
+
 /* The bytes as they lie, where the rows are there one after the other as they are given, aligned to an element; else NULL. */
 const void *row_source_in_place(const RowSource *s, int item, int first);
 
-/* The type that rows of a tensor are given in: its own float type or block type with kernels of its own (quant.h), of other
- * blocks f32. False: integers and doubles, which are no weights. */
+/* The type that rows of a tensor are given in: its own float type; its block type, or its twin (ggml_blocks.h), where that
+ * has kernels of its own (quant.h); of other blocks f32. False: integers and doubles, which are no weights. */
 bool row_source_type(DType t, WeightType *type);
 
 /* Give back the pages of all parts. */

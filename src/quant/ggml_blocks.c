@@ -125,17 +125,22 @@ static void q2_k(float *y, const uint8_t *b) /* 16 bytes of scale and minimum, 6
     }
 }
 
+/* Scale s of 16 of q3_K: low four bits in the nibbles of bytes 0 to 7, high two in bytes 8 to 11. */
+static int q3_k_scale(const uint8_t *scales, int s)
+{
+    int low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4, high = scales[8 + s % 4] >> (2 * (s / 4)) & 3;
+    return (low | high << 4) - 32;
+}
+
 /* 32 bytes of high bits (one in each byte for every 32 elements; a bit that is not set subtracts 4), 64 of codes, 12 of
- * scales, d f16. Scale s of 16: low four bits in the nibbles of bytes 0 to 7, high two in bytes 8 to 11. */
+ * scales, d f16. */
 static void q3_k(float *y, const uint8_t *b)
 {
-    const uint8_t *scales = b + 96;
-    uint8_t        q[LARGE];
-    float          d = read_f16(b + 108);
+    uint8_t q[LARGE];
+    float   d = read_f16(b + 108);
     two_bits(q, b + 32);
     for (int s = 0; s < 16; s++) {
-        int   low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4, high = scales[8 + s % 4] >> (2 * (s / 4)) & 3;
-        float scale = d * (float)((low | high << 4) - 32);
+        float scale = d * (float)q3_k_scale(b + 96, s);
         for (int i = s * 16; i < s * 16 + 16; i++)
             y[i] = scale * (float)(q[i] - (b[i % 32] >> (i / 32) & 1 ? 0 : 4));
     }
@@ -204,6 +209,42 @@ static void iq4_xs(float *y, const uint8_t *b) /* d f16, high pairs of bits of 8
     }
 }
 
+/* ---- Twins ------------------------------------------------------------------------------------------------------ */
+
+static void q5_0_as_q8_0(uint8_t *y, const uint8_t *b)
+{
+    uint8_t q[SMALL];
+    five_bits(q, b + 2);
+    memcpy(y, b, 2);
+    for (int i = 0; i < SMALL; i++)
+        y[2 + i] = (uint8_t)(q[i] - 16);
+}
+
+static void iq4_nl_as_q8_0(uint8_t *y, const uint8_t *b)
+{
+    memcpy(y, b, 2);
+    for (int i = 0; i < 16; i++) {
+        y[2 + i] = (uint8_t)nonlinear[b[2 + i] & 15];
+        y[2 + i + 16] = (uint8_t)nonlinear[b[2 + i] >> 4];
+    }
+}
+
+/* Codes -4 .. 3 of q3_K are 28 .. 35 of q6_K, which subtracts 32; its scales, -32 .. 31, fit int8. */
+static void q3_k_as_q6_k(uint8_t *y, const uint8_t *b)
+{
+    uint8_t q[LARGE];
+    two_bits(q, b + 32);
+    memset(y, 0, 128 + 64);
+    for (int i = 0; i < LARGE; i++) {
+        int code = 32 + q[i] - (b[i % 32] >> (i / 32) & 1 ? 0 : 4), half = i / 128;
+        y[half * 64 + i % 64] |= (uint8_t)((code & 15) << (i / 64 % 2 * 4));
+        y[128 + half * 32 + i % 32] |= (uint8_t)(code >> 4 << (i / 32 % 4 * 2));
+    }
+    for (int s = 0; s < 16; s++)
+        y[192 + s] = (uint8_t)q3_k_scale(b + 96, s);
+    memcpy(y + 208, b + 108, 2);
+}
+
 /* ---- The table -------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -238,4 +279,19 @@ void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements)
     const uint8_t *block = in;
     for (size_t i = 0; i < n_elements; i += block_elements(t), block += block_bytes(t))
         types[t].to_f32(out + i, block);
+}
+
+BlockType block_twin(BlockType t)
+{
+    return t == BLOCK_Q5_0 || t == BLOCK_IQ4_NL ? BLOCK_Q8_0 : t == BLOCK_Q3_K ? BLOCK_Q6_K : t;
+}
+
+void blocks_to_twin(BlockType t, void *out, const void *in, size_t n_elements)
+{
+    void (*const turn)(uint8_t *y, const uint8_t *b) = t == BLOCK_Q5_0 ? q5_0_as_q8_0 : t == BLOCK_IQ4_NL ? iq4_nl_as_q8_0 : q3_k_as_q6_k;
+    const uint8_t *from = in;
+    uint8_t       *to   = out;
+    assert(n_elements % block_elements(t) == 0 && block_twin(t) != t);
+    for (size_t i = 0; i < n_elements; i += block_elements(t), from += block_bytes(t), to += block_bytes(block_twin(t)))
+        turn(to, from);
 }

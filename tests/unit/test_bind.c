@@ -477,8 +477,8 @@ static void a_config_that_contradicts_the_tensors_is_refused(void)
     c.heads = 3;
     CHECK(!model_bind_file(&m, &c, &f, &e) && strstr(e.msg, "kv_heads"), "%.400s", e.msg);
     c = odd_config(false);
-    c.ffn = FFN_RELU;
-    CHECK(!model_bind_file(&m, &c, &f, &e) && strstr(e.msg, "ffn: expected swiglu, found relu"), "%.400s", e.msg);
+    c.norm_placement = PLACE_POST;
+    CHECK(!model_bind_file(&m, &c, &f, &e) && strstr(e.msg, "norm_placement: expected pre, both"), "%.400s", e.msg);
     tensor_file_close(&f);
 }
 

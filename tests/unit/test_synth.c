@@ -162,9 +162,9 @@ static void wrong_usage_and_wrong_configs_leave_no_file(void)
           e.msg);
     CHECK(
         write_config(
-            "{\"d_model\": 64, \"n_layers\": 1, \"heads\": 4, \"d_ff\": 100, \"vocab_size\": 501, \"ffn\": \"relu\"}"),
+            "{\"d_model\": 64, \"n_layers\": 1, \"heads\": 4, \"d_ff\": 100, \"vocab_size\": 501, \"norm_placement\": \"post\"}"),
         "cannot write");
-    CHECK(!synth("none.bin", "f32", 0, 1, &e) && strstr(e.msg, "ffn: expected swiglu, found relu"), "%.400s", e.msg);
+    CHECK(!synth("none.bin", "f32", 0, 1, &e) && strstr(e.msg, "norm_placement: expected pre, both"), "%.400s", e.msg);
     CHECK(!tblock_synth(in_folder("absent.json"), in_folder("none.bin"), NULL, &e) && e.status == INPUT, "%d %.400s",
           e.status, e.msg);
     CHECK(write_config(tied), "cannot write");
