@@ -265,6 +265,12 @@ static bool from_file(Draft *d, const char *path, const TokenizerMakeOptions *op
 
 /* ---- The whole -------------------------------------------------------------------------------------------------- */
 
+bool tokenizer_looks_like(const char *head, size_t n)
+{
+    n = n < 256 ? n : 256;
+    return llama2c_vocab_looks_like(head, n) || rank_file_looks_like(head, n) || spm_model_looks_like(head, n);
+}
+
 static bool is_folder(const char *path)
 {
     struct stat s;

@@ -4,6 +4,7 @@
 #ifndef TOKMAKE_TOKMAKE_H
 #define TOKMAKE_TOKMAKE_H
 
+#include "format/gguf_meta.h"
 #include "format/tensors.h"
 
 typedef struct TokenizerTensor {
@@ -39,6 +40,14 @@ typedef struct TokenizerMakeOptions {
  * out->metadata is NULL. Errors: INPUT naming file, key, expected and found; USAGE for a pattern that is unknown or not
  * needed; SYSTEM. Memory: a small multiple of the files, each at most 256 MB. */
 bool tokenizer_make(TokenizerData *out, const char *path, const TokenizerMakeOptions *opt, Error *err);
+
+/* Do the first bytes of a file look like a SentencePiece model, tiktoken ranks or a tokenizer.bin? (JSON does not.) */
+bool tokenizer_looks_like(const char *head, size_t n);
+
+/* From the key-values of a GGUF file: models llama (SentencePiece BPE) and gpt2 (byte-level BPE, cut by the way that
+ * tokenizer.ggml.pre names). Where the file has no vocabulary: true, and out->metadata is NULL. Errors: INPUT naming the key, also
+ * for a model or a pre that is not known; SYSTEM. */
+bool tokenizer_make_gguf(TokenizerData *out, const GgufMeta *meta, Error *err);
 
 /* Lines, each with its newline, that name tokenizer files of a folder that are of a kind that is not read; NULL: none, or no
  * memory. The caller frees. */

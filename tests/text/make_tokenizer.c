@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "format/gguf.h"
 #include "tokmake/tokmake.h"
 
 static bool put_all(TensorWriter *w, const TokenizerData *d, Error *err)
@@ -28,6 +29,17 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static bool make(TokenizerData *data, const char *path, const TokenizerMakeOptions *opt, Error *err)
+{
+    size_t   n = strlen(path);
+    GgufFile gguf = { 0 };
+    if (n < 5 || strcmp(path + n - 5, ".gguf") != 0)
+        return tokenizer_make(data, path, opt, err);
+    bool ok = gguf_open(&gguf, path, err) && tokenizer_make_gguf(data, gguf.meta, err);
+    gguf_close(&gguf);
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     Error                err = { 0 };
@@ -38,7 +50,7 @@ int main(int argc, char **argv)
         return USAGE;
     }
     double start = seconds();
-    bool   ok = tokenizer_make(&data, argv[1], &opt, &err);
+    bool   ok = make(&data, argv[1], &opt, &err);
     double took = seconds() - start;
     if (ok && !data.metadata)
         ok = fail(&err, INPUT, "%s: no tokenizer", argv[1]);
