@@ -6,8 +6,9 @@
 #include "format/gguf.h"
 #include "format/llama2c.h"
 #include "model/checkpoint.h"
+#include "tokmake/tokmake.h"
 
-typedef enum SourceKind { SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_KINDS } SourceKind;
+typedef enum SourceKind { SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_TOKENIZER, SOURCE_KINDS } SourceKind;
 
 typedef struct SourceHash SourceHash; /* identity.c */
 
@@ -24,6 +25,7 @@ typedef struct Source {
     Llama2cFile llama2c;          /* SOURCE_LLAMA2C                                                   */
     TensorFile *files;            /* [n_files] the weights of a folder; unopened ones are zeroed      */
     int         n_files;
+    TokenizerData tokenizer;      /* made in memory: what file points into                            */
     SourceHash *hash;
     void      **owned;            /* source_alloc                                                     */
     int         n_owned, cap_owned;
