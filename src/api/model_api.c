@@ -69,6 +69,8 @@ static bool bind_weights(tblock_model *m, const tblock_open_options *opt, Error 
 
 static bool open_tokenizer(tblock_model *m, Error *err)
 {
+    m->chat          = tensor_meta(&m->file, "chat");
+    m->chat_template = tensor_meta(&m->file, "chat_template");
     if (!tensor_meta(&m->file, "tokenizer"))
         return true;
     if (!tokenizer_open(&m->tokenizer, &m->file, err))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/chat.h"
 #include "base/checked.h"
 #include "report/info.h"
 
@@ -192,6 +193,24 @@ static bool parse_meta(const TensorFile *f, const char *key, Json **out, Error *
     return *out != NULL;
 }
 
+/* The name of the chat format, "" for none. A template that is not recognised is no fault of the file. */
+static bool name_chat(const TensorFile *f, char name[80], Error *err)
+{
+    const char *chat = tensor_meta(f, "chat"), *program = tensor_meta(f, "chat_template");
+    ChatFormat *format;
+    Error       ignored;
+    *name = '\0';
+    if (!chat_source_format(f->map.path, chat, program, &format, chat ? err : &ignored)) {
+        if (!chat)
+            snprintf(name, 80, "a template that is not recognised");
+        return chat == NULL;
+    }
+    if (format)
+        snprintf(name, 80, "%s%s", chat_format_name(format), chat ? "" : ", recognised");
+    chat_format_free(format);
+    return true;
+}
+
 static bool report_file(const TensorFile *f, const tblock_report_options *opt, char **text, Error *err)
 {
     Json       *tokenizer = NULL, *source = NULL;
@@ -199,18 +218,19 @@ static bool report_file(const TensorFile *f, const tblock_report_options *opt, c
     Config      c;
     Count       count;
     DataCheck   check;
-    char        what[512];
+    char        what[512], chat[80];
     if (opt->type)
         return fail(err, USAGE, "type: goes with a bare config: %s has types of its own", f->map.path);
     snprintf(what, sizeof what, "%s: config", f->map.path);
-    bool ok = model_file_check(f, err) && parse_meta(f, "tokenizer", &tokenizer, err) && parse_meta(f, "source", &source, err);
+    bool ok = model_file_check(f, err) && parse_meta(f, "tokenizer", &tokenizer, err) && parse_meta(f, "source", &source, err)
+              && name_chat(f, chat, err);
     if (ok && json)
         ok = config_parse(&c, json, strlen(json), what, err) && config_supported(&c, what, err) && count_file(&count, &c, f, err);
     if (ok && opt->check)
         ok = data_check(&check, json ? &c : NULL, f, err);
     if (ok) {
         Info info = { .path = f->map.path, .file = f, .cfg = json ? &c : NULL, .count = &count, .tokenizer = tokenizer,
-                      .source = source, .sha256 = tensor_meta(f, "sha256"), .check = opt->check ? &check : NULL };
+                      .source = source, .chat = *chat ? chat : NULL, .sha256 = tensor_meta(f, "sha256"), .check = opt->check ? &check : NULL };
         ok = draw(&info, opt, text, err);
     }
     json_free(tokenizer);
