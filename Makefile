@@ -29,6 +29,9 @@ WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 PKGS       = libcjson libpcre2-8 libutf8proc nettle
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
+# line editing of tblock chat; without it, plain lines
+EDIT_LIBS := $(shell pkg-config --libs libedit 2>/dev/null)
+EDIT_CFLAGS := $(if $(EDIT_LIBS),$(shell pkg-config --cflags libedit) -DHAVE_LIBEDIT)
 ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(THREADS) $(WARN) $(CFLAGS)
 CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
 LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
@@ -86,6 +89,8 @@ $(BUILD)/%.html.inc: %.html Makefile
 $(BUILD)/src/report/attn_html.o: $(BUILD)/src/report/attn_page.html.inc
 $(BUILD)/src/report/attn_html.o: CPPFLAGS += -I$(BUILD)/src
 
+$(BUILD)/src/cli/chat_line.o: CPPFLAGS += $(EDIT_CFLAGS)
+
 headers:
 	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing
 
@@ -100,7 +105,7 @@ $(BUILD)/libtblock.so: $(LIB_OBJ)
 	$(call Q,ld) $(LINK) -shared -Wl,-soname,$(@F).$(SOMAJOR) -o $@ $^ $(LIBS) && ln -sf $(@F) $@.$(SOMAJOR)
 
 $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a
-	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
+	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS)
 
 $(TEST_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)

@@ -147,6 +147,8 @@ typedef struct tblock_chat_info {
     size_t             n_stop_ids;
     const char *const *stop_texts; /* texts that do                                                   */
     size_t             n_stop_texts;
+    const char        *answer_prefix; /* what stands between the opening and an answer's content (" " after "ASSISTANT:"): where the
+                                         model draws it, it is no part of the message's text */
 } tblock_chat_info;
 TBLOCK_API void tblock_chat_describe(const tblock_chat *c, tblock_chat_info *out); /* lives as long as c */
 
@@ -157,6 +159,13 @@ TBLOCK_API void tblock_chat_describe(const tblock_chat *c, tblock_chat_info *out
  * place for; no turn) and TBLOCK_SYSTEM. */
 TBLOCK_API bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool answer, int32_t **ids,
                                    size_t *n_ids, tblock_error *err);
+
+/* A conversation as JSON, {"messages": [{"role": ..., "content": ...}, ...]}, and back; an array alone is read too. *json and
+ * *messages (one piece of memory, ids NULL) are allocated. Reading fails with TBLOCK_INPUT, `what` beginning the message: no JSON,
+ * another role, a content that is no text, NUL in it. */
+TBLOCK_API bool tblock_chat_to_json(const tblock_chat_message *messages, size_t n, char **json, tblock_error *err);
+TBLOCK_API bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what, tblock_chat_message **messages, size_t *n,
+                                      tblock_error *err);
 
 /* The same as text, to look at: which parts of it are special tokens no longer shows. *text is NUL-terminated too. */
 TBLOCK_API bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool answer, char **text,

@@ -18,6 +18,7 @@ struct tblock_chat {
     char       *bos_text, *eos_text; /* how they are spelled, "" for none */
     int32_t     stop_id[MOST_STOP_IDS];
     size_t      n_stop_ids;
+    char       *answer_prefix;
     const char *stop_text[MOST_STOP_TEXTS];
     size_t      n_stop_texts;
 };
@@ -107,7 +108,8 @@ tblock_chat *tblock_chat_new(const tblock_model *m, const char *format, tblock_e
     c->model = m;
     c->bos = m->has_weights ? cfg->bos : -1;
     c->eos = m->has_weights && cfg->n_eos ? cfg->eos[0] : -1;
-    if (!choose_format(c, format, err) || !spell(c, c->bos, &c->bos_text, err) || !spell(c, c->eos, &c->eos_text, err)) {
+    if (!choose_format(c, format, err) || !spell(c, c->bos, &c->bos_text, err) || !spell(c, c->eos, &c->eos_text, err)
+        || !chat_answer_prefix(c->format, c->bos_text, c->eos_text, &c->answer_prefix, err)) {
         tblock_chat_free(c);
         return NULL;
     }
@@ -122,6 +124,7 @@ void tblock_chat_free(tblock_chat *c)
     chat_format_free(c->format);
     free(c->bos_text);
     free(c->eos_text);
+    free(c->answer_prefix);
     free(c);
 }
 
@@ -130,6 +133,7 @@ void tblock_chat_describe(const tblock_chat *c, tblock_chat_info *out)
     ChatSystem system = chat_format_system(c->format);
     *out = (tblock_chat_info){ .name = chat_format_name(c->format), .stop_ids = c->stop_id, .n_stop_ids = c->n_stop_ids,
                                .stop_texts = c->stop_text, .n_stop_texts = c->n_stop_texts,
+                               .answer_prefix = c->answer_prefix,
                                .system = system == CHAT_SYSTEM_TOLD ? TBLOCK_CHAT_SYSTEM_TOLD
                                          : system == CHAT_SYSTEM_NONE ? TBLOCK_CHAT_SYSTEM_REFUSED : TBLOCK_CHAT_SYSTEM_IGNORED };
 }

@@ -52,4 +52,8 @@ void chat_text_free(ChatText *t);
 bool chat_render(const ChatFormat *f, const ChatMessage *message, size_t n, bool open, const char *bos, const char *eos, ChatText *out,
                  Error *err);
 
+/* What an answer's text begins with between the opening and its content, such as the space of "ASSISTANT: "; "" where the turn in
+ * the conversation does not begin with the opening. *out: caller frees. SYSTEM without memory. */
+bool chat_answer_prefix(const ChatFormat *f, const char *bos, const char *eos, char **out, Error *err);
+
 #endif

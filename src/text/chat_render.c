@@ -228,6 +228,27 @@ bool chat_render(const ChatFormat *f, const ChatMessage *m, size_t n, bool open,
     return true;
 }
 
+bool chat_answer_prefix(const ChatFormat *f, const char *bos, const char *eos, char **out, Error *err)
+{
+    const ChatForm *turn = &f->form[CHAT_ASSISTANT_TURN];
+    Render  opening = { .f = f, .bos = bos, .eos = eos, .err = err }, prefix = opening;
+    Filling none = { 0 };
+    bool    ok = add_form(&opening, CHAT_OPEN, &none);
+    for (size_t i = 0; ok && i < turn->n_parts && turn->part[i].kind != FORM_CONTENT; i++)
+        if (turn->part[i].kind != FORM_TRIM && turn->part[i].kind != FORM_TRIM_END)
+            ok = add_part(&prefix, &turn->part[i], &none);
+    size_t n = opening.out.n;
+    bool   same = ok && n <= prefix.out.n && (!n || memcmp(opening.out.p, prefix.out.p, n) == 0);
+    *out = ok ? strndup(same && prefix.out.n > n ? prefix.out.p + n : "", same ? prefix.out.n - n : 0) : NULL;
+    if (ok && !*out)
+        ok = fail(err, SYSTEM, "chat: no memory");
+    free(opening.out.p);
+    free(opening.span);
+    free(prefix.out.p);
+    free(prefix.span);
+    return ok;
+}
+
 void chat_text_free(ChatText *t)
 {
     free(t->text);
