@@ -19,7 +19,8 @@ enum {
     OPEN_IN_USER   = 16, /* without add_generation_prompt in the template, each user's turn ends with the opening           */
     OPEN_ALWAYS    = 32, /* ... or the whole conversation does                                                              */
     EOS_AT_CLOSE   = 64, /* {% else %}{{ eos_token }}: a conversation that opens no answer ends with it                     */
-    ALTERNATE_IF_USED = 128
+    ALTERNATE_IF_USED = 128,
+    ANY_LAYOUT     = 256 /* white space between tags that is written lies in parts for tools                                  */
 };
 
 typedef struct Sign {
@@ -43,7 +44,7 @@ static const Sign signs[] = {
     { "mistral", { "'[INST] ' + message['content'] + ' [/INST]'" }, { "<<SYS>>", "system_message" }, BOS_IF_USED | ALTERNATE_IF_USED },
     { "llama2", { "[INST] ", "<<SYS>>" }, { 0 }, TRIM_IF_USED | DEFAULT_IF_SET | ALTERNATE_IF_USED },
     { "phi-3", { "<|assistant|>", "<|end|>" }, { "strftime_now" }, BOS_IF_USED | TRIM_IF_USED | OPEN_IN_USER | EOS_AT_CLOSE },
-    { "chatglm4", { "[gMASK]<sop>" }, { 0 }, 0 },
+    { "chatglm4", { "[gMASK]<sop>" }, { 0 }, ANY_LAYOUT },
     { "chatglm3", { "[gMASK]sop" }, { 0 }, 0 },
     { "zephyr", { "<|assistant|>", "eos_token" }, { "<|start_header_id|>", "strftime_now" },
       BOS_IF_USED | TRIM_IF_USED | SYSTEM_ALIKE | ALTERNATE_IF_USED },
@@ -414,7 +415,9 @@ bool chat_format_recognise(const char *program, size_t n_bytes, const char *what
     bool     ok = v || fail(err, SYSTEM, "%s: no memory", what);
     if (ok) {
         v->program = text;
-        const Sign *s = has_layout(text) ? NULL : find_sign(v, true);
+        const Sign *s = find_sign(v, true);
+        if (s && !(s->how & ANY_LAYOUT) && has_layout(text))
+            s = NULL;
         ok = s || not_found(v, what, err);
         if (ok) {
             v->k = *chat_known_find(s->name);
