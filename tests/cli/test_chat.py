@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import traceback
 
@@ -29,7 +30,7 @@ class Terminal:
         if self.pid == 0:
             os.chdir(TEMP)
             os.execve(TBLOCK, [TBLOCK, "chat", MODEL, "--chat-format", "alpaca", *args], env)
-        self.seen = ""
+        self.seen, self.edits = "", term != "dumb"
 
     def until(self, what):
         """What is shown up to and with `what`."""
@@ -48,6 +49,13 @@ class Terminal:
         return text[:at].replace("\r\n", "\n")
 
     def type(self, keys):
+        """At a prompt. The editor shows it before it takes the terminal over; until then the keys would be the terminal's own."""
+        end = time.monotonic() + PATIENCE
+        while self.edits and termios.tcgetattr(self.fd)[3] & termios.ICANON and time.monotonic() < end:
+            time.sleep(0.001)
+        self.interrupt(keys)
+
+    def interrupt(self, keys="\x03"):
         os.write(self.fd, keys.encode())
 
     def say(self, text):
@@ -169,7 +177,7 @@ def ctrl_c_stops_the_answer_and_not_the_program():
     t.until("Tell me all.")
     t.until("\n")
     t.until(" ")                        # some of the answer
-    t.type("\x03")
+    t.interrupt()
     t.until("stopped; what was said so far stays")
     t.until("> ")
     t.type("half a line\x03")
