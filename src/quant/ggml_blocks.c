@@ -113,6 +113,14 @@ static void two_bits(uint8_t q[LARGE], const uint8_t *b)
                 *q++ = b[half * 32 + i] >> shift & 3;
 }
 
+/* Bit number n_low of the 256 codes of q3_K and q5_K: bits 0 of the 32 bytes are those of the first 32, and so on. */
+static void add_high_bits(uint8_t q[LARGE], int n_low, const uint8_t *b)
+{
+    for (int bit = 0; bit < 8; bit++)
+        for (int i = 0; i < 32; i++)
+            q[bit * 32 + i] = (uint8_t)(q[bit * 32 + i] | (b[i] >> bit & 1) << n_low);
+}
+
 static void q2_k(float *y, const uint8_t *b) /* 16 bytes of scale and minimum, 64 of codes, d, dmin f16 */
 {
     uint8_t q[LARGE];
@@ -139,10 +147,11 @@ static void q3_k(float *y, const uint8_t *b)
     uint8_t q[LARGE];
     float   d = read_f16(b + 108);
     two_bits(q, b + 32);
+    add_high_bits(q, 2, b);
     for (int s = 0; s < 16; s++) {
         float scale = d * (float)q3_k_scale(b + 96, s);
         for (int i = s * 16; i < s * 16 + 16; i++)
-            y[i] = scale * (float)(q[i] - (b[i % 32] >> (i / 32) & 1 ? 0 : 4));
+            y[i] = scale * (float)(q[i] - 4);
     }
 }
 
@@ -159,43 +168,58 @@ static void scale_and_min(const uint8_t *b, int s, int *scale, int *min)
     }
 }
 
-/* Sub-block s of q4_K and q5_K: codes of four bits, with high_bits a fifth one in each of 32 bytes. */
-static void sub_block(float *y, float scale, float min, const uint8_t *nibbles, int s, const uint8_t *high_bits)
+/* Nibbles of 256 codes: each run of `run` bytes has two runs of elements, in its low and in its high nibbles. */
+static void nibbles(uint8_t q[LARGE], const uint8_t *b, int run)
 {
-    const uint8_t *b = nibbles + s / 2 * 32;
-    for (int i = 0; i < 32; i++) {
-        int q = b[i] >> (s % 2 * 4) & 15;
-        if (high_bits)
-            q |= (high_bits[i] >> s & 1) << 4;
-        y[i] = scale * (float)q - min;
-    }
+    for (int begin = 0; begin < LARGE / 2; begin += run)
+        for (int i = 0; i < run; i++) {
+            q[2 * begin + i] = b[begin + i] & 15;
+            q[2 * begin + run + i] = b[begin + i] >> 4;
+        }
 }
 
-static void q45_k(float *y, const uint8_t *b, const uint8_t *nibbles, const uint8_t *high_bits)
+/* head: d, dmin f16 and 12 bytes of scales and minima. */
+static void scale_q45(float *y, const uint8_t *head, const uint8_t q[LARGE])
 {
-    float d = read_f16(b), dmin = read_f16(b + 2);
+    float d = read_f16(head), dmin = read_f16(head + 2);
     for (int s = 0; s < 8; s++) {
-        int scale, min;
-        scale_and_min(b + 4, s, &scale, &min);
-        sub_block(y + s * 32, d * (float)scale, dmin * (float)min, nibbles, s, high_bits);
+        int scale_code, min_code;
+        scale_and_min(head + 4, s, &scale_code, &min_code);
+        float scale = d * (float)scale_code, min = dmin * (float)min_code;
+        for (int i = s * 32; i < s * 32 + 32; i++)
+            y[i] = scale * (float)q[i] - min;
     }
 }
 
-static void q4_k(float *y, const uint8_t *b) { q45_k(y, b, b + 16, NULL); }      /* d, dmin f16, 12 scales, 128 nibbles */
-static void q5_k(float *y, const uint8_t *b) { q45_k(y, b, b + 48, b + 16); }    /* 32 bytes of high bits before them   */
+static void q4_k(float *y, const uint8_t *b) /* the head, 128 bytes of nibbles */
+{
+    uint8_t q[LARGE];
+    nibbles(q, b + 16, 32);
+    scale_q45(y, b, q);
+}
+
+static void q5_k(float *y, const uint8_t *b) /* the head, 32 bytes of high bits, 128 of nibbles */
+{
+    uint8_t q[LARGE];
+    nibbles(q, b + 48, 32);
+    add_high_bits(q, 4, b + 16);
+    scale_q45(y, b, q);
+}
 
 /* 128 bytes of low nibbles, 64 of high pairs of bits, 16 int8 scales, d f16. Each half of 128 elements has 64 bytes of
  * nibbles (two runs of 64 elements) and 32 of pairs (four runs of 32). */
 static void q6_k(float *y, const uint8_t *b)
 {
-    float d = read_f16(b + 208);
+    uint8_t q[LARGE];
+    float   d = read_f16(b + 208);
+    nibbles(q, b, 64);
+    for (int run = 0; run < 8; run++)
+        for (int i = 0; i < 32; i++)
+            q[run * 32 + i] = (uint8_t)(q[run * 32 + i] | (b[128 + run / 4 * 32 + i] >> (run % 4 * 2) & 3) << 4);
     for (int s = 0; s < 16; s++) {
         float scale = d * (float)(int8_t)b[192 + s];
-        for (int i = s * 16; i < s * 16 + 16; i++) {
-            int half = i / 128, low = b[half * 64 + i % 64] >> (i / 64 % 2 * 4) & 15;
-            int high = b[128 + half * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
-            y[i] = scale * (float)((low | high << 4) - 32);
-        }
+        for (int i = s * 16; i < s * 16 + 16; i++)
+            y[i] = scale * (float)(q[i] - 32);
     }
 }
 

@@ -103,5 +103,7 @@ const char *source_meta(const Source *s, const char *key)
 {
     if (s->config_json && strcmp(key, "config") == 0)
         return s->config_json;
+    if (s->chat_template && strcmp(key, "chat_template") == 0)
+        return s->chat_template;
     return tensor_meta(&s->file, key);
 }

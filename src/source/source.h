@@ -21,6 +21,7 @@ typedef struct Source {
     bool        has_weights;      /* else only a tokenizer                                            */
     RowSource  *rows;             /* [checkpoint.n] of another program's files                        */
     char       *config_json;      /* of those, the config in our words                                */
+    char       *chat_template;    /* of those, as its author wrote it; NULL: none                     */
     GgufFile    gguf;             /* SOURCE_GGUF                                                      */
     Llama2cFile llama2c;          /* SOURCE_LLAMA2C                                                   */
     TensorFile *files;            /* [n_files] the weights of a folder; unopened ones are zeroed      */
