@@ -39,6 +39,7 @@ typedef struct Info {
     uint64_t          type_bytes[WT_COUNT]; /* of a bare config: all weights in each type tblock makes */
     const Json       *tokenizer;   /* metadata entries, parsed; NULL: absent                          */
     const Json       *source;
+    const char       *chat;        /* name of the chat format, or what is known of it; NULL: none      */
     const char       *sha256;      /* as recorded in the file; NULL: absent                           */
     const char       *kv_type;     /* "f32", "f16", "q8"                                              */
     FlopLoad          load;        /* of prefill                                                      */

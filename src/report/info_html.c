@@ -509,6 +509,11 @@ static void draw_file(JsonOut *o, const Info *info, bool tensors)
     } else {
         json_out(o, "none</dd>\n");
     }
+    if (info->chat) {
+        json_out(o, "<dt>chat format</dt><dd>");
+        page_text(o, info->chat);
+        json_out(o, "</dd>\n");
+    }
     draw_sources(o, info->source);
     if (info->sha256) {
         json_out(o, "<dt>sha256</dt><dd><code>");

@@ -211,6 +211,7 @@ static void out_file(JsonOut *o, const Info *info)
     } else {
         json_out(o, ", \"tokenizer\": {\"present\": false}");
     }
+    out_text(o, "chat", info->chat);
     out_sources(o, info->source);
     out_text(o, "sha256", info->sha256);
 }

@@ -358,6 +358,11 @@ static void draw_file(Page *p, const Info *info)
     } else {
         json_out(&p->out, "none\n");
     }
+    if (info->chat) {
+        label(p, "chat");
+        out_safe(p, info->chat);
+        json_out(&p->out, "\n");
+    }
     draw_sources(p, info->source);
     if (info->sha256) {
         label(p, "sha256");

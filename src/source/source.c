@@ -10,12 +10,13 @@
 #include "source/llama2c_model.h"
 #include "source/meta_folder.h"
 #include "source/model_file.h"
+#include "source/tokenizer_source.h"
 
 const char *source_kind_name(SourceKind k)
 {
     static const char *const names[SOURCE_KINDS] = { [SOURCE_MODEL_FILE] = "model file", [SOURCE_GGUF] = "GGUF",
                                                      [SOURCE_META] = "Meta folder", [SOURCE_LLAMA2C] = "llama2.c",
-                                                     [SOURCE_HF] = "Hugging Face folder" };
+                                                     [SOURCE_HF] = "Hugging Face folder", [SOURCE_TOKENIZER] = "tokenizer" };
     return names[k];
 }
 
@@ -28,6 +29,10 @@ static bool recognise(Source *s, Error *err)
     }
     if (hf_folder_is(s->path)) {
         s->kind = SOURCE_HF;
+        return true;
+    }
+    if (tokenizer_source_is(s->path)) {
+        s->kind = SOURCE_TOKENIZER;
         return true;
     }
     if (!file_map_open(&map, s->path, err))
@@ -44,8 +49,9 @@ static bool open_kind(Source *s, Error *err)
 {
     static bool (*const opens[SOURCE_KINDS])(Source *, Error *) = {
         [SOURCE_MODEL_FILE] = model_file_open, [SOURCE_GGUF] = gguf_model_open, [SOURCE_META] = meta_folder_open,
-        [SOURCE_LLAMA2C] = llama2c_model_open, [SOURCE_HF] = hf_folder_open };
-    return recognise(s, err) && opens[s->kind](s, err);
+        [SOURCE_LLAMA2C] = llama2c_model_open, [SOURCE_HF] = hf_folder_open, [SOURCE_TOKENIZER] = open_tokenizer_source };
+    static const bool has_tokenizer[SOURCE_KINDS] = { [SOURCE_GGUF] = true, [SOURCE_META] = true, [SOURCE_HF] = true };
+    return recognise(s, err) && opens[s->kind](s, err) && (!has_tokenizer[s->kind] || open_tokenizer_source(s, err));
 }
 
 bool source_open(Source *s, const char *path, Error *err)
@@ -61,6 +67,7 @@ void source_close(Source *s)
 {
     checkpoint_free(&s->checkpoint);
     tensor_file_close(&s->file);
+    tokenizer_data_free(&s->tokenizer);
     gguf_close(&s->gguf);
     llama2c_close(&s->llama2c);
     for (int i = 0; i < s->n_files; i++)
@@ -140,5 +147,7 @@ const char *source_meta(const Source *s, const char *key)
 {
     if (s->config_json && strcmp(key, "config") == 0)
         return s->config_json;
+    if (s->chat_template && strcmp(key, "chat_template") == 0)
+        return s->chat_template;
     return tensor_meta(&s->file, key);
 }

@@ -6,8 +6,11 @@
 #include "format/gguf.h"
 #include "format/llama2c.h"
 #include "model/checkpoint.h"
+#include "tokmake/tokmake.h"
 
-typedef enum SourceKind { SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_HF, SOURCE_KINDS } SourceKind;
+typedef enum SourceKind {
+    SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_HF, SOURCE_TOKENIZER, SOURCE_KINDS
+} SourceKind;
 
 typedef struct SourceHash SourceHash; /* identity.c */
 
@@ -20,6 +23,7 @@ typedef struct Source {
     bool        has_weights;      /* else only a tokenizer                                            */
     RowSource  *rows;             /* [checkpoint.n] of another program's files                        */
     char       *config_json;      /* of those, the config in our words                                */
+    char       *chat_template;    /* of those, as its author wrote it; NULL: none                     */
     GgufFile    gguf;             /* SOURCE_GGUF                                                      */
     Llama2cFile llama2c;          /* SOURCE_LLAMA2C                                                   */
     TensorFile *files;            /* [n_files] the weights of a folder; unopened ones are zeroed      */
@@ -27,6 +31,7 @@ typedef struct Source {
     char      **used;             /* [n_used] paths of the files that were read, in that order; for the metadata "source" */
     int         n_used;
     char       *warnings;         /* lines for the user, each with its newline; NULL: none            */
+    TokenizerData tokenizer;      /* made in memory: what file points into                            */
     SourceHash *hash;
     void      **owned;            /* source_alloc                                                     */
     int         n_owned, cap_owned;
