@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "api/api.h"
 #include "api/chat.h"
@@ -255,10 +256,14 @@ bool tblock_report(const char *path, const tblock_report_options *opt, char **te
     if (!opt)
         opt = &defaults;
     *text = NULL;
-    if (!file_map_open(&map, path, err))
-        return false;
-    bool config = is_json(&map);
-    file_map_close(&map);
+    struct stat st;
+    bool config = false;
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) { /* a folder is a source or nothing */
+        if (!file_map_open(&map, path, err))
+            return false;
+        config = is_json(&map);
+        file_map_close(&map);
+    }
     if (config)
         return report_config(path, opt, text, err);
     bool ok = source_open(&s, path, err) && report_source(&s, opt, text, err);
