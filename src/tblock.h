@@ -464,6 +464,34 @@ typedef struct tblock_quantize_report {
 TBLOCK_API bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt,
                                 tblock_quantize_report *report, tblock_error *err);
 
+/* ---- Converting ----------------------------------------------------------------------------------------------- */
+
+typedef struct tblock_convert_options {
+    const char        *type;   /* NULL: each matrix as it is stored; else as tblock_quantize_options                     */
+    const char *const *keep;   /* with a type: "PATTERN=TYPE"                                                            */
+    size_t             n_keep;
+    const char        *tokenizer; /* NULL: the source's own; else a file or folder (docs/convert.md)                     */
+    const char        *pattern;   /* of that tokenizer, where its files do not say how a text is split; NULL             */
+    bool               no_tokenizer;
+    int                threads; /* 0: one for each physical core                                                         */
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL                            */
+    void *user;
+} tblock_convert_options;
+
+typedef struct tblock_convert_report {
+    const char *source;          /* "Hugging Face folder", "GGUF" ...                                                    */
+    uint64_t    n_params, bytes; /* of all weights, as written                                                           */
+    uint64_t    flushed;         /* weights too small for their type that became 0                                       */
+    uint64_t    not_finite;      /* vectors with NaN or infinity: kept                                                   */
+    char       *warnings;        /* lines, each with its newline; release with tblock_free                               */
+} tblock_convert_report;
+
+/* Write whatever in_path is (a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint, a model file) as a model file,
+ * atomically. opt and report may be NULL. Same bytes whatever the threads; memory does not grow with the model. Errors: as
+ * tblock_model_load for what is read, as tblock_quantize for the rest. */
+TBLOCK_API bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt,
+                               tblock_convert_report *report, tblock_error *err);
+
 /* ---- What the machine can do at most (docs/bench.md) ---------------------------------------------------------- */
 
 typedef struct tblock_measure_options {

@@ -176,6 +176,11 @@ static void release(ModelWriter *w)
     free(w);
 }
 
+bool model_writer_source(ModelWriter *w, const char *source, Error *err)
+{
+    return tensor_writer_patch_meta(w->out, "source", source, err);
+}
+
 bool model_writer_end(ModelWriter *w, Error *err)
 {
     char hex[65];

@@ -26,6 +26,9 @@ ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error
  * is not appended: it follows by itself. */
 bool model_writer_append(ModelWriter *w, const void *data, size_t n_bytes, Error *err);
 
+/* Replace the source given at first by one of as many bytes; before the end. */
+bool model_writer_source(ModelWriter *w, const char *source, Error *err);
+
 bool model_writer_end(ModelWriter *w, Error *err); /* all bytes must have been appended; frees w either way */
 void model_writer_abort(ModelWriter *w);           /* removes what was written; NULL is accepted            */
 

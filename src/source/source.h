@@ -8,7 +8,9 @@
 #include "model/checkpoint.h"
 #include "tokmake/tokmake.h"
 
-typedef enum SourceKind { SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_HF, SOURCE_TOKENIZER, SOURCE_KINDS } SourceKind;
+typedef enum SourceKind {
+    SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_HF, SOURCE_TOKENIZER, SOURCE_KINDS
+} SourceKind;
 
 typedef struct SourceHash SourceHash; /* identity.c */
 
@@ -26,10 +28,10 @@ typedef struct Source {
     Llama2cFile llama2c;          /* SOURCE_LLAMA2C                                                   */
     TensorFile *files;            /* [n_files] the weights of a folder; unopened ones are zeroed      */
     int         n_files;
-    TokenizerData tokenizer;      /* made in memory: what file points into                            */
     char      **used;             /* [n_used] paths of the files that were read, in that order; for the metadata "source" */
     int         n_used;
     char       *warnings;         /* lines for the user, each with its newline; NULL: none            */
+    TokenizerData tokenizer;      /* made in memory: what file points into                            */
     SourceHash *hash;
     void      **owned;            /* source_alloc                                                     */
     int         n_owned, cap_owned;
