@@ -460,10 +460,11 @@ static bool step(Machine *m)
 bool pickle_read(Pickle *p, const unsigned char *bytes, size_t n, const char *what, PickleValue *out, size_t *used, Error *err)
 {
     Machine m = { .p = p, .bytes = bytes, .n = n };
-    while (!m.stopped)
-        if (!step(&m))
-            return fail(err, m.why.status, "%s: byte %zu: %s", what, m.op_at, m.why.msg);
-    if (m.why.status)
+    bool    ok = push(&m, (PickleValue){ 0 }); /* so that there is a stack to point into */
+    m.stack.n = 0;
+    while (ok && !m.stopped)
+        ok = step(&m);
+    if (!ok)
         return fail(err, m.why.status, "%s: byte %zu: %s", what, m.op_at, m.why.msg);
     *out = m.stack.at[0];
     *used = m.at;

@@ -17,16 +17,13 @@ static bool has_tensor(const PickleValue *dict)
     return false;
 }
 
-/* The dict of tensors: the object, or what training scripts put it into. */
+/* The dict of tensors: what training scripts put it under, beside a step count or a tensor of their own, or the object. */
 static bool find_state_dict(const char *path, const PickleValue *object, const PickleValue **out, Error *err)
 {
     static const char *const keys[] = { "model", "state_dict", "model_state_dict", "module" };
+    const char              *found = NULL;
     if (object->kind != PICKLE_DICT)
         return fail(err, INPUT, "%s: expected a dict of tensors, found a %s", path, pickle_kind_name(object->kind));
-    *out = object;
-    if (has_tensor(object))
-        return true;
-    const char *found = NULL;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const PickleValue *inner = pickle_get(object, keys[i]);
         if (!inner || inner->kind != PICKLE_DICT || !has_tensor(inner))
@@ -36,7 +33,11 @@ static bool find_state_dict(const char *path, const PickleValue *object, const P
         found = keys[i];
         *out = inner;
     }
-    return found || fail(err, INPUT, "%s: expected a dict of tensors, or one under model or state_dict; found a dict without tensors", path);
+    if (found)
+        return true;
+    *out = object;
+    return has_tensor(object)
+           || fail(err, INPUT, "%s: expected a dict of tensors, or one under model or state_dict; found a dict without tensors", path);
 }
 
 /* ---- Names ------------------------------------------------------------------------------------------------------ */
@@ -156,6 +157,17 @@ static bool make_tensor(const TensorFile *f, Tensor *t, const PickleTensor *p, c
 
 /* ---- Copies ----------------------------------------------------------------------------------------------------- */
 
+/* One element; a length that the compiler knows is one move. */
+static void copy_element(unsigned char *out, const unsigned char *from, size_t n_bytes)
+{
+    switch (n_bytes) {
+    case 1: *out = *from; break;
+    case 2: memcpy(out, from, 2); break;
+    case 4: memcpy(out, from, 4); break;
+    default: memcpy(out, from, 8);
+    }
+}
+
 /* Element by element in row-major order; the view was checked. */
 static void copy_view(unsigned char *out, const PickleTensor *p, const Tensor *t)
 {
@@ -163,7 +175,7 @@ static void copy_view(unsigned char *out, const PickleTensor *p, const Tensor *t
     size_t               element = dtype_bytes(t->dtype), at = 0;
     int64_t              index[TENSOR_MAX_RANK] = { 0 };
     for (size_t n = 0; n < t->n_elements; n++) {
-        memcpy(out + n * element, data + at * element, element);
+        copy_element(out + n * element, data + at * element, element);
         for (int i = p->rank - 1; i >= 0; i--) {
             at += (size_t)p->stride[i];
             if (++index[i] < p->shape[i])

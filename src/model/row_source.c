@@ -6,6 +6,8 @@
 
 bool row_source_type(DType t, WeightType *type)
 {
+    if (dtype_blocked(t))
+        t = (DType)(DT_BLOCKS + block_twin(dtype_block_type(t)));
     switch (t) {
     case DT_F32:  *type = WT_F32; return true;
     case DT_F16:  *type = WT_F16; return true;
@@ -66,8 +68,13 @@ static const SourcePart *find_part(const RowSource *s, int item, size_t *row)
 
 /* ---- Reading ---- */
 
-/* Blocks that are given as floats. */
+/* Blocks that are given as floats; and those given as they are, or as their twins. */
 static bool decoded(const RowSource *s) { return dtype_blocked(s->part[0].t->dtype) && !weight_type_quantized(s->type); }
+static BlockType given_blocks(const RowSource *s) { return block_twin(dtype_block_type(s->part[0].t->dtype)); }
+static bool      as_they_are(const RowSource *s)
+{
+    return !dtype_blocked(s->part[0].t->dtype) || (!decoded(s) && given_blocks(s) == dtype_block_type(s->part[0].t->dtype));
+}
 
 /* n elements of a tensor from number `first` on, as elements of s->type; of blocks whole ones. */
 static void read_elements(const RowSource *s, const Tensor *t, size_t first, size_t n, void *out)
@@ -78,8 +85,11 @@ static void read_elements(const RowSource *s, const Tensor *t, size_t first, siz
     }
     if (dtype_blocked(t->dtype)) {
         const char *from = (const char *)t->data + first / dtype_block_elements(t->dtype) * dtype_block_bytes(t->dtype);
+        BlockType type = dtype_block_type(t->dtype);
         if (decoded(s))
-            blocks_to_f32(dtype_block_type(t->dtype), out, from, n);
+            blocks_to_f32(type, out, from, n);
+        else if (block_twin(type) != type)
+            blocks_to_twin(type, out, from, n);
         else
             memcpy(out, from, n / dtype_block_elements(t->dtype) * dtype_block_bytes(t->dtype));
         return;
@@ -121,7 +131,7 @@ static void read_row(const RowSource *s, int item, int r, char *out)
 /* Are rows one after the other in the file what is asked for? */
 static bool plain(const RowSource *s)
 {
-    return !s->pair && !s->unit && !s->by_columns && !s->shards && !s->transposed && !s->plus_one && !s->read && !decoded(s);
+    return !s->pair && !s->unit && !s->by_columns && !s->shards && !s->transposed && !s->plus_one && !s->read && as_they_are(s);
 }
 
 const void *row_source_in_place(const RowSource *s, int item, int first)
@@ -149,7 +159,7 @@ void row_source_read_f32(const RowSource *s, int item, int first, int n, float *
         rows = scratch;
     }
     if (weight_type_gguf(s->type))
-        blocks_to_f32(dtype_block_type(s->part[0].t->dtype), out, rows, (size_t)n * (size_t)s->k);
+        blocks_to_f32(given_blocks(s), out, rows, (size_t)n * (size_t)s->k);
     else
         elements_to_f32(s->type, out, rows, (size_t)n * (size_t)s->k);
 }

@@ -46,8 +46,8 @@ void row_source_read_f32(const RowSource *s, int item, int first, int n, float *
 /* The bytes as they lie, where the rows are there one after the other as they are given, aligned to an element; else NULL. */
 const void *row_source_in_place(const RowSource *s, int item, int first);
 
-/* The type that rows of a tensor are given in: its own float type or block type with kernels of its own (quant.h), of other
- * blocks f32. False: integers and doubles, which are no weights. */
+/* The type that rows of a tensor are given in: its own float type; its block type, or its twin (ggml_blocks.h), where that
+ * has kernels of its own (quant.h); of other blocks f32. False: integers and doubles, which are no weights. */
 bool row_source_type(DType t, WeightType *type);
 
 /* Give back the pages of all parts. */

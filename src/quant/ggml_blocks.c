@@ -113,6 +113,14 @@ static void two_bits(uint8_t q[LARGE], const uint8_t *b)
                 *q++ = b[half * 32 + i] >> shift & 3;
 }
 
+/* Bit number n_low of the 256 codes of q3_K and q5_K: bits 0 of the 32 bytes are those of the first 32, and so on. */
+static void add_high_bits(uint8_t q[LARGE], int n_low, const uint8_t *b)
+{
+    for (int bit = 0; bit < 8; bit++)
+        for (int i = 0; i < 32; i++)
+            q[bit * 32 + i] = (uint8_t)(q[bit * 32 + i] | (b[i] >> bit & 1) << n_low);
+}
+
 static void q2_k(float *y, const uint8_t *b) /* 16 bytes of scale and minimum, 64 of codes, d, dmin f16 */
 {
     uint8_t q[LARGE];
@@ -125,19 +133,25 @@ static void q2_k(float *y, const uint8_t *b) /* 16 bytes of scale and minimum, 6
     }
 }
 
+/* Scale s of 16 of q3_K: low four bits in the nibbles of bytes 0 to 7, high two in bytes 8 to 11. */
+static int q3_k_scale(const uint8_t *scales, int s)
+{
+    int low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4, high = scales[8 + s % 4] >> (2 * (s / 4)) & 3;
+    return (low | high << 4) - 32;
+}
+
 /* 32 bytes of high bits (one in each byte for every 32 elements; a bit that is not set subtracts 4), 64 of codes, 12 of
- * scales, d f16. Scale s of 16: low four bits in the nibbles of bytes 0 to 7, high two in bytes 8 to 11. */
+ * scales, d f16. */
 static void q3_k(float *y, const uint8_t *b)
 {
-    const uint8_t *scales = b + 96;
-    uint8_t        q[LARGE];
-    float          d = read_f16(b + 108);
+    uint8_t q[LARGE];
+    float   d = read_f16(b + 108);
     two_bits(q, b + 32);
+    add_high_bits(q, 2, b);
     for (int s = 0; s < 16; s++) {
-        int   low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4, high = scales[8 + s % 4] >> (2 * (s / 4)) & 3;
-        float scale = d * (float)((low | high << 4) - 32);
+        float scale = d * (float)q3_k_scale(b + 96, s);
         for (int i = s * 16; i < s * 16 + 16; i++)
-            y[i] = scale * (float)(q[i] - (b[i % 32] >> (i / 32) & 1 ? 0 : 4));
+            y[i] = scale * (float)(q[i] - 4);
     }
 }
 
@@ -154,43 +168,58 @@ static void scale_and_min(const uint8_t *b, int s, int *scale, int *min)
     }
 }
 
-/* Sub-block s of q4_K and q5_K: codes of four bits, with high_bits a fifth one in each of 32 bytes. */
-static void sub_block(float *y, float scale, float min, const uint8_t *nibbles, int s, const uint8_t *high_bits)
+/* Nibbles of 256 codes: each run of `run` bytes has two runs of elements, in its low and in its high nibbles. */
+static void nibbles(uint8_t q[LARGE], const uint8_t *b, int run)
 {
-    const uint8_t *b = nibbles + s / 2 * 32;
-    for (int i = 0; i < 32; i++) {
-        int q = b[i] >> (s % 2 * 4) & 15;
-        if (high_bits)
-            q |= (high_bits[i] >> s & 1) << 4;
-        y[i] = scale * (float)q - min;
-    }
+    for (int begin = 0; begin < LARGE / 2; begin += run)
+        for (int i = 0; i < run; i++) {
+            q[2 * begin + i] = b[begin + i] & 15;
+            q[2 * begin + run + i] = b[begin + i] >> 4;
+        }
 }
 
-static void q45_k(float *y, const uint8_t *b, const uint8_t *nibbles, const uint8_t *high_bits)
+/* head: d, dmin f16 and 12 bytes of scales and minima. */
+static void scale_q45(float *y, const uint8_t *head, const uint8_t q[LARGE])
 {
-    float d = read_f16(b), dmin = read_f16(b + 2);
+    float d = read_f16(head), dmin = read_f16(head + 2);
     for (int s = 0; s < 8; s++) {
-        int scale, min;
-        scale_and_min(b + 4, s, &scale, &min);
-        sub_block(y + s * 32, d * (float)scale, dmin * (float)min, nibbles, s, high_bits);
+        int scale_code, min_code;
+        scale_and_min(head + 4, s, &scale_code, &min_code);
+        float scale = d * (float)scale_code, min = dmin * (float)min_code;
+        for (int i = s * 32; i < s * 32 + 32; i++)
+            y[i] = scale * (float)q[i] - min;
     }
 }
 
-static void q4_k(float *y, const uint8_t *b) { q45_k(y, b, b + 16, NULL); }      /* d, dmin f16, 12 scales, 128 nibbles */
-static void q5_k(float *y, const uint8_t *b) { q45_k(y, b, b + 48, b + 16); }    /* 32 bytes of high bits before them   */
+static void q4_k(float *y, const uint8_t *b) /* the head, 128 bytes of nibbles */
+{
+    uint8_t q[LARGE];
+    nibbles(q, b + 16, 32);
+    scale_q45(y, b, q);
+}
+
+static void q5_k(float *y, const uint8_t *b) /* the head, 32 bytes of high bits, 128 of nibbles */
+{
+    uint8_t q[LARGE];
+    nibbles(q, b + 48, 32);
+    add_high_bits(q, 4, b + 16);
+    scale_q45(y, b, q);
+}
 
 /* 128 bytes of low nibbles, 64 of high pairs of bits, 16 int8 scales, d f16. Each half of 128 elements has 64 bytes of
  * nibbles (two runs of 64 elements) and 32 of pairs (four runs of 32). */
 static void q6_k(float *y, const uint8_t *b)
 {
-    float d = read_f16(b + 208);
+    uint8_t q[LARGE];
+    float   d = read_f16(b + 208);
+    nibbles(q, b, 64);
+    for (int run = 0; run < 8; run++)
+        for (int i = 0; i < 32; i++)
+            q[run * 32 + i] = (uint8_t)(q[run * 32 + i] | (b[128 + run / 4 * 32 + i] >> (run % 4 * 2) & 3) << 4);
     for (int s = 0; s < 16; s++) {
         float scale = d * (float)(int8_t)b[192 + s];
-        for (int i = s * 16; i < s * 16 + 16; i++) {
-            int half = i / 128, low = b[half * 64 + i % 64] >> (i / 64 % 2 * 4) & 15;
-            int high = b[128 + half * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
-            y[i] = scale * (float)((low | high << 4) - 32);
-        }
+        for (int i = s * 16; i < s * 16 + 16; i++)
+            y[i] = scale * (float)(q[i] - 32);
     }
 }
 
@@ -202,6 +231,42 @@ static void iq4_xs(float *y, const uint8_t *b) /* d f16, high pairs of bits of 8
         int low = b[4 + s / 2] >> (s % 2 * 4) & 15, high = (int)(pairs >> (2 * s) & 3);
         lookup(y + s * 32, d * (float)((low | high << 4) - 32), nonlinear, b + 8 + s * 16);
     }
+}
+
+/* ---- Twins ------------------------------------------------------------------------------------------------------ */
+
+static void q5_0_as_q8_0(uint8_t *y, const uint8_t *b)
+{
+    uint8_t q[SMALL];
+    five_bits(q, b + 2);
+    memcpy(y, b, 2);
+    for (int i = 0; i < SMALL; i++)
+        y[2 + i] = (uint8_t)(q[i] - 16);
+}
+
+static void iq4_nl_as_q8_0(uint8_t *y, const uint8_t *b)
+{
+    memcpy(y, b, 2);
+    for (int i = 0; i < 16; i++) {
+        y[2 + i] = (uint8_t)nonlinear[b[2 + i] & 15];
+        y[2 + i + 16] = (uint8_t)nonlinear[b[2 + i] >> 4];
+    }
+}
+
+/* Codes -4 .. 3 of q3_K are 28 .. 35 of q6_K, which subtracts 32; its scales, -32 .. 31, fit int8. */
+static void q3_k_as_q6_k(uint8_t *y, const uint8_t *b)
+{
+    uint8_t q[LARGE];
+    two_bits(q, b + 32);
+    memset(y, 0, 128 + 64);
+    for (int i = 0; i < LARGE; i++) {
+        int code = 32 + q[i] - (b[i % 32] >> (i / 32) & 1 ? 0 : 4), half = i / 128;
+        y[half * 64 + i % 64] |= (uint8_t)((code & 15) << (i / 64 % 2 * 4));
+        y[128 + half * 32 + i % 32] |= (uint8_t)(code >> 4 << (i / 32 % 4 * 2));
+    }
+    for (int s = 0; s < 16; s++)
+        y[192 + s] = (uint8_t)q3_k_scale(b + 96, s);
+    memcpy(y + 208, b + 108, 2);
 }
 
 /* ---- The table -------------------------------------------------------------------------------------------------- */
@@ -238,4 +303,19 @@ void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements)
     const uint8_t *block = in;
     for (size_t i = 0; i < n_elements; i += block_elements(t), block += block_bytes(t))
         types[t].to_f32(out + i, block);
+}
+
+BlockType block_twin(BlockType t)
+{
+    return t == BLOCK_Q5_0 || t == BLOCK_IQ4_NL ? BLOCK_Q8_0 : t == BLOCK_Q3_K ? BLOCK_Q6_K : t;
+}
+
+void blocks_to_twin(BlockType t, void *out, const void *in, size_t n_elements)
+{
+    void (*const turn)(uint8_t *y, const uint8_t *b) = t == BLOCK_Q5_0 ? q5_0_as_q8_0 : t == BLOCK_IQ4_NL ? iq4_nl_as_q8_0 : q3_k_as_q6_k;
+    const uint8_t *from = in;
+    uint8_t       *to   = out;
+    assert(n_elements % block_elements(t) == 0 && block_twin(t) != t);
+    for (size_t i = 0; i < n_elements; i += block_elements(t), from += block_bytes(t), to += block_bytes(block_twin(t)))
+        turn(to, from);
 }

@@ -20,4 +20,11 @@ size_t      block_bytes(BlockType t);      /* of one block            */
  * (where a scale in the file is infinite or NaN the result is too, with any payload). in may lie at any byte. */
 void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements);
 
+/* A type whose blocks hold just as many elements and can say everything that those of t say, to the bit of blocks_to_f32:
+ * Q8_0 for Q5_0 and IQ4_NL, Q6_K for Q3_K; t itself where there is none. For types that no kernel multiplies. */
+BlockType block_twin(BlockType t);
+
+/* n_elements (whole blocks) as blocks of block_twin(t), another type than t. Neither may lie in the other. */
+void blocks_to_twin(BlockType t, void *out, const void *in, size_t n_elements);
+
 #endif

@@ -55,6 +55,33 @@ static int compare_file(const char *path)
     return n;
 }
 
+/* Random blocks, so that every bit is set somewhere. */
+static void twins_stand_for_the_same_floats(void)
+{
+    enum { N = 4096, LARGEST = 210 };
+    static unsigned char in[N / 32 * 40], twin[N / 32 * 40];
+    static float         a[N], b[N];
+    int                  turned = 0;
+    srand(7);
+    for (int t = 0; t < BLOCK_TYPES; t++) {
+        BlockType type = (BlockType)t, as = block_twin(type);
+        CHECK(block_elements(as) == block_elements(type) && block_twin(as) == as, "%s", block_type_name(type));
+        if (as == type)
+            continue;
+        size_t n_bytes = N / block_elements(type) * block_bytes(type);
+        for (size_t i = 0; i < n_bytes; i++)
+            in[i] = (unsigned char)(rand() >> 7);
+        blocks_to_twin(type, twin, in, N);
+        blocks_to_f32(type, a, in, N);
+        blocks_to_f32(as, b, twin, N);
+        for (size_t i = 0; i < N; i++)
+            CHECK(f32_bits(a[i]) == f32_bits(b[i]) || (a[i] != a[i] && b[i] != b[i]), "%s as %s: element %zu is %a, expected %a",
+                  block_type_name(type), block_type_name(as), i, (double)b[i], (double)a[i]);
+        turned++;
+    }
+    CHECK(turned == 3, "%d types", turned);
+}
+
 static void blocks_are_the_floats_of_the_gguf_package(void)
 {
     int n = compare_file(files[0]);
@@ -97,6 +124,7 @@ static void shapes_of_blocks_have_whole_rows(void)
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
+    TEST(twins_stand_for_the_same_floats);
     TEST(blocks_are_the_floats_of_the_gguf_package);
     TEST(blocks_at_the_ends_of_their_range_are_too);
     TEST(bytes_per_block_are_those_of_ggml);

@@ -410,7 +410,7 @@ static void mutated_files_are_refused_or_sound(void)
     uint32_t state = 1;
     int      accepted = 0, refusals = 0;
     put_sound_file(&whole, 3);
-    for (int round = 0; round < 10000 && test_case_state == 0; round++) {
+    for (int round = 0; round < 3000 && test_case_state == 0; round++) {
         bytes = whole;
         for (int k = 0; k < 1 + round % 3; k++) {
             state = state * 1664525 + 1013904223;
@@ -430,7 +430,7 @@ static void mutated_files_are_refused_or_sound(void)
             CHECK(e.status == INPUT && e.msg[0], "round %d: status %d", round, e.status);
         }
     }
-    CHECK(accepted > 1000 && refusals > 1000, "%d accepted, %d refused", accepted, refusals);
+    CHECK(accepted > 300 && refusals > 300, "%d accepted, %d refused", accepted, refusals);
 }
 
 /* ---- Large files ------------------------------------------------------------------------------------------------ */

@@ -3,7 +3,7 @@
 #include "base/half.h"
 #include "format/tensors.h"
 #include "test.h"
-#include "../fuzz/fuzz_llama2c.c"
+#include "../fuzz/memory_file.h"
 
 /* ---- Files as export.py writes them ------------------------------------------------------------------------------ */
 
@@ -275,22 +275,6 @@ static void other_files_are_not_recognised(void)
     CHECK(!llama2c_is(NULL, 0, 0), "nothing");
 }
 
-static void changed_bytes_do_no_harm(void)
-{
-    for (int v = 0; v < 6; v++) {
-        write_file(v / 2, v % 2);
-        for (size_t i = 0; i < 256; i++) {
-            static const unsigned char values[] = { 0, 1, 4, 0x7F, 0x80, 0xFF };
-            unsigned char              kept = file[i];
-            for (size_t k = 0; k < sizeof values; k++) {
-                file[i] = values[k];
-                LLVMFuzzerTestOneInput(file, n_file);
-            }
-            file[i] = kept;
-        }
-    }
-}
-
 /* ---- A real model, where it is there ------------------------------------------------------------------------------ */
 
 static const char *shared(const char *name)
@@ -401,7 +385,6 @@ int main(int argc, char **argv)
     TEST(headers_are_checked);
     TEST(a_file_of_another_length_is_refused);
     TEST(other_files_are_not_recognised);
-    TEST(changed_bytes_do_no_harm);
     TEST(stories260k_is_its_hugging_face_folder);
     TEST(versions_of_one_model_agree);
     return TEST_END();

@@ -110,6 +110,16 @@ static void memo_and_stack_instructions_work(void)
     pickle_free(&pickle);
 }
 
+static void empty_collections_are_read_from_an_empty_stack(void)
+{
+    static const char *const pickles[] = { P2 ").", P2 "(t.", P2 "(l.", P2 "(d.", P2 "].", P2 "}." };
+    for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++) {
+        Error e;
+        CHECK(read_bytes((const unsigned char *)pickles[i], strlen(pickles[i]), &e) && value.items->n == 0, "%zu: %s", i, e.msg);
+        pickle_free(&pickle);
+    }
+}
+
 /* Old files: Python 2 gives OrderedDict its entries as a list of pairs. */
 static void ordered_dicts_take_pairs_or_items(void)
 {
@@ -293,6 +303,7 @@ int main(int argc, char **argv)
     TEST(strings_of_every_form_are_read);
     TEST(collections_are_read);
     TEST(memo_and_stack_instructions_work);
+    TEST(empty_collections_are_read_from_an_empty_stack);
     TEST(ordered_dicts_take_pairs_or_items);
     TEST(nothing_is_executed);
     TEST(foreign_persistent_ids_are_refused);
