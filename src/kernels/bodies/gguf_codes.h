@@ -56,7 +56,7 @@ V_INLINE void gguf_sixes(i512 v[4], const unsigned char *s)
 
 typedef struct GgufScales {
     i512  sub[16 * I_PANELS];              /* [sub-block][n_p]: for i_scale                                      */
-    i512  pair[8 * I_PANELS];              /* [..][n_p]: minima, of q6_k sub-scales, as words 0 2, 1 3, 4 6 ...  */
+    i512  pair[8 * I_PANELS];              /* [..][n_p]: minima as words 0 2, 1 3, 4 6 ...; sub-scales of q6_k   */
     float d[MAX_RUNS * I_PANELS * LANES];  /* [runs or 1][n_p][16]                                               */
     float dmin[I_PANELS * LANES];          /* [n_p][16]                                                          */
 } GgufScales;
@@ -85,7 +85,8 @@ V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s, 
     for (int i = 0; t == WT_Q6_K && i < 4; i++) {
         i512 v = i_load(s + 64 * i);
         gguf_put_four(to->sub + 4 * i * n_p + p, v, n_p);
-        gguf_put_pairs(to->pair + 2 * i * n_p + p, v, n_p);
+        if (I_PART_WORDS)
+            gguf_put_pairs(to->pair + 2 * i * n_p + p, v, n_p);
     }
 }
 
@@ -123,31 +124,33 @@ V_INLINE void gguf_unpack(char *out, WeightType t, Form f, const unsigned char *
 
 /* ---- Activations ------------------------------------------------------------------------------------------------- */
 
-enum { GGUF_EXTRA = 32 };      /* bytes beside the digits of a token's superblock */
+enum { GGUF_EXTRA = 64 };      /* bytes beside the digits of a token's superblock */
 
 /* The order of i_even and i_odd: 0 2 1 3. */
 V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
 
 /* What the codes' offsets and the minima are multiplied with, of n integers: q8_0, q4_0 int32 [8], what the sum of a run
- * starts from; q4_k, q5_k int16 [8], the sums of 32; q6_k int16 [16], the sums of 16 times -16. */
+ * starts from; q6_k int32 [16], what that of a sub-block does; q4_k, q5_k int16 [8], the sums of 32. Where parts are words,
+ * q6_k has int16 [16], the sums of 16 times -16, for its sub-scales. */
 V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
 {
-    int32_t start[8] = { 0 };
-    int16_t sums[16] = { 0 };
+    int32_t start[16] = { 0 };
+    int16_t sums[32] = { 0 };
+    bool    starts = gguf_has_runs(t) || (t == WT_Q6_K && !I_PART_WORDS);
     int     offset = t == WT_Q8_0 ? I_OFFSET : gguf_code_offset(t), each = t == WT_Q6_K ? 16 : 32;
     for (int i = 0; i < n / each; i++) {
         int32_t sum = 0;
         for (int j = 0; j < each; j++)
             sum += q[i * each + j];
-        if (gguf_has_runs(t))
+        if (starts)
             start[i] = -offset * sum;
         else
             sums[gguf_word(i)] = (int16_t)(t == WT_Q6_K ? -16 * sum : sum);
     }
-    if (gguf_has_runs(t))
-        memcpy(to, start, sizeof start);
+    if (starts)
+        memcpy(to, start, GGUF_EXTRA);
     else
-        memcpy(to, sums, sizeof sums);
+        memcpy(to, sums, GGUF_EXTRA);
 }
 
 V_INLINE int gguf_runs_of(int k, int s) { return min_int(k - s * SUPERBLOCK, SUPERBLOCK) / RUN; }

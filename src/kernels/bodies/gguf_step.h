@@ -25,7 +25,7 @@ V_INLINE int gguf_part_pairs(WeightType t)
     return t == WT_Q6_K ? (I_PART_WORDS ? 1 : 2) : t == WT_Q5_K && I_PART_WORDS ? 2 : 4;
 }
 
-/* ---- Beginnings and ends: loops that are not unrolled (Finish in int_digits.h says why) -------------------------- */
+/* ---- Beginnings and ends ----------------------------------------------------------------------------------------- */
 
 #define GGUF_T 12 /* the most tokens of a step */
 
@@ -37,44 +37,56 @@ V_INLINE GgufRows gguf_rows(const Finish *a)
     return (GgufRows){ !a->first ? a->y : a->bias ? a->bias : zeros, a->first ? 0 : a->y_stride };
 }
 
-/* The sums so far to y[n_t][n_p][16], the activations' scales to dx. */
-V_INLINE void gguf_begin(const Finish *a, float *y, float *dx, int n_p, int n_t)
+V_INLINE void gguf_begin(const Finish *a, f32x16 acc[I_PANELS][GGUF_T], float *dx, int n_p, int n_t)
 {
-    GgufRows rows = gguf_rows(a);
-    for (int t = 0; t < n_t; t++) {
+    GgufRows     rows = gguf_rows(a);
+    const float *from = rows.from;
+    UNROLL for (int t = 0; t < n_t; t++, from += rows.stride) {
         dx[t] = a->dx[(size_t)t * a->d_stride];
         UNROLL for (int p = 0; p < n_p; p++)
-            v_store(y + (t * n_p + p) * LANES, v_load(rows.from + (size_t)t * rows.stride + p * LANES));
+            acc[p][t] = v_load(from + p * LANES);
     }
 }
 
-V_INLINE void gguf_end(const Finish *a, const float *y, int n_p, int n_t)
+V_INLINE void gguf_end(const Finish *a, f32x16 acc[I_PANELS][GGUF_T], int n_p, int n_t)
 {
-    for (int t = 0; t < n_t; t++)
+    float *y = a->y;
+    UNROLL for (int t = 0; t < n_t; t++, y += a->y_stride)
         UNROLL for (int p = 0; p < n_p; p++)
-            v_store(a->y + (size_t)t * a->y_stride + p * LANES, v_load(y + (t * n_p + p) * LANES));
+            v_store(y + p * LANES, acc[p][t]);
 }
 
-/* The float steps of a superblock of a K-quant. sums: [n_t][n_p] vectors; those of q6_k as bytes are of codes + 32. */
+/* The float steps of a superblock of a K-quant, in a loop that is not unrolled (Finish in int_digits.h says why). sums:
+ * [n_t][n_p] vectors; those of q6_k are of codes + 32 where words are the parts of bytes. */
 V_INLINE void gguf_finish(const GgufStep *a, WeightType type, Form f, const char *sums, int n_p, int n_t)
 {
     const bool  minima = gguf_has_minima(type);
-    const int   pairs = minima ? 4 : f == FORM_BYTES ? 8 : 0;
+    const int   pairs = minima ? 4 : f == FORM_BYTES && I_PART_WORDS ? 8 : 0;
     GgufRows    rows = gguf_rows(&a->end);
     const char *extra = a->extra;
+    i512        pair[8 * I_PANELS];
+    f32x16      d[I_PANELS], dmin[I_PANELS];
+    UNROLL for (int i = 0; i < pairs * n_p; i++)
+        pair[i] = i_load(a->scales->pair + i);
+    UNROLL for (int p = 0; p < n_p; p++) {
+        d[p] = v_load(a->scales->d + p * LANES);
+        if (minima)
+            dmin[p] = v_load(a->scales->dmin + p * LANES);
+    }
     for (int t = 0; t < n_t; t++, extra += GGUF_EXTRA) {
-        float dx = a->end.dx[(size_t)t * a->end.d_stride];
+        float        dx = a->end.dx[(size_t)t * a->end.d_stride];
+        const float *from = rows.from + (size_t)t * rows.stride;
+        float       *y = a->end.y + (size_t)t * a->end.y_stride;
         UNROLL for (int p = 0; p < n_p; p++) {
             i512 sum = i_load(sums + 64 * (t * n_p + p)), other = i_set32(0);
             UNROLL for (int i = 0; i < pairs; i++)
-                other = i_dot2(other, i_load(a->scales->pair + i * n_p + p), i_bcast(extra + 4 * i));
+                other = i_dot2(other, pair[i * n_p + p], i_bcast(extra + 4 * i));
             if (!minima)
                 sum = i_add32(sum, i_add32(other, other)); /* 2 * -16 * sub-scales * sums */
-            f32x16 acc = v_load(rows.from + (size_t)t * rows.stride + p * LANES);
-            acc = v_fma(v_mul(v_load(a->scales->d + p * LANES), v_set(dx)), i_to_f32(sum), acc);
+            f32x16 acc = v_fma(v_mul(d[p], v_set(dx)), i_to_f32(sum), v_load(from + p * LANES));
             if (minima)
-                acc = v_fma(v_mul(v_load(a->scales->dmin + p * LANES), v_set(-dx)), i_to_f32(other), acc);
-            v_store(a->end.y + (size_t)t * a->end.y_stride + p * LANES, acc);
+                acc = v_fma(v_mul(dmin[p], v_set(-dx)), i_to_f32(other), acc);
+            v_store(y + p * LANES, acc);
         }
     }
 }
@@ -143,11 +155,12 @@ V_INLINE void gguf_ahead(WeightType type, GgufSource from, const unsigned char *
         __builtin_prefetch(codes + i + GGUF_AHEAD);
 }
 
-V_INLINE void gguf_zero(i512 part[I_PANELS][GGUF_T], int n_p, int n_t)
+/* start: of each token, or NULL: 0. */
+V_INLINE void gguf_start(i512 part[I_PANELS][GGUF_T], const char *start, int n_p, int n_t)
 {
-    UNROLL for (int p = 0; p < n_p; p++)
-        UNROLL for (int t = 0; t < n_t; t++)
-            part[p][t] = i_set32(0);
+    UNROLL for (int t = 0; t < n_t; t++)
+        UNROLL for (int p = 0; p < n_p; p++)
+            part[p][t] = start ? i_bcast(start + t * GGUF_EXTRA) : i_set32(0);
 }
 
 /* ---- q8_0, q4_0: acc = fmaf(d * dx, (float)sum, acc) for each run ------------------------------------------------ */
@@ -159,17 +172,12 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
     const char          *x = a->x, *start = a->extra;
     const unsigned char *codes = a->codes;
     const float         *d = a->scales->d;
-    float                y[GGUF_T * I_PANELS * LANES], dx[GGUF_T];
+    float                dx[GGUF_T];
     f32x16               acc[I_PANELS][GGUF_T];
-    gguf_begin(&a->end, y, dx, n_p, n_t);
-    UNROLL for (int t = 0; t < n_t; t++)
-        UNROLL for (int p = 0; p < n_p; p++)
-            acc[p][t] = v_load(y + (t * n_p + p) * LANES);
+    gguf_begin(&a->end, acc, dx, n_p, n_t);
     for (int run = 0; run < a->runs; run++) {
         i512 part[I_PANELS][GGUF_T];
-        UNROLL for (int t = 0; t < n_t; t++)
-            UNROLL for (int p = 0; p < n_p; p++)
-                part[p][t] = starts && !words ? i_bcast(start + t * GGUF_EXTRA) : i_set32(0);
+        gguf_start(part, starts && !words ? start : NULL, n_p, n_t);
         gguf_ahead(type, from, codes);
         if (f == FORM_WORDS)
             gguf_word_dots(part, from, codes, x, row, n_p, n_t);
@@ -183,10 +191,7 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
             }
         codes += gguf_source_bytes(type, from, f, n_p), d += n_p * LANES, start += 4, x += f == FORM_WORDS ? 64 : 32;
     }
-    UNROLL for (int t = 0; t < n_t; t++)
-        UNROLL for (int p = 0; p < n_p; p++)
-            v_store(y + (t * n_p + p) * LANES, acc[p][t]);
-    gguf_end(&a->end, y, n_p, n_t);
+    gguf_end(&a->end, acc, n_p, n_t);
 }
 
 /* ---- K-quants: one integer for all sub-blocks -------------------------------------------------------------------- */
@@ -195,19 +200,20 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
 {
     const size_t         row = form_bytes(f);
     const int            pairs = gguf_part_pairs(type);
+    const bool           starts = type == WT_Q6_K && !I_PART_WORDS;
     const i512          *sub = a->scales->sub;
-    const char          *x = a->x;
+    const char          *x = a->x, *start = a->extra;
     const unsigned char *codes = a->codes;
     i512                 acc[I_PANELS][GGUF_T], part[I_PANELS][GGUF_T];
     char                 sums[GGUF_T * I_PANELS * 64];
-    gguf_zero(acc, n_p, n_t);
+    gguf_start(acc, NULL, n_p, n_t);
     for (int run = 0; run < a->runs; run++) {
         gguf_ahead(type, from, codes);
         if (f == FORM_WORDS)
             gguf_word_dots(acc, from, codes, x, row, n_p, n_t);
         UNROLL for (int i = 0; f == FORM_BYTES && i < 4; i++) {
             if (i % pairs == 0)
-                gguf_zero(part, n_p, n_t);
+                gguf_start(part, starts ? start + 4 * (i / pairs) : NULL, n_p, n_t);
             gguf_pair_dots(part, type, from, codes, i, x, row, n_p, n_t);
             if (i % pairs != pairs - 1)
                 continue;
@@ -218,7 +224,7 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
                     acc[p][t] = i_scale(acc[p][t], part[p][t], scale);
             }
         }
-        codes += gguf_source_bytes(type, from, f, n_p), sub += gguf_run_subs(type) * n_p, x += f == FORM_WORDS ? 64 : 32;
+        codes += gguf_source_bytes(type, from, f, n_p), sub += gguf_run_subs(type) * n_p, start += 8, x += f == FORM_WORDS ? 64 : 32;
     }
     UNROLL for (int t = 0; t < n_t; t++)
         UNROLL for (int p = 0; p < n_p; p++)
