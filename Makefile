@@ -61,7 +61,7 @@ $(BUILD)/src/kernels/neondot/%.o:    ISA_FLAGS = $(LINES) -march=armv8.2-a+dotpr
 $(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
 
 # Test and bench programs, one for each file, linked with every room's functions.
-TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) tests/exact/exact.c tests/neon/make_image.c
+TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c tests/fuzz/fuzz_*.c)) tests/exact/exact.c tests/neon/make_image.c
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c bench/*/bench_*.c))
 ifeq ($(config),neon) # a static program without other libraries, for tests/neon: the rooms and tests that need none
 SRC       := $(filter-out %/json.c %/hash.c %/config_json.c %/model_writer.c,$(filter src/base/% src/quant/% src/format/tensors.c src/kernels/% src/model/% src/runtime/%,$(SRC)))

@@ -73,7 +73,7 @@ static void open_cache(Bench *b, KvType type, int n_layers, int length)
 {
     Error         err;
     const Config *c     = &b->model.cfg;
-    KvShape       shape = { n_layers, c->kv_heads, c->head_dim, 0, type };
+    KvShape       shape = { .n_layers = n_layers, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .type = type };
     if (!kv_cache_init(&b->kv, &shape, 1, &err) || !kv_cache_reserve(&b->kv, 0, length, &err))
         stop(err.status, err.msg);
     b->kv.seq[0].length = length;

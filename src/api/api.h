@@ -6,10 +6,11 @@
 #include "format/tensors.h"
 #include "model/model.h"
 #include "runtime/forward.h"
+#include "source/source.h"
 #include "text/tokenizer.h"
 
 struct tblock_model {
-    TensorFile file;
+    Source     source;
     Model      weights;
     bool       has_weights;
     Tokenizer *tokenizer;       /* NULL: the file has none */
@@ -35,9 +36,6 @@ struct tblock_context {
     void               *observer_user;
 };
 
-/* Check that path holds a model file of a version we know: format, version, config. Used by open and by reports. */
-bool model_file_check(const TensorFile *f, Error *err);
-
 /* How many tokens a context computes at once; n_batch 0: the default. One sequence never needs more than n_ctx. */
 int context_batch(int n_batch, int n_ctx, int n_seqs);
 /* "auto" (or NULL), "f32", "f16" or "q8"; else USAGE. auto: f32 for float weights, f16 for quantized ones. */
@@ -50,7 +48,7 @@ RunSettings run_settings(const tblock_context *c);
 /* Everything that changes the bits of what is computed, as text; the strings live as long as the model. */
 enum { RUN_FACTS = 8 };
 typedef struct RunFact { const char *key, *value; } RunFact;
-void run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS]);
+bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS], Error *err);
 
 /* Metadata of a file of results: its format, and the facts. */
 bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s, Error *err);

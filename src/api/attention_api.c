@@ -149,14 +149,14 @@ const float *tblock_attention_head(const tblock_attention *a, int layer, int hea
 static bool view_of(const tblock_attention *a, AttnView *v, Error *err)
 {
     const tblock_model *m     = a->model;
-    const char         *slash = strrchr(m->file.map.path, '/'), *hash = tensor_meta(&m->file, "sha256");
+    const char         *slash = strrchr(m->source.path, '/'), *hash = source_meta(&m->source, "sha256");
     AttnPiece          *piece = m->tokenizer ? calloc(a->n, sizeof *piece) : NULL;
     if (m->tokenizer && !piece)
         return fail(err, SYSTEM, "out of memory");
     for (size_t i = 0; piece && i < a->n; i++)
         tokenizer_piece(m->tokenizer, a->token[i], &piece[i].bytes, &piece[i].n_bytes); /* an id without one: no bytes */
     *v = (AttnView){
-        .model    = slash ? slash + 1 : m->file.map.path,
+        .model    = slash ? slash + 1 : m->source.path,
         .sha256   = hash ? hash : "",
         .kv_type  = a->settings.kv_type,
         .cfg      = &m->weights.cfg,
@@ -243,7 +243,7 @@ static bool write_tensors(const tblock_attention *a, const char *path, Error *er
 
 bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format, tblock_error *err)
 {
-    if (!file_check_apart(path, a->model->file.map.path, err))
+    if (!file_check_apart(path, a->model->source.path, err))
         return false;
     return strcmp(format, "safetensors") == 0 ? write_tensors(a, path, err) : write_drawing(a, path, format, err);
 }

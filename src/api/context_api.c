@@ -47,10 +47,9 @@ bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err)
 /* --math bf16 needs a kernel, and weights without tiny magnitudes: the converter wrote that it saw to it, or they are all read. */
 static bool check_bf16(const tblock_context *c, Error *err)
 {
-    const char *least = tensor_meta(&c->model->file, "bf16_min");
     if (!c->kernels->matmul_bf16)
         return fail(err, USAGE, "math bf16: the instruction set %s has no kernel for it in this build", c->kernels->isa);
-    return (least && strcmp(least, "2^-50") == 0) || bf16_weights_check(&c->model->weights, c->model->file.map.path, err);
+    return c->model->source.checkpoint.bf16_min || bf16_weights_check(&c->model->weights, c->model->source.path, err);
 }
 
 static bool choose(tblock_context *c, const tblock_context_options *o, KvType *kv, Error *err)
@@ -60,6 +59,9 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
         || !in_range("n_batch", o->n_batch, MAX_BATCH, err) || !in_range("threads", o->threads, MAX_THREADS, err))
         return false;
     c->n_ctx   = o->n_ctx ? o->n_ctx : cfg->n_ctx;
+    if (cfg->positions == POS_LEARNED && c->n_ctx > cfg->n_ctx)
+        return fail(err, USAGE, "n_ctx: expected at most %d, the positions that the model has learned, found %d", cfg->n_ctx,
+                    c->n_ctx);
     c->n_seqs  = o->n_seqs ? o->n_seqs : 1;
     c->n_batch = context_batch(o->n_batch, c->n_ctx, c->n_seqs);
     c->threads = o->threads ? o->threads : threads_default();
@@ -82,7 +84,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     if (!opt)
         opt = &defaults;
     if (!m->has_weights) {
-        fail(err, INPUT, "%s: weights: the file holds only a tokenizer", m->file.map.path);
+        fail(err, INPUT, "%s: weights: the file holds only a tokenizer", m->source.path);
         return NULL;
     }
     tblock_context *c = calloc(1, sizeof *c);
@@ -94,7 +96,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     c->logits_stride = round_up((size_t)cfg->vocab_size, LANES);
     bool ok = choose(c, opt, &kv, err);
     if (ok) {
-        KvShape shape = {cfg->n_layers, cfg->kv_heads, cfg->head_dim, cfg->window, kv};
+        KvShape shape = kv_shape(cfg, kv);
         ok = kv_cache_init(&c->kv, &shape, c->n_seqs, err)
              && (c->forward = forward_new(&m->weights, c->kernels, c->numerics, c->n_batch, c->threads, err)) != NULL;
     }

@@ -243,14 +243,17 @@ static void spell_fact(const char *key, const char *value, char out[24])
 }
 
 /* In which of the facts that f records of its run this one is another; a file of another program records none. */
-static void compare_settings(const TensorFile *f, const tblock_context *c, char *out, size_t n_out)
+static bool compare_settings(const TensorFile *f, const tblock_context *c, char *out, size_t n_out, Error *err)
 {
     RunFact     fact[RUN_FACTS];
     RunSettings settings = run_settings(c);
     const char *format   = tensor_meta(f, "format");
     size_t      at       = 0;
-    run_facts(c->model, &settings, fact);
-    for (int i = 0; format && strcmp(format, "tblock-logits") == 0 && i < RUN_FACTS && at < n_out; i++) {
+    if (!format || strcmp(format, "tblock-logits") != 0)
+        return true;
+    if (!run_facts(c->model, &settings, fact, err))
+        return false;
+    for (int i = 0; i < RUN_FACTS && at < n_out; i++) {
         const char *key = fact[i].key, *here = fact[i].value, *found = tensor_meta(f, key);
         char        was[24], is[24];
         if (!found || strcmp(found, here) == 0)
@@ -262,6 +265,7 @@ static void compare_settings(const TensorFile *f, const tblock_context *c, char 
         else
             at += (size_t)snprintf(out + at, n_out - at, "%s%s %s (here %s)", comma, key, was, is);
     }
+    return true;
 }
 
 bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt, tblock_verify_report *out,
@@ -289,9 +293,8 @@ bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_veri
             ok = read_case(&cases[n++], &f, &f.tensors[i], c, err);
     if (ok) {
         out->exact = opt->exact;
-        compare_settings(&f, c, out->settings, sizeof out->settings);
         out->tol   = opt->exact ? 0 : opt->has_tol ? opt->tol : default_tolerance(cases, out->n_rows);
-        ok         = verify_cases(c, cases, opt, out, err);
+        ok         = compare_settings(&f, c, out->settings, sizeof out->settings, err) && verify_cases(c, cases, opt, out, err);
     }
     if (!ok) {
         free(out->rows);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "source/identity.h"
 
 enum { PIECE = 128 }; /* tokens whose logits are held at once: a 128k vocabulary then takes 64 MB */
 
@@ -39,23 +40,25 @@ static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows,
     return ok;
 }
 
-void run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS])
+bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS], Error *err)
 {
     static const char version[] = NUMERICS_TEXT(TBLOCK_NUMERICS_VERSION);
-    const char *hash = tensor_meta(&m->file, "sha256");
+    const char *sha = source_hash(&m->source, err);
+    if (!sha)
+        return false;
     const RunFact facts[RUN_FACTS] = {
-        {"numerics", version}, {"model_sha256", hash ? hash : ""}, {"config", tensor_meta(&m->file, "config")},
+        {"numerics", version}, {"model_sha256", sha}, {"config", source_meta(&m->source, "config")},
         {"math", s->math}, {"weight_types", m->types}, {"activations", s->activations}, {"kv_type", s->kv_type},
         {"loaded_as", m->retyped ? m->retyped : "stored"},
     };
     memcpy(fact, facts, sizeof facts);
+    return true;
 }
 
 bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s, Error *err)
 {
     RunFact fact[RUN_FACTS];
-    run_facts(m, s, fact);
-    bool ok = tensor_writer_meta(w, "format", format, err) && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err);
+    bool ok = run_facts(m, s, fact, err) && tensor_writer_meta(w, "format", format, err) && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err);
     for (size_t i = 0; ok && i < RUN_FACTS; i++)
         ok = tensor_writer_meta(w, fact[i].key, fact[i].value, err);
     return ok;
@@ -98,7 +101,7 @@ bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, con
         return fail(err, USAGE, "logits: expected at least one token, found none");
     if (n > (size_t)c->n_ctx)
         return fail(err, USAGE, "logits: %zu tokens do not fit into the context of %d", n, c->n_ctx);
-    if (!file_check_apart(path, c->model->file.map.path, err))
+    if (!file_check_apart(path, c->model->source.path, err))
         return false;
     if (!tblock_seq_rewind(c, 0, 0, err) || !(g.writer = tensor_writer_new(path, 1, err)))
         return false;

@@ -6,25 +6,10 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "model/tensor_check.h"
 #include "model/type_plan.h"
 
 const char *tblock_version(void) { return TBLOCK_VERSION; }
 void        tblock_free(void *p) { free(p); }
-
-bool model_file_check(const TensorFile *f, Error *err)
-{
-    const char *format = tensor_meta(f, "format"), *version = tensor_meta(f, "version");
-    if (!format || strcmp(format, "tblock") != 0)
-        return fail(err, INPUT, "%s: metadata format: expected \"tblock\", found %s%s%s: convert it with tools/convert.py",
-                    f->map.path, format ? "\"" : "", format ? format : "no such entry", format ? "\"" : "");
-    if (!version || strcmp(version, "1") != 0)
-        return fail(err, INPUT, "%s: metadata version: expected 1, found %s: this tblock (%s) is older than the file",
-                    f->map.path, version ? version : "no such entry", TBLOCK_VERSION);
-    if (!tensor_meta(f, "config") && !tensor_meta(f, "tokenizer"))
-        return fail(err, INPUT, "%s: metadata: expected a config or a tokenizer, found neither", f->map.path);
-    return true;
-}
 
 /* "q4 embed=f16": what makes these weights of the file's. */
 static bool note_types(tblock_model *m, WeightType type, const tblock_open_options *opt, Error *err)
@@ -38,44 +23,40 @@ static bool note_types(tblock_model *m, WeightType type, const tblock_open_optio
 }
 
 /* Bind with matrices of another type. */
-static bool bind_types(tblock_model *m, const Config *cfg, const tblock_open_options *opt, Error *err)
+static bool bind_types(tblock_model *m, const tblock_open_options *opt, Error *err)
 {
-    WeightType type;
+    const Checkpoint *c = &m->source.checkpoint;
+    WeightType        type;
     if (!weight_type_parse_made(opt->type, &type))
         return fail(err, USAGE, "type: expected auto, q8, q4, bf16, f16 or f32, found '%s'%s", opt->type, weight_type_hint(opt->type));
-    if (!config_check(cfg, m->file.map.path, err) || !tensor_check_unknown(cfg, &m->file, err) || !note_types(m, type, opt, err))
+    if (!note_types(m, type, opt, err))
         return false;
-    WeightType *types = type_plan_new(cfg, &m->file, m->file.map.path, type, opt->keep, opt->n_keep, err);
-    bool        ok    = types && model_bind_as(&m->weights, cfg, &m->file, types, err);
+    WeightType *types = type_plan_new(&c->config, c, c->path, type, opt->keep, opt->n_keep, err);
+    bool        ok    = types && model_bind(&m->weights, c, types, err);
     free(types);
     return ok;
 }
 
 static bool bind_weights(tblock_model *m, const tblock_open_options *opt, Error *err)
 {
-    const char *json = tensor_meta(&m->file, "config");
-    bool        retype = opt && opt->type && strcmp(opt->type, "auto") != 0;
+    bool retype = opt && opt->type && strcmp(opt->type, "auto") != 0;
     if (opt && opt->n_keep && !retype)
         return fail(err, USAGE, "keep: goes with a type that the other matrices get, found '%s' alone", opt->keep[0]);
-    if (!json)
+    if (!m->source.has_weights)
         return true;
-    char what[512];
-    snprintf(what, sizeof what, "%s: config", m->file.map.path);
-    Config cfg;
-    m->has_weights = config_parse(&cfg, json, strlen(json), what, err) && config_supported(&cfg, what, err)
-                     && (retype ? bind_types(m, &cfg, opt, err) : model_bind(&m->weights, &cfg, &m->file, err));
+    m->has_weights = retype ? bind_types(m, opt, err) : model_bind(&m->weights, &m->source.checkpoint, NULL, err);
     return m->has_weights;
 }
 
 static bool open_tokenizer(tblock_model *m, Error *err)
 {
-    if (!tensor_meta(&m->file, "tokenizer"))
+    if (!source_meta(&m->source, "tokenizer"))
         return true;
-    if (!tokenizer_open(&m->tokenizer, &m->file, err))
+    if (!tokenizer_open(&m->tokenizer, &m->source.file, err))
         return false;
     int size = tokenizer_size(m->tokenizer), vocab = m->weights.cfg.vocab_size;
     if (m->has_weights && size > vocab)
-        return fail(err, INPUT, "%s: tokenizer: expected at most vocab_size %d tokens, found %d", m->file.map.path, vocab, size);
+        return fail(err, INPUT, "%s: tokenizer: expected at most vocab_size %d tokens, found %d", m->source.path, vocab, size);
     return true;
 }
 
@@ -96,6 +77,21 @@ static void name_types(tblock_model *m)
     }
 }
 
+/* How the pages of a model file are brought in; what another source's became is memory of our own. */
+static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *err)
+{
+    TensorFile *f = &m->source.file;
+    if (m->source.kind != SOURCE_MODEL_FILE)
+        return true;
+    if (!m->retyped) /* read ahead in the background: costs 0.1 ms where the pages are there already */
+        file_map_will_need(&f->map, f->data_offset, f->data_bytes);
+    if (opt && opt->huge_pages)
+        file_map_huge_pages(&f->map);
+    if (opt && opt->populate)
+        file_map_populate(&f->map);
+    return opt && opt->mlock ? file_map_lock(&f->map, err) : true;
+}
+
 tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err)
 {
     tblock_model *m = calloc(1, sizeof *m);
@@ -103,18 +99,7 @@ tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblo
         fail(err, SYSTEM, "%s: out of memory", path);
         return NULL;
     }
-    bool ok = safetensors_open(&m->file, path, err) && model_file_check(&m->file, err) && bind_weights(m, opt, err)
-              && open_tokenizer(m, err);
-    if (ok && !m->retyped) /* read ahead in the background: costs 0.1 ms where the pages are there already */
-        file_map_will_need(&m->file.map, m->file.data_offset, m->file.data_bytes);
-    if (ok && opt) {
-        if (opt->huge_pages)
-            file_map_huge_pages(&m->file.map);
-        if (opt->populate)
-            file_map_populate(&m->file.map);
-        if (opt->mlock)
-            ok = file_map_lock(&m->file.map, err);
-    }
+    bool ok = source_open(&m->source, path, err) && bind_weights(m, opt, err) && open_tokenizer(m, err) && map_options(m, opt, err);
     if (!ok) {
         tblock_close(m);
         return NULL;
@@ -129,7 +114,7 @@ void tblock_close(tblock_model *m)
         return;
     tokenizer_free(m->tokenizer);
     model_free(&m->weights);
-    tensor_file_close(&m->file);
+    source_close(&m->source);
     free(m->retyped);
     free(m);
 }
@@ -137,14 +122,14 @@ void tblock_close(tblock_model *m)
 void tblock_model_describe(const tblock_model *m, tblock_model_info *out)
 {
     const Config *c    = &m->weights.cfg;
-    const char   *hash = tensor_meta(&m->file, "sha256");
+    const char   *hash = source_meta(&m->source, "sha256");
     *out = (tblock_model_info){
         .has_weights = m->has_weights,
         .has_tokenizer = m->tokenizer != NULL,
         .family = c->family,
         .hash = hash ? hash : "",
         .weight_types = m->types,
-        .file_bytes = m->file.map.size,
+        .file_bytes = m->source.file.map.size,
         .bos = -1,
     };
     if (!m->has_weights)
@@ -172,7 +157,7 @@ static bool need_tokenizer(const tblock_model *m, Error *err)
 {
     return m->tokenizer ? true
                         : fail(err, INPUT, "%s: tokenizer: the file has none, so text needs token ids instead (--ids), or convert "
-                                           "with --tokenizer FILE", m->file.map.path);
+                                           "with --tokenizer FILE", m->source.path);
 }
 
 bool tblock_tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags, int32_t **ids, size_t *n_ids,

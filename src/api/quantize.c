@@ -10,21 +10,32 @@
 #include "api/api.h"
 #include "api/weight_stream.h"
 #include "base/json.h"
-#include "model/count.h"
 #include "model/type_plan.h"
 
 typedef struct Quantize {
-    TensorFile              in;
-    Config                  config;
+    Source                  in;
     WeightType              target;
     WeightType             *types;       /* by tensor                                       */
-    CheckedTensor          *from;        /* the same                                        */
+    const CheckedTensor    *from;        /* the same                                        */
     RetypeReport           *sum;         /* the same                                        */
     int                     n;           /* tensors                                         */
     char                   *source;      /* metadata                                        */
 } Quantize;
 
 /* ---- Making ---- */
+
+/* A block that is quantized as it should be. */
+static void copy_block(const WeightBlock *b, const CheckedTensor *from)
+{
+    int k = b->spec->k;
+    if (from->rows) {
+        panel_make(b->type, b->to, checked_rows(b->spec, from, b->item, b->first, b->n, b->rows), b->n, k);
+        return;
+    }
+    Panels p = panels_from(b->type, checked_panels(from), b->block, k);
+    for (int i = 0; i < part_count(b->type); i++)
+        memcpy(b->to[i], p.part[i], part_bytes(b->type, i, k));
+}
 
 static void make_block(void *user, const WeightBlock *b)
 {
@@ -34,23 +45,23 @@ static void make_block(void *user, const WeightBlock *b)
     if (k == 0) {
         retype_vector(b->spec, from, b->to[0], b->report);
     } else if (weight_type_quantized(b->type) && from->type == b->type) {
-        Panels p = panels_from(b->type, checked_panels(from), b->first / PANEL_ROWS, k);
-        for (int i = 0; i < part_count(b->type); i++)
-            memcpy(b->to[i], p.part[i], part_bytes(b->type, i, k));
+        copy_block(b, from);
         b->report->n = (uint64_t)b->n * (uint64_t)k;
     } else {
-        retype_read(b->spec, from, b->first, b->n, b->rows, b->scratch);
+        retype_read(b->spec, from, b->item, b->first, b->n, b->rows, b->scratch);
         retype_store(b->type, b->panels, b->to, b->rows, b->n, k, true, b->scratch, b->report);
     }
 }
 
-/* Give back the pages that the rows were read from. */
-static void release_rows(const Quantize *q, const TensorSpec *s, const CheckedTensor *from, int first, int n_blocks)
+/* Give back the pages that blocks were read from; rows of another program's file when the tensor is done. */
+static void release_blocks(const TensorSpec *s, const CheckedTensor *from, int first, int n)
 {
-    for (int i = 0; s->k && i < part_count(from->type); i++) {
+    if (from->rows && first + n == tensor_spec_panel_count(s))
+        checked_release(from);
+    for (int i = 0; s->k && !from->rows && i < part_count(from->type); i++) {
         size_t block = from->panels ? part_bytes(from->type, i, s->k)
                                     : PANEL_ROWS * (size_t)s->k * weight_type_bytes(from->type);
-        file_map_release(&q->in.map, from->part[i]->offset + (size_t)(first / PANEL_ROWS) * block, (size_t)n_blocks * block);
+        file_map_release(from->map, from->part[i]->offset + (size_t)first * block, (size_t)n * block);
     }
 }
 
@@ -60,47 +71,33 @@ static bool blocks_made(void *user, int tensor, const TensorSpec *s, int first, 
     Quantize     *q   = user;
     RetypeReport *sum = &q->sum[tensor];
     for (int i = 0; i < n; i++)
-        retype_sum(sum, &reports[i], first + i * PANEL_ROWS);
-    release_rows(q, s, &q->from[tensor], first, n);
-    return sum->fault == RETYPE_GOOD ? true : retype_fail(sum, q->in.map.path, s, q->types[tensor], err);
+        retype_sum(sum, &reports[i], tensor_spec_block_row(s, first + i));
+    release_blocks(s, &q->from[tensor], first, n);
+    return sum->fault == RETYPE_GOOD ? true : retype_fail(sum, q->in.path, s, q->types[tensor], err);
 }
 
 /* ---- Reading the file ---- */
 
-static bool open_config(Quantize *q, Error *err)
+static bool open_source(Quantize *q, const char *path, Error *err)
 {
-    const char *json = tensor_meta(&q->in, "config"), *path = q->in.map.path;
-    char        what[512];
-    Count       count;
-    if (!json)
+    if (!source_open(&q->in, path, err))
+        return false;
+    if (!q->in.has_weights)
         return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", path);
-    snprintf(what, sizeof what, "%s: config", path);
-    return config_parse(&q->config, json, strlen(json), what, err) && config_supported(&q->config, what, err)
-        && count_file(&count, &q->config, &q->in, err);
-}
-
-static bool find_tensors(Quantize *q, Error *err)
-{
-    int i = 0;
-    q->n    = tensor_list_count(&q->config);
-    q->from = calloc((size_t)q->n, sizeof *q->from);
+    q->n    = q->in.checkpoint.n;
+    q->from = q->in.checkpoint.tensor;
     q->sum  = calloc((size_t)q->n, sizeof *q->sum);
-    if (!q->from || !q->sum)
-        return fail(err, SYSTEM, "out of memory");
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(&q->config, &s); i++)
-        if (!tensor_check(&s, &q->in, &q->from[i], err))
-            return false;
-    return true;
+    return q->sum ? true : fail(err, SYSTEM, "out of memory");
 }
 
 /* The sources of the file, and what was done to it. */
 static bool make_source(Quantize *q, const tblock_quantize_options *opt, Error *err)
 {
-    const char *old = tensor_meta(&q->in, "source"), *hash = tensor_meta(&q->in, "sha256");
+    const char *old = source_meta(&q->in, "source"), *hash = source_meta(&q->in, "sha256");
     char        what[512];
     JsonOut     o = { 0 };
     old = old ? old : "[]";
-    snprintf(what, sizeof what, "%s: source", q->in.map.path);
+    snprintf(what, sizeof what, "%s: source", q->in.path);
     Json *list = json_parse(old, strlen(old), what, err);
     if (!list)
         return false;
@@ -130,7 +127,8 @@ static bool make_source(Quantize *q, const tblock_quantize_options *opt, Error *
 
 static bool write_file(Quantize *q, const char *path, const tblock_quantize_options *opt, Error *err)
 {
-    ModelContents contents = { .config = &q->config, .types = q->types, .source = q->source, .tokenizer = &q->in };
+    ModelContents contents = { .config = &q->in.checkpoint.config, .types = q->types, .source = q->source,
+                               .tokenizer = &q->in.file };
     return weight_stream_write(&(WeightStream){ .path = path, .contents = &contents,
                                                 .threads = opt->threads, .make = make_block, .made = blocks_made,
                                                 .progress = opt->progress, .user = q,
@@ -146,7 +144,7 @@ static bool make_report(const Quantize *q, tblock_quantize_report *out, Error *e
     *out = (tblock_quantize_report){ .rows = calloc((size_t)q->n, sizeof *out->rows) };
     if (!out->rows)
         return fail(err, SYSTEM, "out of memory");
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(&q->config, &s); i++) {
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&q->in.checkpoint.config, &s); i++) {
         const RetypeReport *r = &q->sum[i];
         out->n_params += tensor_spec_params(&s);
         out->bytes    += tensor_spec_bytes(&s, q->types[i]);
@@ -170,10 +168,10 @@ static bool make_report(const Quantize *q, tblock_quantize_report *out, Error *e
 static bool quantize(Quantize *q, const char *in, const char *out, const tblock_quantize_options *opt,
                      tblock_quantize_report *report, Error *err)
 {
-    if (!file_check_apart(out, in, err) || !safetensors_open(&q->in, in, err) || !model_file_check(&q->in, err)
-        || !open_config(q, err) || !find_tensors(q, err) || !make_source(q, opt, err))
+    const Checkpoint *c = &q->in.checkpoint;
+    if (!file_check_apart(out, in, err) || !open_source(q, in, err) || !make_source(q, opt, err))
         return false;
-    q->types = type_plan_new(&q->config, &q->in, q->in.map.path, q->target, opt->keep, opt->n_keep, err);
+    q->types = type_plan_new(&c->config, c, c->path, q->target, opt->keep, opt->n_keep, err);
     return q->types && write_file(q, out, opt, err) && (!report || make_report(q, report, err));
 }
 
@@ -189,9 +187,8 @@ bool tblock_quantize(const char *in_path, const char *out_path, const tblock_qua
     if (opt->threads < 0 || opt->threads > 1024)
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", opt->threads);
     bool ok = quantize(&q, in_path, out_path, opt, report, err);
-    tensor_file_close(&q.in);
+    source_close(&q.in);
     free(q.types);
-    free(q.from);
     free(q.sum);
     free(q.source);
     return ok;

@@ -56,7 +56,7 @@ static bool plan_memory(Info *info, KvType kv, Error *err)
     m->n_ctx   = c->n_ctx;
     m->n_seqs  = info->load.batch;
     m->n_batch = context_batch(0, m->n_ctx, m->n_seqs);
-    KvShape shape  = { c->n_layers, c->kv_heads, c->head_dim, c->window, kv };
+    KvShape shape  = kv_shape(c, kv);
     m->weights     = info->count->bytes;
     m->packed      = info->count->pack_bytes;
     unsigned ints  = ints_of(info, &quantized);
@@ -180,37 +180,34 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
 }
 
 /* Parse a metadata entry that holds JSON; an absent one is NULL and no error. */
-static bool parse_meta(const TensorFile *f, const char *key, Json **out, Error *err)
+static bool parse_meta(const Source *s, const char *key, Json **out, Error *err)
 {
-    const char *value = tensor_meta(f, key);
+    const char *value = source_meta(s, key);
     char        what[512];
     *out = NULL;
     if (!value)
         return true;
-    snprintf(what, sizeof what, "%s: %s", f->map.path, key);
+    snprintf(what, sizeof what, "%s: %s", s->path, key);
     *out = json_parse(value, strlen(value), what, err);
     return *out != NULL;
 }
 
-static bool report_file(const TensorFile *f, const tblock_report_options *opt, char **text, Error *err)
+static bool report_source(const Source *src, const tblock_report_options *opt, char **text, Error *err)
 {
-    Json       *tokenizer = NULL, *source = NULL;
-    const char *json = tensor_meta(f, "config");
-    Config      c;
-    Count       count;
-    DataCheck   check;
-    char        what[512];
+    Json         *tokenizer = NULL, *source = NULL;
+    const Config *c = src->has_weights ? &src->checkpoint.config : NULL;
+    Count         count;
+    DataCheck     check;
     if (opt->type)
-        return fail(err, USAGE, "type: goes with a bare config: %s has types of its own", f->map.path);
-    snprintf(what, sizeof what, "%s: config", f->map.path);
-    bool ok = model_file_check(f, err) && parse_meta(f, "tokenizer", &tokenizer, err) && parse_meta(f, "source", &source, err);
-    if (ok && json)
-        ok = config_parse(&c, json, strlen(json), what, err) && config_supported(&c, what, err) && count_file(&count, &c, f, err);
+        return fail(err, USAGE, "type: goes with a bare config: %s has types of its own", src->path);
+    bool ok = parse_meta(src, "tokenizer", &tokenizer, err) && parse_meta(src, "source", &source, err);
+    if (ok && c)
+        count_checkpoint(&count, &src->checkpoint);
     if (ok && opt->check)
-        ok = data_check(&check, json ? &c : NULL, f, err);
+        ok = data_check(&check, c, &src->file, err);
     if (ok) {
-        Info info = { .path = f->map.path, .file = f, .cfg = json ? &c : NULL, .count = &count, .tokenizer = tokenizer,
-                      .source = source, .sha256 = tensor_meta(f, "sha256"), .check = opt->check ? &check : NULL };
+        Info info = { .path = src->path, .file = &src->file, .cfg = c, .count = &count, .tokenizer = tokenizer,
+                      .source = source, .sha256 = source_meta(src, "sha256"), .check = opt->check ? &check : NULL };
         ok = draw(&info, opt, text, err);
     }
     json_free(tokenizer);
@@ -231,8 +228,8 @@ static bool is_json(const FileMap *map)
 bool tblock_report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err)
 {
     static const tblock_report_options defaults = { 0 };
-    FileMap    map = { 0 };
-    TensorFile f   = { 0 };
+    FileMap map = { 0 };
+    Source  s   = { 0 };
     if (!opt)
         opt = &defaults;
     *text = NULL;
@@ -242,7 +239,7 @@ bool tblock_report(const char *path, const tblock_report_options *opt, char **te
     file_map_close(&map);
     if (config)
         return report_config(path, opt, text, err);
-    bool ok = safetensors_open(&f, path, err) && report_file(&f, opt, text, err);
-    tensor_file_close(&f);
+    bool ok = source_open(&s, path, err) && report_source(&s, opt, text, err);
+    source_close(&s);
     return ok;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "source/identity.h"
 
 static bool check_seq(const tblock_context *c, const char *what, int32_t seq, Error *err)
 {
@@ -26,54 +26,16 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
 
 /* ---- What a state is bound to ---- */
 
-/* The data's hash says nothing of which bytes are which tensor. */
-static bool hash_layout(const TensorFile *f, char hex[65], Error *err)
-{
-    Sha256 *s = sha256_new();
-    if (!s)
-        return fail(err, SYSTEM, "%s: no memory for a hash", f->map.path);
-    for (int i = 0; i < f->n_tensors; i++) {
-        const Tensor *t = &f->tensors[i];
-        sha256_add(s, t->name, strlen(t->name) + 1);
-        sha256_add(s, dtype_name(t->dtype), strlen(dtype_name(t->dtype)) + 1);
-        sha256_add(s, t->shape, (size_t)t->rank * sizeof *t->shape);
-        sha256_add(s, &t->n_bytes, sizeof t->n_bytes);
-    }
-    for (int i = 0; i < f->n_meta; i++)
-        if (strncmp(f->meta[i].key, "type.", 5) == 0) {
-            sha256_add(s, f->meta[i].key, strlen(f->meta[i].key) + 1);
-            sha256_add(s, f->meta[i].value, f->meta[i].value_bytes + 1);
-        }
-    sha256_end(s, hex);
-    return true;
-}
-
-static bool hash_data(const TensorFile *f, char hex[65], Error *err)
-{
-    Sha256 *s = sha256_new();
-    if (!s)
-        return fail(err, SYSTEM, "%s: no memory for a hash", f->map.path);
-    sha256_add(s, f->map.data + f->data_offset, f->data_bytes);
-    sha256_end(s, hex);
-    return true;
-}
-
 enum { STATE_FACTS = RUN_FACTS + 1 };
-typedef struct Binding { RunFact fact[STATE_FACTS]; char data[65], layout[65]; } Binding;
+typedef struct Binding { RunFact fact[STATE_FACTS]; char layout[65]; } Binding;
 
+/* The hash of the data says nothing of which bytes are which tensor. */
 static bool bind(Binding *b, const tblock_context *c, Error *err)
 {
     RunSettings settings = run_settings(c);
-    run_facts(c->model, &settings, b->fact);
-    if (!hash_layout(&c->model->file, b->layout, err))
+    if (!run_facts(c->model, &settings, b->fact, err) || !source_layout_hash(&c->model->source, b->layout, err))
         return false;
     b->fact[RUN_FACTS] = (RunFact){"model_layout", b->layout};
-    for (int i = 0; i < RUN_FACTS; i++)
-        if (strcmp(b->fact[i].key, "model_sha256") == 0 && b->fact[i].value[0] == '\0') {
-            if (!hash_data(&c->model->file, b->data, err))
-                return false;
-            b->fact[i].value = b->data;
-        }
     return true;
 }
 
@@ -98,17 +60,29 @@ static bool check_binding(const TensorFile *f, const Binding *b, Error *err)
 
 /* ---- Saving ---- */
 
-static bool write_tiles(TensorWriter *w, const tblock_context *c, int seq, int first, int n_tiles, Error *err)
+/* The first tile of a layer that a state of n tokens keeps. */
+static int first_saved(const KvCache *kv, int seq, int layer, size_t n)
+{
+    int held  = kv->seq[seq].layer[layer].first;
+    int first = kv_cache_first_tile(kv, layer, (int)n - 1); /* so that the last token can be computed again, for its logits */
+    return held > first ? held : first;                     /* after a rewind that may be gone                              */
+}
+
+static int tiles_of(size_t n_tok) { return ((int)n_tok + KV_TILE - 1) / KV_TILE; }
+
+static bool write_tiles(TensorWriter *w, const tblock_context *c, int seq, size_t n_tok, Error *err)
 {
     void *clean = malloc(c->kv.tile_bytes);
     if (!clean)
         return fail(err, SYSTEM, "out of memory for a KV tile");
     bool ok = true;
-    for (int l = 0; ok && l < c->kv.shape.n_layers; l++)
-        for (int i = 0; ok && i < n_tiles; i++) {
-            kv_cache_tile_clean(&c->kv, seq, l, first + i, clean);
-            ok = tensor_writer_put(w, l, (size_t)i * c->kv.tile_bytes, clean, c->kv.tile_bytes, err);
+    for (int l = 0; ok && l < c->kv.shape.n_layers; l++) {
+        int first = first_saved(&c->kv, seq, l, n_tok);
+        for (int i = first; ok && i < tiles_of(n_tok); i++) {
+            kv_cache_tile_clean(&c->kv, seq, l, i, clean);
+            ok = tensor_writer_put(w, l, (size_t)(i - first) * c->kv.tile_bytes, clean, c->kv.tile_bytes, err);
         }
+    }
     free(clean);
     return ok;
 }
@@ -116,18 +90,15 @@ static bool write_tiles(TensorWriter *w, const tblock_context *c, int seq, int f
 static bool write_state(TensorWriter *w, const tblock_context *c, int seq, const int32_t *tokens, size_t n, Error *err)
 {
     const KvCache *kv = &c->kv;
-    int  held  = kv->shape.n_layers > 0 ? kv->seq[seq].layer[0].first : 0;
-    int  first = kv_cache_first_tile(kv, (int)n - 1); /* so that the last token can be computed again, for its logits */
-    first = held > first ? held : first;              /* after a rewind that may be gone                              */
-    int  n_tiles = ((int)n + KV_TILE - 1) / KV_TILE - first;
     char name[32];
     bool ok = true;
     for (int l = 0; ok && l < kv->shape.n_layers; l++) {
+        int n_tiles = tiles_of(n) - first_saved(kv, seq, l, n);
         snprintf(name, sizeof name, "kv.layer%d", l);
         ok = tensor_writer_declare(w, name, DT_U8, 2, (int64_t[]){n_tiles, (int64_t)kv->tile_bytes}, err);
     }
     return ok && tensor_writer_declare(w, "tokens", DT_I32, 1, (int64_t[]){(int64_t)n}, err) && tensor_writer_begin(w, err)
-           && write_tiles(w, c, seq, first, n_tiles, err)
+           && write_tiles(w, c, seq, n, err)
            && tensor_writer_put(w, kv->shape.n_layers, 0, tokens, n * sizeof *tokens, err);
 }
 
@@ -141,7 +112,7 @@ bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *toke
     if (n_tokens == 0 || n_tokens != (size_t)c->kv.seq[seq].length)
         return fail(err, USAGE, "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
                     c->kv.seq[seq].length, n_tokens ? "" : " and at least 1", n_tokens);
-    if (!file_check_apart(path, c->model->file.map.path, err) || !bind(&b, c, err))
+    if (!file_check_apart(path, c->model->source.path, err) || !bind(&b, c, err))
         return false;
     TensorWriter *w = tensor_writer_new(path, PAGE, err);
     bool ok = w && tensor_writer_meta(w, "format", "tblock-state", err) && tensor_writer_meta(w, "version", "1", err)
@@ -211,38 +182,42 @@ static bool read_tokens(const TensorFile *f, const tblock_context *c, int32_t **
     return true;
 }
 
-/* Where every layer's tiles lie, and how many are missing before them: behind a window, no more than it hides. */
-static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, const void **data, int *first, Error *err)
+/* Where every layer's tiles lie, and how many are missing before them: behind a window, no more than it hides, and as many in
+ * every layer that has one. */
+static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, KvMapped *layer, Error *err)
 {
-    const int tiles = (n_tok + KV_TILE - 1) / KV_TILE, hidden = kv_cache_first_tile(kv, n_tok);
+    const int tiles = tiles_of((size_t)n_tok);
+    int       windowed = -1; /* the first layer with a window */
     char      name[32], shape[64];
     for (int l = 0; l < kv->shape.n_layers; l++) {
+        const int hidden = kv_cache_first_tile(kv, l, n_tok);
         snprintf(name, sizeof name, "kv.layer%d", l);
         const Tensor *t = find(f, name, DT_U8, 2, err);
         if (!t)
             return false;
-        int64_t least = l ? tiles - *first : tiles - hidden, most = l ? least : tiles;
+        int64_t least = tiles - hidden, most = tiles;
+        if (hidden && windowed >= 0)
+            least = most = tiles - layer[windowed].first;
         if (t->shape[0] < least || t->shape[0] > most || t->shape[1] != (int64_t)kv->tile_bytes)
             return fail(err, INPUT, "%s: tensor %s: expected [%d, %zu] for %d tokens, found %s", f->map.path, name,
                         (int)least, kv->tile_bytes, n_tok, tensor_shape_text(t, shape, sizeof shape));
         if ((uintptr_t)t->data % 64 != 0)
             return fail(err, INPUT, "%s: tensor %s: expected to start on 64 bytes of the file, found offset %zu",
                         f->map.path, name, t->offset);
-        data[l] = t->data;
-        *first  = tiles - (int)t->shape[0];
+        layer[l] = (KvMapped){t->data, tiles - (int)t->shape[0]};
+        windowed = hidden && windowed < 0 ? l : windowed;
     }
     return true;
 }
 
 static bool load_layers(TensorFile *f, tblock_context *c, int seq, int n_tok, Error *err)
 {
-    int          first = 0;
-    const void **data  = malloc(((size_t)c->kv.shape.n_layers + 1) * sizeof *data);
-    bool ok = data ? find_layers(f, &c->kv, n_tok, data, &first, err) : fail(err, SYSTEM, "%s: no memory", f->map.path);
+    KvMapped *layer = malloc(((size_t)c->kv.shape.n_layers + 1) * sizeof *layer);
+    bool ok = layer ? find_layers(f, &c->kv, n_tok, layer, err) : fail(err, SYSTEM, "%s: no memory", f->map.path);
     if (ok)
         file_map_will_need(&f->map, f->data_offset, f->data_bytes);
-    ok = ok && kv_cache_adopt(&c->kv, seq, n_tok, first, data, &f->map, err);
-    free(data);
+    ok = ok && kv_cache_adopt(&c->kv, seq, n_tok, layer, &f->map, err);
+    free(layer);
     return ok;
 }
 

@@ -41,14 +41,25 @@ typedef struct Pipe {
     Error         *err;
 } Pipe;
 
+/* Where a block of the first part begins in its tensor. Row by row, the last block of each matrix of a stack is shorter. */
+static size_t block_offset(const Chunk *c, int block)
+{
+    if (c->panels || c->spec.k == 0)
+        return (size_t)block * c->block_bytes;
+    if (block == tensor_spec_panel_count(&c->spec))
+        return tensor_spec_bytes(&c->spec, c->type);
+    return (size_t)tensor_spec_block_row(&c->spec, block) * (c->block_bytes / PANEL_ROWS);
+}
+
 static void make_block(Pipe *p, int block, int thread)
 {
     const Chunk *c     = &p->making;
-    int          first = block * PANEL_ROWS, rows = c->spec.rows - first;
     unsigned char *own = p->scratch + (size_t)thread * p->scratch_bytes;
-    WeightBlock  b = { .spec = &c->spec, .tensor = c->tensor, .type = c->type, .panels = c->panels, .first = first,
-                       .n = c->spec.k == 0 || rows < PANEL_ROWS ? rows : PANEL_ROWS,
-                       .to = { c->data + (size_t)(block - c->first) * c->block_bytes },
+    WeightBlock  b = { .spec = &c->spec, .tensor = c->tensor, .type = c->type, .panels = c->panels, .block = block,
+                       .item = c->spec.k ? block / panel_count(c->spec.rows) : 0,
+                       .first = c->spec.k ? block % panel_count(c->spec.rows) * PANEL_ROWS : 0,
+                       .n = c->spec.k ? tensor_spec_block_rows(&c->spec, block) : c->spec.rows,
+                       .to = { c->data + block_offset(c, block) - block_offset(c, c->first) },
                        .rows = (float *)(void *)own, .scratch = own + p->rows_bytes, .report = &p->reports[block - c->first] };
     for (int i = 1; c->panels && i < part_count(c->type); i++)
         b.to[i] = c->side[i] + (size_t)block * part_bytes(c->type, i, c->spec.k);
@@ -100,7 +111,7 @@ static bool make_and_write(Pipe *p)
         s->progress(s->progress_user, (double)p->written / (double)p->total);
     const Chunk *c = &p->making;
     if (p->ok && s->made && c->n_bytes)
-        p->ok = s->made(s->user, c->tensor, &c->spec, c->first * PANEL_ROWS, p->reports, c->end - c->first, p->err);
+        p->ok = s->made(s->user, c->tensor, &c->spec, c->first, p->reports, c->end - c->first, p->err);
     Chunk made = p->making;
     p->making  = (Chunk){ .data = p->writing.data };
     p->writing = made;
@@ -116,7 +127,7 @@ static size_t first_part(const TensorSpec *s, WeightType type, size_t *whole)
     if (s->k == 0)
         *whole = block;
     else if (tensor_spec_panels(s, type))
-        *whole = block * (size_t)panel_count(s->rows);
+        *whole = block * (size_t)tensor_spec_panel_count(s);
     else
         *whole = tensor_spec_bytes(s, type); /* the last rows may be fewer */
     return block;
@@ -125,7 +136,7 @@ static size_t first_part(const TensorSpec *s, WeightType type, size_t *whole)
 static bool make_tensor(Pipe *p, const TensorSpec *spec, int tensor, WeightType type)
 {
     size_t whole, block = first_part(spec, type, &whole);
-    int    n_blocks = spec->k ? panel_count(spec->rows) : 1;
+    int    n_blocks = spec->k ? tensor_spec_panel_count(spec) : 1;
     size_t chunk    = weight_type_quantized(type) ? CHUNK / 4 : CHUNK; /* codes take long, and progress is told between */
     int    at_once  = block < chunk ? (int)(chunk / block) : 1;
     p->turn = !p->turn;
@@ -135,7 +146,7 @@ static bool make_tensor(Pipe *p, const TensorSpec *spec, int tensor, WeightType 
                       .panels = tensor_spec_panels(spec, type), .first = first, .block_bytes = block, .data = c->data };
         c->end     = n_blocks - first < at_once ? n_blocks : first + at_once;
         c->last    = c->end == n_blocks;
-        c->n_bytes = c->last ? whole - (size_t)first * block : (size_t)(c->end - first) * block;
+        c->n_bytes = (c->last ? whole : block_offset(c, c->end)) - block_offset(c, first);
         for (int i = 1; i < MAX_PARTS; i++)
             c->side[i] = p->side[p->turn][i];
         if (!make_and_write(p))
@@ -157,7 +168,7 @@ static bool allocate_all(Pipe *p)
         chunk = block > chunk ? block : chunk;
         p->total += whole;
         for (int j = 1; spec.k && weight_type_quantized(type) && j < part_count(type); j++) {
-            size_t n = part_bytes(type, j, spec.k) * (size_t)panel_count(spec.rows);
+            size_t n = part_bytes(type, j, spec.k) * (size_t)tensor_spec_panel_count(&spec);
             side[j]  = n > side[j] ? n : side[j];
         }
     }

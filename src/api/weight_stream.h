@@ -13,7 +13,8 @@ typedef struct WeightBlock {
     int               tensor;          /* its number in the order of tensor_list.h          */
     WeightType        type;
     bool              panels;          /* one panel; false: row-major                       */
-    int               first, n;        /* rows                                              */
+    int               block, item;     /* its number in the tensor; the matrix of a stack it belongs to */
+    int               first, n;        /* rows of that matrix                               */
     void             *to[MAX_PARTS];   /* where each part of the panel, the rows or the vector belong */
     float            *rows;            /* the thread's own: room for 16 rows as f32         */
     void             *scratch;         /* and what retype.h works in                        */
@@ -25,8 +26,8 @@ typedef struct WeightStream {
     const ModelContents *contents;
     int                  threads;      /* 0: one for each physical core */
     void (*make)(void *user, const WeightBlock *b);  /* any thread, any order */
-    /* After some blocks of a tensor were made, in order, on the calling thread; reports: one for each block of 16 rows from
-     * row `first`. May be NULL; false stops the stream. */
+    /* After some blocks of a tensor were made, in order, on the calling thread; reports: one for each of n
+     * blocks of 16 rows from number `first` on. May be NULL; false stops the stream. */
     bool (*made)(void *user, int tensor, const TensorSpec *s, int first, const RetypeReport *reports, int n, Error *err);
     void (*progress)(void *user, double done);       /* 0 .. 1; may be NULL */
     void  *user, *progress_user;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/checked.h"
 #include "base/json.h"
+#include "format/magic.h"
 #include "format/tensors.h"
 
 enum { MAX_HEADER = 100000000 }; /* the reference reader's limit */
@@ -11,25 +12,6 @@ enum { MAX_HEADER = 100000000 }; /* the reference reader's limit */
 static const char METADATA[] = "__metadata__";
 
 /* ---- The header's bytes ----------------------------------------------------------------------------------------- */
-
-/* Files that are taken for safetensors by mistake. */
-static const char *another_format(const FileMap *m)
-{
-    static const struct {
-        const char *magic, *name;
-    } formats[] = {
-        { "GGUF", "a GGUF file" },
-        { "PK\3\4", "a zip archive (a PyTorch checkpoint?)" },
-        { "{", "a JSON text" },
-        { "version https://git-lfs", "a Git LFS pointer: the file itself was not downloaded" },
-    };
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        size_t n = strlen(formats[i].magic);
-        if (m->size >= n && memcmp(m->data, formats[i].magic, n) == 0)
-            return formats[i].name;
-    }
-    return NULL;
-}
 
 /* Find the header: *text, *n_bytes. Fills f->data_offset and f->data_bytes. */
 static bool find_header(TensorFile *f, const char **text, size_t *n_bytes, Error *err)
@@ -39,8 +21,9 @@ static bool find_header(TensorFile *f, const char **text, size_t *n_bytes, Error
     if (m->size < sizeof length)
         return fail(err, INPUT, "%s: expected a safetensors file, found %zu bytes", m->path, m->size);
     memcpy(&length, m->data, sizeof length);
-    if (length > MAX_HEADER && another_format(m))
-        return fail(err, INPUT, "%s: expected a safetensors file, found %s", m->path, another_format(m));
+    const char *other = format_of(m->data, m->size);
+    if (length > MAX_HEADER && other)
+        return fail(err, INPUT, "%s: expected a safetensors file, found %s", m->path, other);
     if (length > MAX_HEADER)
         return fail(err, INPUT, "%s: header length: expected at most %d, found %llu (not a safetensors file?)", m->path, MAX_HEADER,
                     (unsigned long long)length);
@@ -121,7 +104,7 @@ static bool read_dtype(const Json *j, const char *what, DType *out, Error *err)
         return true;
     char   known[128] = "";
     size_t used = 0;
-    for (int t = 0; t < DT_COUNT; t++)
+    for (int t = 0; t < DT_BLOCKS; t++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", t ? ", " : "", dtype_name((DType)t));
     return fail(err, INPUT, "%s: expected one of %s, found %s", what, known, name);
 }
@@ -211,11 +194,6 @@ static int by_offset(const void *a, const void *b)
     return s->name < t->name ? -1 : s->name > t->name; /* names are copied in header order */
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp((*(const Tensor *const *)a)->name, (*(const Tensor *const *)b)->name);
-}
-
 static int by_key(const void *a, const void *b) { return strcmp(((const MetaEntry *)a)->key, ((const MetaEntry *)b)->key); }
 
 /* The tensors, sorted by offset, must tile the data section. */
@@ -247,7 +225,7 @@ static bool read_header(TensorFile *f, const Json *header, Error *err)
     qsort(f->meta, (size_t)f->n_meta, sizeof *f->meta, by_key);
     for (int i = 0; i < f->n_tensors; i++)
         f->by_name[i] = &f->tensors[i];
-    qsort(f->by_name, (size_t)f->n_tensors, sizeof *f->by_name, by_name);
+    tensors_sort(f->by_name, (size_t)f->n_tensors);
     return check_layout(f, err);
 }
 

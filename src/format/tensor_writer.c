@@ -118,6 +118,8 @@ bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int r
         return fail(err, SYSTEM, "%s: tensor %s: not a name a tensor can have", w->out.path, name);
     if (rank < 0 || rank > TENSOR_MAX_RANK)
         return fail(err, SYSTEM, "%s: tensor %s: expected at most %d dimensions, found %d", w->out.path, name, TENSOR_MAX_RANK, rank);
+    if (dtype_blocked(dtype))
+        return fail(err, SYSTEM, "%s: tensor %s: safetensors has no type %s", w->out.path, name, dtype_name(dtype));
     if (!shape_bytes(dtype, rank, shape, &n_elements, &n_bytes) || !add_size(w->data_bytes, n_bytes, &end) || end > INT64_MAX / 2)
         return fail(err, SYSTEM, "%s: tensor %s: the size overflows", w->out.path, name);
     Declared *grown = grow(w->tensor, w->n_tensors, &w->cap_tensors, sizeof *w->tensor);

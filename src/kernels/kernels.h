@@ -87,16 +87,24 @@ typedef struct Kernels {
     void (*attn_merge)(float *state, const float *part, int head_dim); /* state = merge(state, part), ascending tiles */
     void (*attn_end)(float *y, const float *state, int head_dim); /* y[d] = o[d] * (1 / l)                           */
     void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps); /* y may be x                      */
+    void (*layer_norm)(float *y, const float *x, const float *w, const float *b, int n, float eps); /* the same; b may be NULL */
     void (*add)(float *x, const float *y, int n);                 /* x = x + y                                       */
+    void (*add_scaled)(float *x, const float *y, float m, int n); /* x = x + y * m, rounded twice                    */
+    void (*add_weighted)(float *y, const float *f, float p, int n); /* y = fmaf(p, f, y)                             */
+    void (*scale)(float *x, float m, int n);                      /* x = x * m                                       */
+    void (*soft_cap)(float *x, float cap, int n);                 /* x = cap * tanh(x / cap)                         */
     void (*swiglu)(float *h, const float *gate, const float *up, int n); /* h = SiLU(gate) * up; h may be gate or up */
+    void (*geglu)(float *h, const float *gate, const float *up, int n);  /* the same of GELU, tanh form              */
+    void (*geglu_erf)(float *h, const float *gate, const float *up, int n);
     /* Rotate n_heads consecutive heads of head_dim floats, in place: pairs (i, i + rot/2), i < rot/2. */
     void (*rope)(float *x, int n_heads, int head_dim, int rot, const float *cosine, const float *sine);
-    void (*exp)(float *y, const float *x, int n);                 /* y may be x, in these six */
+    void (*exp)(float *y, const float *x, int n);                 /* y may be x, in these seven */
     void (*silu)(float *y, const float *x, int n);
     void (*sigmoid)(float *y, const float *x, int n);
     void (*tanh)(float *y, const float *x, int n);
     void (*gelu)(float *y, const float *x, int n);                /* erf form  */
     void (*gelu_tanh)(float *y, const float *x, int n);
+    void (*relu)(float *y, const float *x, int n);                /* x < 0 ? +0 : x */
     void (*softmax)(float *x, int n);                             /* in place; definition "other softmax" */
     void (*f32_to_f16)(uint16_t *y, const float *x, int n);
     float (*f32_to_q8)(int8_t *code, const float *x, int n);      /* KV_Q8: a position of one head; returns its scale */

@@ -14,17 +14,18 @@ enum {
     MAX_WIDTH  = 1 << 20,  /* d_model, heads * head_dim  */
     MAX_FF     = 1 << 22,
     MAX_VOCAB  = 1 << 24,
-    MAX_LAYERS = 1 << 12,
+    MAX_EXPERTS = 1 << 12,
     MAX_HEADS  = 1 << 14,
     MAX_HEAD   = 1 << 13,
     MAX_CTX    = 1 << 24
 };
 
 static const char *const norm_words[]      = { "rms", "layer", NULL };
-static const char *const placement_words[] = { "pre", "post", "both", "parallel", NULL };
-static const char *const ffn_words[]       = { "swiglu", "geglu", "gelu", "relu", NULL };
+static const char *const placement_words[] = { "pre", "post", "both", "parallel", "parallel2", "output", NULL };
+static const char *const ffn_words[]       = { "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf", NULL };
 static const char *const position_words[]  = { "rope", "learned", NULL };
-const char *const rope_type_words[]        = { "default", "linear", "llama3", "yarn", NULL };
+static const char *const qk_norm_words[]   = { "none", "head", "vector", "heads", NULL };
+const char *const rope_type_words[]        = { "default", "linear", "llama3", "yarn", "factors", NULL };
 
 #define AT(field) offsetof(Config, field)
 const ConfigKey config_keys[] = {
@@ -46,10 +47,27 @@ const ConfigKey config_keys[] = {
     { .name = "qkv_bias",        .kind = KEY_BOOL,   .at = AT(qkv_bias) },
     { .name = "out_bias",        .kind = KEY_BOOL,   .at = AT(out_bias) },
     { .name = "ffn_bias",        .kind = KEY_BOOL,   .at = AT(ffn_bias) },
-    { .name = "qk_norm",         .kind = KEY_BOOL,   .at = AT(qk_norm) },
+    { .name = "qk_norm",         .kind = KEY_WORD,   .at = AT(qk_norm),        .words = qk_norm_words, .or_false = true },
     { .name = "window",          .kind = KEY_INT,    .at = AT(window),         .min = 0, .max = MAX_CTX },
     { .name = "positions",       .kind = KEY_WORD,   .at = AT(positions),      .words = position_words },
     { .name = "rope",            .kind = KEY_ROPE,   .at = AT(rope) },
+    { .name = "norm_bias",       .kind = KEY_BOOL,   .at = AT(norm_bias),      .sparse = true },
+    { .name = "full_layers",     .kind = KEY_LAYERS, .at = AT(full_layers),    .sparse = true },
+    { .name = "theta_window",    .kind = KEY_DOUBLE, .at = AT(theta_window),   .min = 0, .max = 1e15, .sparse = true },
+    { .name = "rotary_dim",      .kind = KEY_INT,    .at = AT(rotary_dim),     .min = 2, .max = MAX_HEAD, .sparse = true },
+    { .name = "embed_scale",     .kind = KEY_DOUBLE, .at = AT(embed_scale),    .min = 1e-30, .max = 1e30, .sparse = true },
+    { .name = "residual_scale",  .kind = KEY_DOUBLE, .at = AT(residual_scale), .min = 1e-30, .max = 1e30, .sparse = true },
+    { .name = "logit_scale",     .kind = KEY_DOUBLE, .at = AT(logit_scale),    .min = 1e-30, .max = 1e30, .sparse = true },
+    { .name = "attn_scale",      .kind = KEY_DOUBLE, .at = AT(attn_scale),     .min = 0, .max = 1e30, .sparse = true },
+    { .name = "attn_softcap",    .kind = KEY_DOUBLE, .at = AT(attn_softcap),   .min = 0, .max = 1e30, .sparse = true },
+    { .name = "logit_softcap",   .kind = KEY_DOUBLE, .at = AT(logit_softcap),  .min = 0, .max = 1e30, .sparse = true },
+    { .name = "n_experts",       .kind = KEY_INT,    .at = AT(n_experts),      .min = 0, .max = MAX_EXPERTS, .sparse = true },
+    { .name = "experts_used",    .kind = KEY_INT,    .at = AT(experts_used),   .min = 0, .max = MAX_EXPERTS, .sparse = true },
+    { .name = "expert_d_ff",     .kind = KEY_INT,    .at = AT(expert_d_ff),    .min = 0, .max = MAX_FF, .sparse = true },
+    { .name = "shared_d_ff",     .kind = KEY_INT,    .at = AT(shared_d_ff),    .min = 0, .max = MAX_FF, .sparse = true },
+    { .name = "renormalize",     .kind = KEY_BOOL,   .at = AT(renormalize),    .sparse = true },
+    { .name = "shared_router",   .kind = KEY_BOOL,   .at = AT(shared_router),  .sparse = true },
+    { .name = "dense_layers",    .kind = KEY_LAYERS, .at = AT(dense_layers),   .sparse = true },
     { .name = "bos",             .kind = KEY_INT,    .at = AT(bos),            .min = -1, .max = MAX_VOCAB },
     { .name = "eos",             .kind = KEY_EOS,    .at = AT(eos) },
     { 0 },
@@ -92,7 +110,8 @@ void config_word_set(void *field, int value) { memcpy(field, &value, sizeof valu
 
 void config_defaults(Config *c)
 {
-    *c = (Config){ .family = "llama", .n_ctx = 2048, .theta = 10000, .norm_eps = 1e-6, .bos = -1 };
+    *c = (Config){ .family = "llama", .n_ctx = 2048, .theta = 10000, .norm_eps = 1e-6, .bos = -1,
+                   .embed_scale = 1, .residual_scale = 1, .logit_scale = 1 };
     c->rope = (Rope){ .type = ROPE_DEFAULT, .beta_fast = 32, .beta_slow = 1, .attention_factor = -1, .truncate = true };
 }
 
@@ -128,8 +147,8 @@ static bool check_key(const ConfigKey *key, const void *base, const char *what, 
 static bool check_rope(const Config *c, const char *what, Error *err)
 {
     const Rope *r = &c->rope;
-    if ((int)r->type < ROPE_DEFAULT || r->type > ROPE_YARN)
-        return fail(err, INPUT, "%s: rope.type: expected a value from 0 to %d, found %d", what, ROPE_YARN, (int)r->type);
+    if ((int)r->type < ROPE_DEFAULT || r->type > ROPE_FACTORS)
+        return fail(err, INPUT, "%s: rope.type: expected a value from 0 to %d, found %d", what, ROPE_FACTORS, (int)r->type);
     for (const ConfigKey *key = rope_keys; key->name; key++) {
         bool used   = key->types >> r->type & 1;
         bool absent = key->at == offsetof(Rope, attention_factor) && r->attention_factor < 0;
@@ -156,6 +175,57 @@ static bool check_ids(const Config *c, const char *what, Error *err)
     return true;
 }
 
+/* A key that must be 0, or its default, without the part it belongs to. */
+static bool check_alone(bool set, const char *key, const char *part, const char *what, Error *err)
+{
+    return set ? fail(err, INPUT, "%s: %s: expected none without %s, found one", what, key, part) : true;
+}
+
+static bool check_layers(const Layers *set, int n_layers, const char *key, const char *what, Error *err)
+{
+    for (int l = n_layers; l < MAX_LAYERS; l++)
+        if (layers_has(set, l))
+            return fail(err, INPUT, "%s: %s: expected layers under n_layers %d, found %d", what, key, n_layers, l);
+    return true;
+}
+
+static bool check_experts(const Config *c, const char *what, Error *err)
+{
+    if (c->n_experts == 0)
+        return check_alone(c->experts_used != 0, "experts_used", "n_experts", what, err)
+            && check_alone(c->expert_d_ff != 0, "expert_d_ff", "n_experts", what, err)
+            && check_alone(c->shared_d_ff != 0, "shared_d_ff", "n_experts", what, err)
+            && check_alone(c->renormalize, "renormalize", "n_experts", what, err)
+            && check_alone(c->shared_router, "shared_router", "n_experts", what, err)
+            && check_layers(&c->dense_layers, 0, "dense_layers", what, err);
+    if (c->experts_used < 1 || c->experts_used > c->n_experts)
+        return fail(err, INPUT, "%s: experts_used: expected 1 to n_experts %d, found %d", what, c->n_experts, c->experts_used);
+    if (c->expert_d_ff < 1)
+        return fail(err, INPUT, "%s: expert_d_ff: expected a width with n_experts %d, found none", what, c->n_experts);
+    int most = INT32_MAX / 2 / c->n_experts; /* rows of all experts' matrices together fit an int */
+    if (c->expert_d_ff > most || c->d_model > most)
+        return fail(err, INPUT, "%s: n_experts: expected at most %d with d_model %d and expert_d_ff %d, found %d", what,
+                    INT32_MAX / 2 / (c->d_model > c->expert_d_ff ? c->d_model : c->expert_d_ff), c->d_model, c->expert_d_ff,
+                    c->n_experts);
+    if (c->ffn_bias || !config_gated(c))
+        return fail(err, INPUT, "%s: n_experts: expected a gated feed-forward without bias, found another", what);
+    return check_alone(c->shared_router && c->shared_d_ff == 0, "shared_router", "shared_d_ff", what, err)
+        && check_layers(&c->dense_layers, c->n_layers, "dense_layers", what, err);
+}
+
+static bool check_parts(const Config *c, const char *what, Error *err)
+{
+    if (c->rotary_dim % 2 != 0 || c->rotary_dim > c->head_dim)
+        return fail(err, INPUT, "%s: rotary_dim: expected an even number up to head_dim %d, found %d", what, c->head_dim,
+                    c->rotary_dim);
+    if (c->theta_window != 0 && c->theta_window < 1)
+        return fail(err, INPUT, "%s: theta_window: expected 0 or at least 1, found %g", what, c->theta_window);
+    return check_alone(c->norm_bias && c->norm != NORM_LAYER, "norm_bias", "norm layer", what, err)
+        && check_alone(c->theta_window != 0 && c->window == 0, "theta_window", "a window", what, err)
+        && check_layers(&c->full_layers, c->window ? c->n_layers : 0, "full_layers", what, err)
+        && check_experts(c, what, err);
+}
+
 bool config_check(const Config *c, const char *what, Error *err)
 {
     if (!memchr(c->family, '\0', sizeof c->family) || !c->family[0])
@@ -170,27 +240,26 @@ bool config_check(const Config *c, const char *what, Error *err)
     if (c->head_dim > MAX_WIDTH / c->heads)
         return fail(err, INPUT, "%s: head_dim: expected heads * head_dim of at most %d, found %d * %d", what, MAX_WIDTH,
                     c->heads, c->head_dim);
-    return check_rope(c, what, err) && check_ids(c, what, err);
+    return check_parts(c, what, err) && check_rope(c, what, err) && check_ids(c, what, err);
 }
 
 bool config_supported(const Config *c, const char *what, Error *err)
 {
-    if (strcmp(c->family, "llama") != 0 && strcmp(c->family, "mistral") != 0)
-        return fail(err, INPUT, "%s: family: expected llama or mistral, found '%s' (not supported)", what, c->family);
-    if (c->qk_norm)
-        return fail(err, INPUT, "%s: qk_norm: expected false, found true (not supported)", what);
-    static const char *const only[] = { "norm", "norm_placement", "ffn", "positions" }; /* their first word */
-    for (const ConfigKey *key = config_keys; key->name; key++)
-        for (size_t i = 0; i < sizeof only / sizeof only[0]; i++) {
-            if (strcmp(key->name, only[i]) != 0)
-                continue;
-            int value = config_word_get((const char *)c + key->at);
-            if (value != 0)
-                return fail(err, INPUT, "%s: %s: expected %s, found %s (not supported)", what, key->name, key->words[0],
-                            key->words[value]);
-        }
+    if (c->norm_placement == PLACE_POST)
+        return fail(err, INPUT, "%s: norm_placement: expected pre, both, parallel, parallel2 or output, found post (not supported)",
+                    what);
     return true;
 }
+
+/* ---- Layers ---- */
+
+bool layers_has(const Layers *set, int layer) { return set->bits[layer / 64] >> (layer % 64) & 1; }
+
+void layers_add(Layers *set, int layer) { set->bits[layer / 64] |= (uint64_t)1 << (layer % 64); }
+
+int  config_window(const Config *c, int layer) { return layers_has(&c->full_layers, layer) ? 0 : c->window; }
+bool config_moe(const Config *c, int layer) { return c->n_experts > 0 && !layers_has(&c->dense_layers, layer); }
+bool config_gated(const Config *c) { return c->ffn == FFN_SWIGLU || c->ffn == FFN_GEGLU || c->ffn == FFN_GEGLU_ERF; }
 
 /* ---- Rotary frequencies ---- */
 
@@ -213,7 +282,7 @@ static double llama3_frequency(const Rope *r, double inv_freq)
 /* The dimension that turns `rotations` times within the original context. */
 static double yarn_correction_dim(const Config *c, double rotations)
 {
-    return c->head_dim * math64_log(c->rope.original_n_ctx / (rotations * 2 * PI)) / (2 * math64_log(c->theta));
+    return c->rotary_dim * math64_log(c->rope.original_n_ctx / (rotations * 2 * PI)) / (2 * math64_log(c->theta));
 }
 
 /* Dimensions under *low are extrapolated (left alone), those over *high interpolated; between them lies a ramp. */
@@ -226,7 +295,7 @@ static void yarn_correction_range(const Config *c, double *low, double *high)
         hi = ceil(hi);
     }
     *low  = lo > 0 ? lo : 0;
-    *high = hi < c->head_dim - 1 ? hi : c->head_dim - 1;
+    *high = hi < c->rotary_dim - 1 ? hi : c->rotary_dim - 1;
     if (*low == *high)
         *high += 0.001; /* as transformers: no division by 0 */
 }
@@ -246,8 +315,8 @@ static void yarn_frequencies(const Config *c, double *inv_freq)
 {
     double low, high;
     yarn_correction_range(c, &low, &high);
-    for (int i = 0; i < c->head_dim / 2; i++) {
-        double pos_freq      = math64_pow(c->theta, (2.0 * i) / c->head_dim);
+    for (int i = 0; i < c->rotary_dim / 2; i++) {
+        double pos_freq      = math64_pow(c->theta, (2.0 * i) / c->rotary_dim);
         double extrapolated  = 1 / pos_freq;
         double interpolated  = 1 / (c->rope.factor * pos_freq);
         double ramp          = (i - low) / (high - low);
@@ -256,16 +325,27 @@ static void yarn_frequencies(const Config *c, double *inv_freq)
     }
 }
 
-void config_inv_freq(const Config *c, double *inv_freq, double *factor)
+static double scaled(const Rope *r, double frequency, const float *factors, int i)
 {
-    const Rope *r = &c->rope;
-    *factor = r->type == ROPE_YARN ? yarn_attention_factor(r) : 1;
-    if (r->type == ROPE_YARN) {
+    switch (r->type) {
+    case ROPE_LINEAR:  return frequency / r->factor;
+    case ROPE_LLAMA3:  return llama3_frequency(r, frequency);
+    case ROPE_FACTORS: return frequency / (double)factors[i];
+    default:           return frequency;
+    }
+}
+
+void config_inv_freq(const Config *c, bool windowed, const float *factors, double *inv_freq, double *factor)
+{
+    const Rope *r   = &c->rope;
+    bool        own = windowed && c->theta_window != 0;
+    *factor = r->type == ROPE_YARN && !own ? yarn_attention_factor(r) : 1;
+    if (r->type == ROPE_YARN && !own) {
         yarn_frequencies(c, inv_freq);
         return;
     }
-    for (int i = 0; i < c->head_dim / 2; i++) {
-        double f = 1 / math64_pow(c->theta, (2.0 * i) / c->head_dim);
-        inv_freq[i] = r->type == ROPE_LINEAR ? f / r->factor : r->type == ROPE_LLAMA3 ? llama3_frequency(r, f) : f;
+    for (int i = 0; i < c->rotary_dim / 2; i++) {
+        double f = 1 / math64_pow(own ? c->theta_window : c->theta, (2.0 * i) / c->rotary_dim);
+        inv_freq[i] = own ? f : scaled(r, f, factors, i);
     }
 }

@@ -2,13 +2,26 @@
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
 
+#include <stdint.h>
+
 #include "base/error.h"
 
 typedef enum Norm          { NORM_RMS, NORM_LAYER } Norm;
-typedef enum NormPlacement { PLACE_PRE, PLACE_POST, PLACE_BOTH, PLACE_PARALLEL } NormPlacement;
-typedef enum FfnKind       { FFN_SWIGLU, FFN_GEGLU, FFN_GELU, FFN_RELU } FfnKind;
+
+/* Where the norms stand around the sublayers f (attention) and g (feed-forward); n is a norm:
+ *   PRE       x += f(n x); x += g(n x)           POST       x = n(x + f x); x = n(x + g x)
+ *   BOTH      x += n f(n x); x += n g(n x)       OUTPUT     x += n(f x); x += n(g x)
+ *   PARALLEL  x += f(n x) + g(n x), one norm     PARALLEL2  the same with a norm each */
+typedef enum NormPlacement { PLACE_PRE, PLACE_POST, PLACE_BOTH, PLACE_PARALLEL, PLACE_PARALLEL2, PLACE_OUTPUT } NormPlacement;
+
+/* GEGLU and GELU_TANH take the tanh form of GELU, GELU and GEGLU_ERF the exact one. */
+typedef enum FfnKind       { FFN_SWIGLU, FFN_GEGLU, FFN_GELU, FFN_RELU, FFN_GELU_TANH, FFN_GEGLU_ERF } FfnKind;
 typedef enum Positions     { POS_ROPE, POS_LEARNED } Positions;
-typedef enum RopeType      { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN } RopeType;
+typedef enum RopeType      { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS } RopeType;
+
+/* Norms of q and k before they are rotated, of the config's kind of norm, without bias: of each head with one weight
+ * [head_dim]; of the whole vector, weight [heads * head_dim]; of each head with a weight of its own, [heads * head_dim]. */
+typedef enum QkNorm        { QK_NONE, QK_HEAD, QK_VECTOR, QK_HEADS } QkNorm;
 
 typedef struct Rope {
     RopeType type;
@@ -21,7 +34,10 @@ typedef struct Rope {
     bool     truncate;                           /* yarn; default true                                  */
 } Rope;
 
-enum { MAX_EOS = 16 };
+enum { MAX_EOS = 16, MAX_LAYERS = 1 << 12 };
+
+/* A set of layers. */
+typedef struct Layers { uint64_t bits[MAX_LAYERS / 64]; } Layers;
 
 typedef struct Config {
     char    family[32];
@@ -31,10 +47,22 @@ typedef struct Config {
     Norm          norm;
     NormPlacement norm_placement;
     FfnKind       ffn;
-    bool    qkv_bias, out_bias, ffn_bias, qk_norm;
+    bool    qkv_bias, out_bias, ffn_bias, norm_bias; /* norm_bias: of LayerNorm                     */
+    QkNorm  qk_norm;
     int     window;                              /* positions a query sees, itself included; 0: all */
-    Rope    rope;
+    Layers  full_layers;                         /* those without the window                        */
+    Rope    rope;                                /* of the layers without a window, where theta_window differs */
+    double  theta_window;                        /* theta of the layers with a window, not scaled; 0: as the others */
+    int     rotary_dim;                          /* dimensions of a head that are rotated, the first */
     Positions positions;
+    double  embed_scale, residual_scale, logit_scale; /* multiply the embedding, what a sublayer adds, the logits; 1: none */
+    double  attn_scale;                          /* of scores; 0: 1 / sqrt(head_dim)                */
+    double  attn_softcap, logit_softcap;         /* cap * tanh(x / cap) of scores, of logits; 0: none */
+    int     n_experts, experts_used;             /* 0: no layer has experts                         */
+    int     expert_d_ff, shared_d_ff;            /* of each expert; of the shared one, 0: there is none */
+    bool    renormalize;                         /* the chosen experts' probabilities to sum 1      */
+    bool    shared_router;                       /* the shared expert's output is times a sigmoid   */
+    Layers  dense_layers;                        /* those without experts                           */
     int     bos;                                 /* -1: none */
     int     eos[MAX_EOS], n_eos;
 } Config;
@@ -56,8 +84,19 @@ bool config_supported(const Config *c, const char *what, Error *err);
 /* The config as one line of JSON with every key in the order of docs/format.md; caller frees. */
 char *config_to_json(const Config *c, Error *err);
 
-/* inv_freq [head_dim / 2] of the rotary embedding in double, and the factor that multiplies sine and cosine (1 but for yarn).
- * Formula order: transformers' modeling_rope_utils.py; design section 3. */
-void config_inv_freq(const Config *c, double *inv_freq, double *factor);
+bool layers_has(const Layers *set, int layer);
+void layers_add(Layers *set, int layer);
+
+/* Positions that a query of this layer sees, 0: all; does the layer have experts? */
+int  config_window(const Config *c, int layer);
+bool config_moe(const Config *c, int layer);
+
+/* Has the feed-forward a gate (SwiGLU, GEGLU)? */
+bool config_gated(const Config *c);
+
+/* inv_freq [rotary_dim / 2] of the rotary embedding in double, and the factor that multiplies sine and cosine (1 but for
+ * yarn). windowed: of layers with a window (theta_window). factors: [rotary_dim / 2] of rope type factors, by which the
+ * frequencies are divided. Formula order: transformers' modeling_rope_utils.py; design section 3. */
+void config_inv_freq(const Config *c, bool windowed, const float *factors, double *inv_freq, double *factor);
 
 #endif

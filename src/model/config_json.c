@@ -90,6 +90,13 @@ static bool read_word(const ConfigKey *key, void *field, const Json *item, const
 {
     const char *word;
     char        list[160] = "";
+    bool        flag;
+    if (key->or_false && json_is_bool(item)) {
+        if (!json_read_bool(item, name, &flag, err))
+            return false;
+        config_word_set(field, flag);
+        return true;
+    }
     if (!json_read_string(item, name, &word, err))
         return false;
     for (int i = 0; key->words[i]; i++) {
@@ -136,6 +143,19 @@ static bool read_eos(Config *c, const Json *item, const char *name, Error *err)
     return true;
 }
 
+static bool read_layers(Layers *set, const Json *item, const char *name, Error *err)
+{
+    if (!json_is_array(item))
+        return fail(err, INPUT, "%s: expected an array, found %s", name, json_kind(item));
+    for (const Json *i = json_first(item); i; i = json_next(i)) {
+        int layer;
+        if (!read_int(i, name, 0, MAX_LAYERS - 1, &layer, err))
+            return false;
+        layers_add(set, layer);
+    }
+    return true;
+}
+
 static bool read_rope(Config *c, const Json *object, const char *what, Error *err);
 
 /* One key of the config (base is a Config) or of its rope object (base is a Rope); prefix stands before its name in messages. */
@@ -151,6 +171,7 @@ static bool read_key(const ConfigKey *key, void *base, const Json *item, const c
     case KEY_WORD:   return read_word(key, field, item, name, err);
     case KEY_FAMILY: return read_family(field, sizeof ((Config *)base)->family, item, name, err);
     case KEY_EOS:    return read_eos(base, item, name, err);
+    case KEY_LAYERS: return read_layers(field, item, name, err);
     case KEY_ROPE:   return read_rope(base, item, name, err);
     }
     return false;
@@ -209,6 +230,8 @@ static bool read_config(Config *c, const Json *root, const char *what, Error *er
                         c->d_model, c->heads);
         c->head_dim = c->d_model / c->heads;
     }
+    if (!json_get(root, "rotary_dim"))
+        c->rotary_dim = c->head_dim;
     return config_check(c, what, err);
 }
 
@@ -242,6 +265,26 @@ static void out_eos(JsonOut *o, const Config *c)
     json_out(o, "]");
 }
 
+static void out_word(JsonOut *o, const ConfigKey *key, int value)
+{
+    if (key->or_false && value == 0)
+        json_out(o, "false");
+    else
+        json_out(o, "\"%s\"", key->words[value]);
+}
+
+static void out_layers(JsonOut *o, const Layers *set)
+{
+    const char *comma = "";
+    json_out(o, "[");
+    for (int l = 0; l < MAX_LAYERS; l++)
+        if (layers_has(set, l)) {
+            json_out(o, "%s%d", comma, l);
+            comma = ", ";
+        }
+    json_out(o, "]");
+}
+
 static void out_key(JsonOut *o, const ConfigKey *key, const void *base)
 {
     const void *field = (const char *)base + key->at;
@@ -250,7 +293,8 @@ static void out_key(JsonOut *o, const ConfigKey *key, const void *base)
     case KEY_INT:    json_out(o, "%d", *(const int *)field); break;
     case KEY_DOUBLE: out_double(o, *(const double *)field); break;
     case KEY_BOOL:   json_out(o, "%s", *(const bool *)field ? "true" : "false"); break;
-    case KEY_WORD:   json_out(o, "\"%s\"", key->words[config_word_get(field)]); break;
+    case KEY_WORD:   out_word(o, key, config_word_get(field)); break;
+    case KEY_LAYERS: out_layers(o, field); break;
     case KEY_FAMILY: json_out_string(o, field, strlen(field)); break;
     case KEY_EOS:    out_eos(o, base); break;
     case KEY_ROPE:   out_rope(o, field); break;
@@ -272,10 +316,24 @@ static void out_rope(JsonOut *o, const Rope *r)
     json_out(o, "}");
 }
 
+/* A key that is left out: it has the value that its absence means. */
+static bool is_default(const ConfigKey *key, const Config *c)
+{
+    Config      none;
+    const char *value = (const char *)c + key->at, *absent = (const char *)&none + key->at;
+    size_t      n = key->kind == KEY_INT ? sizeof(int) : key->kind == KEY_DOUBLE ? sizeof(double)
+                  : key->kind == KEY_BOOL ? sizeof(bool) : sizeof(Layers);
+    config_defaults(&none);
+    none.rotary_dim = c->head_dim;
+    return memcmp(value, absent, n) == 0;
+}
+
 char *config_to_json(const Config *c, Error *err)
 {
     JsonOut o = { 0 };
     for (const ConfigKey *key = config_keys; key->name; key++) {
+        if (key->sparse && is_default(key, c))
+            continue;
         json_out(&o, "%s", key == config_keys ? "{" : ", ");
         out_key(&o, key, c);
     }

@@ -5,7 +5,7 @@
 
 #include "model/config.h"
 
-typedef enum KeyKind { KEY_INT, KEY_DOUBLE, KEY_BOOL, KEY_WORD, KEY_FAMILY, KEY_ROPE, KEY_EOS } KeyKind;
+typedef enum KeyKind { KEY_INT, KEY_DOUBLE, KEY_BOOL, KEY_WORD, KEY_FAMILY, KEY_ROPE, KEY_EOS, KEY_LAYERS } KeyKind;
 
 typedef struct ConfigKey {
     const char *name;
@@ -15,6 +15,8 @@ typedef struct ConfigKey {
     const char *const *words;        /* KEY_WORD: spelling of each value of the enum, NULL-terminated */
     unsigned    types;               /* keys of rope: bit mask of the RopeTypes that have it */
     bool        required;
+    bool        sparse;              /* written only where it is not the default             */
+    bool        or_false;            /* KEY_WORD: false is the first word, true the second   */
 } ConfigKey;
 
 extern const ConfigKey config_keys[]; /* in the order of docs/format.md; name NULL ends */

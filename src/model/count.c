@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "model/tensor_check.h"
 #include "model/type_plan.h"
 
 uint64_t count_params(const Config *c)
@@ -23,14 +22,15 @@ static CountPart *find_part(Count *n, const TensorSpec *s)
     assert(n->n_parts < COUNT_MAX_PARTS);
     CountPart *p = &n->part[n->n_parts++];
     *p = (CountPart){ .name = s->part, .role = s->role, .in_layer = s->layer >= 0, .bias = s->bias, .rows = s->rows,
-                      .k = s->k, .one_params = tensor_spec_params(s) };
+                      .k = s->k, .stack = s->stack, .one_params = tensor_spec_params(s) };
     return p;
 }
 
 /* The first block's share of each half. */
 static void add_to_block(Count *n, const TensorSpec *s, uint64_t params, uint64_t bytes)
 {
-    bool norm = s->role == ROLE_ATTN_NORM || s->role == ROLE_FFN_NORM;
+    bool norm = s->role == ROLE_ATTN_NORM || s->role == ROLE_FFN_NORM || s->role == ROLE_ATTN_POST_NORM
+             || s->role == ROLE_FFN_POST_NORM || s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM;
     bool attn = s->role == ROLE_WQ || s->role == ROLE_WK || s->role == ROLE_WV || s->role == ROLE_WO;
     *(norm ? &n->norm_params : attn ? &n->attn_params : &n->ffn_params) += params;
     *(norm ? &n->norm_bytes : attn ? &n->attn_bytes : &n->ffn_bytes) += bytes;
@@ -58,7 +58,7 @@ static void add(Count *n, const TensorSpec *s, WeightType type, uint64_t bytes, 
     }
     if (s->layer == 0) {
         add_to_block(n, s, params, bytes);
-    } else if (s->role == ROLE_EMBED) {
+    } else if (tensor_spec_gathered(s)) {
         n->embed_params += params;
         n->embed_bytes  += bytes;
     } else if (s->role == ROLE_FINAL_NORM) {
@@ -103,18 +103,15 @@ void count_config(Count *n, const Config *c, WeightType type)
     count_kv(n, c);
 }
 
-bool count_file(Count *n, const Config *c, const TensorFile *f, Error *err)
+void count_checkpoint(Count *n, const Checkpoint *c)
 {
+    int i = 0;
     *n = (Count){ 0 };
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);) {
-        CheckedTensor t;
-        if (!tensor_check(&s, f, &t, err))
-            return false;
-        add(n, &s, t.type, checked_bytes(&t), t.panels);
-        size_t packed;
-        if (s.panels && !t.panels && matrix_bytes(t.type, s.rows, s.k, &packed))
-            n->pack_bytes += packed;
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++) {
+        const CheckedTensor *t = &c->tensor[i];
+        add(n, &s, t->type, checked_bytes(t), t->panels);
+        if (s.k && !t->panels && (t->rows || tensor_spec_panels(&s, t->type)))
+            n->pack_bytes += tensor_spec_bytes(&s, t->type);
     }
-    count_kv(n, c);
-    return tensor_check_unknown(c, f, err);
+    count_kv(n, &c->config);
 }

@@ -3,11 +3,9 @@
 #ifndef MODEL_COUNT_H
 #define MODEL_COUNT_H
 
-#include "format/tensors.h"
-#include "model/tensor_list.h"
-#include "quant/quant.h"
+#include "model/checkpoint.h"
 
-enum { COUNT_MAX_PARTS = 32 };
+enum { COUNT_MAX_PARTS = 48 };
 
 /* One kind of tensor: all layers' wq, or the embedding. */
 typedef struct CountPart {
@@ -15,6 +13,7 @@ typedef struct CountPart {
     TensorRole  role;
     bool        in_layer, bias;
     int         rows, k;       /* of one tensor; k 0: a vector [rows]               */
+    int         stack;         /* matrices in one tensor (experts), else 1          */
     int         n_tensors;     /* n_layers, or 1                                    */
     uint64_t    params;        /* of all of them                                    */
     uint64_t    bytes;         /* of all of them, as stored                         */
@@ -59,8 +58,7 @@ uint64_t count_params(const Config *c);
 /* Count a config (config_check passed) with matrices of one type, vectors F32, stored as docs/format.md says. */
 void count_config(Count *n, const Config *c, WeightType type);
 
-/* Count what is stored: sizes and dtypes from the file's tensors, which are all checked against the config as model_bind
- * does. Fails (INPUT) naming the tensor. */
-bool count_file(Count *n, const Config *c, const TensorFile *f, Error *err);
+/* Count what is stored: sizes and types of the checkpoint's tensors. */
+void count_checkpoint(Count *n, const Checkpoint *c);
 
 #endif

@@ -74,17 +74,16 @@ static Panels copy_panel(const TensorSpec *s, const CheckedTensor *t, int panel,
 }
 
 /* Where the last panel of a GGUF type, whose columns are all used, does not decode to 0 past its rows. */
-static bool check_last_rows(CheckPart *out, const TensorSpec *s, const CheckedTensor *t, Panels p)
+static bool check_last_rows(CheckPart *out, const TensorSpec *s, const CheckedTensor *t, Panels p, int panel)
 {
     float value[SUPERBLOCK];
-    int   last = panel_count(s->rows) - 1;
-    for (int r = s->rows - last * PANEL_ROWS; r < PANEL_ROWS; r++)
+    for (int r = tensor_spec_block_rows(s, panel); r < PANEL_ROWS; r++)
         for (int c = 0; c < s->k; c += SUPERBLOCK) {
             int n = s->k - c < SUPERBLOCK ? s->k - c : SUPERBLOCK;
             panel_row_to_f32(t->type, value, panel_superblock(t->type, p, c / SUPERBLOCK), r, n);
             for (int j = 0; j < n; j++)
                 if (value[j] != 0) {
-                    found(out, "tensor %s: padding at row %d, column %d is not zero", s->name, last * PANEL_ROWS + r, c + j);
+                    found(out, "tensor %s: padding at row %d, column %d is not zero", s->name, tensor_spec_block_row(s, panel) + r, c + j);
                     return false;
                 }
         }
@@ -95,14 +94,14 @@ static bool check_last_rows(CheckPart *out, const TensorSpec *s, const CheckedTe
 static bool check_superblock(CheckPart *out, const TensorSpec *s, WeightType type, Panels p, int panel, int block)
 {
     int    first = block * SUPERBLOCK, end = (int)round_up((size_t)s->k, 64), n = end - first < SUPERBLOCK ? end - first : SUPERBLOCK;
-    int    rows = s->rows - panel * PANEL_ROWS;
+    int    rows = tensor_spec_block_rows(s, panel);
     int8_t value[SUPERBLOCK];
     Panels at = panel_superblock(type, p, block);
     for (int r = 0; r < PANEL_ROWS; r++) {
         superblock_row_to_i8(type, value, at, r, n);
         for (int j = r < rows ? s->k - first : 0; j < n; j++)
             if (value[j] != 0 && superblock_scale(type, at, r) != 0) {
-                found(out, "tensor %s: padding at row %d, column %d is not zero", s->name, panel * PANEL_ROWS + r, first + j);
+                found(out, "tensor %s: padding at row %d, column %d is not zero", s->name, tensor_spec_block_row(s, panel) + r, first + j);
                 return false;
             }
     }
@@ -111,16 +110,19 @@ static bool check_superblock(CheckPart *out, const TensorSpec *s, WeightType typ
 
 static bool check_quantized_panels(CheckPart *p, const TensorSpec *s, const CheckedTensor *t, Error *err)
 {
-    int            last = panel_count(s->rows) - 1, blocks = (s->k + SUPERBLOCK - 1) / SUPERBLOCK;
+    int            per_item = panel_count(s->rows), last = tensor_spec_panel_count(s) - 1, blocks = (s->k + SUPERBLOCK - 1) / SUPERBLOCK;
     unsigned char *copy = malloc(panel_bytes(t->type, s->k));
     if (!copy)
         return fail(err, SYSTEM, "out of memory");
-    bool good = true;
-    if (weight_type_gguf(t->type))
-        good = check_last_rows(p, s, t, copy_panel(s, t, last, copy));
-    for (int i = weight_type_gguf(t->type) ? last + 1 : s->k % 64 ? 0 : last; good && i <= last; i++) {
+    bool good = true, gguf = weight_type_gguf(t->type);
+    for (int i = 0; good && i <= last; i++) {
+        bool ends = i % per_item == per_item - 1; /* the last panel of a matrix, whose rows may be fewer */
+        if (!ends && (gguf || s->k % 64 == 0))
+            continue;
         Panels at = copy_panel(s, t, i, copy);
-        for (int b = i == last ? 0 : blocks - 1; good && b < blocks; b++)
+        if (gguf)
+            good = check_last_rows(p, s, t, at, i);
+        for (int b = gguf ? blocks : ends ? 0 : blocks - 1; good && b < blocks; b++)
             good = check_superblock(p, s, t->type, at, i, b);
     }
     free(copy);
@@ -131,18 +133,20 @@ static bool check_quantized_panels(CheckPart *p, const TensorSpec *s, const Chec
 static void check_panels(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
     size_t element = weight_type_bytes(t->type), panel = panel_bytes(t->type, s->k);
-    int    pair = t->type == WT_BF16 ? 2 : 1, groups = (s->k + pair - 1) / pair, last = panel_count(s->rows) - 1;
+    int    pair = t->type == WT_BF16 ? 2 : 1, groups = (s->k + pair - 1) / pair, last = tensor_spec_panel_count(s) - 1;
     int    odd = s->k % pair; /* then the last group's second element is padding in every panel */
-    for (int i = odd ? 0 : last; i <= last; i++) {
+    for (int i = 0; i <= last; i++) {
         const unsigned char *data = (const unsigned char *)t->part[0]->data + (size_t)i * panel;
-        int used = i < last ? PANEL_ROWS : s->rows - last * PANEL_ROWS;
+        int used = tensor_spec_block_rows(s, i);
+        if (!odd && used == PANEL_ROWS)
+            continue;
         for (int g = odd && used == PANEL_ROWS ? groups - 1 : 0; g < groups; g++)
             for (int r = 0; r < PANEL_ROWS; r++)
                 for (int j = 0; j < pair; j++) {
                     size_t at = (((size_t)g * PANEL_ROWS + (size_t)r) * (size_t)pair + (size_t)j) * element;
                     if ((r < used && g * pair + j < s->k) || first_nonzero(data + at, element) == element)
                         continue;
-                    found(p, "tensor %s: padding at row %d, column %d is not zero", s->name, i * PANEL_ROWS + r, g * pair + j);
+                    found(p, "tensor %s: padding at row %d, column %d is not zero", s->name, tensor_spec_block_row(s, i) + r, g * pair + j);
                     return;
                 }
     }
@@ -180,7 +184,7 @@ static void place_of(const TensorSpec *s, const CheckedTensor *t, size_t i, size
         return;
     }
     size_t panel = (k + pair - 1) / pair * pair * PANEL_ROWS, in = i % panel;
-    *row = i / panel * PANEL_ROWS + in / pair % PANEL_ROWS;
+    *row = (size_t)tensor_spec_block_row(s, (int)(i / panel)) + in / pair % PANEL_ROWS;
     *col = in / (pair * PANEL_ROWS) * pair + in % pair;
 }
 
@@ -198,7 +202,8 @@ static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor 
         return;
     uint16_t bits;
     memcpy(&bits, (const unsigned char *)d->data + i * sizeof bits, sizeof bits);
-    found(p, "tensor %s: scale of row %zu, columns from %zu is %s", d->name, i / PANEL_ROWS / blocks * PANEL_ROWS + i % PANEL_ROWS,
+    found(p, "tensor %s: scale of row %zu, columns from %zu is %s", d->name,
+          (size_t)tensor_spec_block_row(s, (int)(i / PANEL_ROWS / blocks)) + i % PANEL_ROWS,
           i / PANEL_ROWS % blocks / each * columns, kind_of(f16_to_f32(bits)));
 }
 

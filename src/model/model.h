@@ -1,20 +1,27 @@
-/* model/model.h: a model file bound to layers: every tensor found, checked and ready for the kernels. */
+/* model/model.h: a checkpoint bound to layers: every tensor found, checked and ready for the kernels. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
-#include "format/tensors.h"
-#include "model/config.h"
+#include "model/checkpoint.h"
 #include "quant/quant.h"
 
-/* A matrix [rows, k] in panels of 16 rows: y = W x + bias. */
+/* A matrix [rows, k] in panels of 16 rows: y = W x + bias; or a stack of them. rows 0: the model has none. */
 typedef struct Mat {
     WeightType   type;
     int          rows, k;
-    Panels       w;          /* panel_count(rows) panels; every part starts on 64 bytes */
+    int          stack;      /* matrices one after the other, each in panels of its own (mat_item) */
+    Panels       w;          /* stack * panel_count(rows) panels; every part starts on 64 bytes */
     const float *bias;       /* 16 * panel_count(rows) values, 0 past rows; or NULL */
 } Mat;
 
-/* The token embedding [vocab_size, d_model]: panels when tied to the head or quantized, else row-major: it is only gathered. */
+/* Matrix number i of a stack. */
+static inline Mat mat_item(const Mat *m, int i)
+{
+    return (Mat){ .type = m->type, .rows = m->rows, .k = m->k, .stack = 1,
+                  .w = panels_from(m->type, m->w, i * panel_count(m->rows), m->k) };
+}
+
+/* A table [rows, k] whose rows are gathered: panels when tied to the head or quantized, else row-major. rows 0: none. */
 typedef struct Embedding {
     WeightType  type;
     bool        panels;
@@ -22,36 +29,46 @@ typedef struct Embedding {
     Panels      w;           /* row-major: part 0 is the tensor */
 } Embedding;
 
+/* The weight and bias of a norm; w NULL: the model has no such norm; b NULL: no bias. */
+typedef struct NormVectors { const float *w, *b; } NormVectors;
+
+/* What a model does not have is NULL, or a matrix without rows. Widths as tensor_list.c. */
 typedef struct Layer {
-    const float *attn_norm;      /* [d_model] */
+    NormVectors  attn_norm;      /* [d_model] */
     Mat          wq, wk, wv, wo; /* [heads*head_dim, d_model], [kv_heads*head_dim, d_model] twice, [d_model, heads*head_dim] */
-    const float *ffn_norm;       /* [d_model] */
+    const float *q_norm, *k_norm; /* config.h: QkNorm */
+    NormVectors  attn_post_norm, ffn_norm, ffn_post_norm; /* [d_model] */
     Mat          w_gate, w_up, w_down; /* [d_ff, d_model] twice, [d_model, d_ff] */
+    Mat          router;         /* [n_experts, d_model] */
+    Mat          expert_gate, expert_up, expert_down; /* stacks of n_experts */
+    Mat          shared_router;  /* [1, d_model] */
+    Mat          shared_gate, shared_up, shared_down;
 } Layer;
 
 typedef struct Model {
     Config       cfg;
-    Embedding    embed;
+    Embedding    embed;          /* [vocab_size, d_model] */
+    Embedding    pos_embed;      /* [n_ctx, d_model] of learned positions */
+    const float *rope_factors;   /* [rotary_dim / 2] of rope type factors; else NULL */
     Layer       *layer;          /* [n_layers] */
-    const float *final_norm;
+    NormVectors  final_norm;
     Mat          lm_head;        /* of a tied model: the embedding's panels */
     size_t       weight_bytes;      /* of all weights as stored */
     size_t       matrix_bytes[WT_COUNT]; /* of the matrices, by type */
-    size_t       bytes_per_token;   /* read by one decode step: all matrices, the head, norms; one row of the embedding */
+    size_t       bytes_per_token;   /* read by one decode step: all matrices (of experts those that one token takes), the head, norms; one row of the embedding */
     uint64_t     n_params;
     void       **owned;          /* packed matrices, padded biases, widened norms: released by model_free */
     int          n_owned, cap_owned;
 } Model;
 
-/* Bind the tensors of f to the layers of cfg; names, shapes and layouts as docs/format.md. Layout rows is packed here
- * (model.owned), panels are used where they lie. f must outlive the model. Every tensor must be known: one that would be
- * ignored is an error, tensors whose name starts with "tok." or "pad." excepted. No JSON is read here. */
-bool model_bind(Model *m, const Config *cfg, const TensorFile *f, Error *err);
+/* Bind the tensors of a checkpoint to the layers of its config. Panels are used where they lie; rows are packed here
+ * (model.owned), by all threads. Its files must outlive the model, the checkpoint need not. types: of each tensor (type_plan.h), NULL: as
+ * stored. Matrices of other types than the stored ones are made here: the bits that `quantize` writes. The pages of a file that
+ * something is made of leave this process's memory. Fails (INPUT) where a weight is not finite or too large for its type. */
+bool model_bind(Model *m, const Checkpoint *c, const WeightType *types, Error *err);
 
-/* The same with matrices of other types (type_plan.h: one for each tensor; NULL: as stored). Those are made here, by all threads, in
- * owned memory: the bits that `quantize` writes. The pages of f that they are made from leave this process's memory. Fails
- * (INPUT) where a weight is not finite or too large for its type. */
-bool model_bind_as(Model *m, const Config *cfg, const TensorFile *f, const WeightType *types, Error *err);
+/* The same of a model file's tensors (checkpoint_from_file), as stored. */
+bool model_bind_file(Model *m, const Config *cfg, const TensorFile *f, Error *err);
 void model_free(Model *m);       /* a zeroed Model is accepted */
 
 /* Row `token` of the embedding as d_model floats: exact, of a quantized one rounded once. */

@@ -65,11 +65,12 @@ static bool declare_weights(ModelWriter *w, const TensorSpec *s, WeightType type
     char name[sizeof s->name + 8];
     if (!tensor_spec_panels(s, type)) {
         DType dtype = s->k ? element_dtype(part_element(type, 0)) : DT_F32;
-        return declare(w, s->name, dtype, s->k ? 2 : 1, (int64_t[]){ s->rows, s->k }, NULL, err);
+        int64_t shape[3];
+        return declare(w, s->name, dtype, tensor_spec_shape(s, shape), shape, NULL, err);
     }
     for (int i = 0; i < part_count(type); i++) {
         int64_t shape[4];
-        int     rank = part_shape(type, i, s->rows, s->k, shape);
+        int     rank = part_shape(type, i, tensor_spec_panel_rows(s), s->k, shape);
         snprintf(name, sizeof name, "%s%s", s->name, part_suffix(type, i));
         if (!declare(w, name, element_dtype(part_element(type, i)), rank, shape, NULL, err))
             return false;

@@ -30,28 +30,19 @@ size_t retype_rows_bytes(int k) { return round_up(PANEL_ROWS * (size_t)k * sizeo
 
 static bool aligned(const void *p) { return (uintptr_t)p % sizeof(float) == 0; }
 
-/* Rows in row-major order, which may start at any byte. */
-static void read_run(WeightType type, const unsigned char *from, size_t n, float *out)
-{
-    enum { PIECE = 1024 };
-    float piece[PIECE];
-    for (size_t i = 0, m; i < n; i += m) {
-        m = n - i < PIECE ? n - i : PIECE;
-        memcpy(piece, from + i * weight_type_bytes(type), m * weight_type_bytes(type));
-        elements_to_f32(type, out + i, piece, m);
-    }
-}
-
-void retype_read(const TensorSpec *s, const CheckedTensor *t, int first, int n, float *rows, void *scratch)
+void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int first, int n, float *rows, void *scratch)
 {
     size_t k = (size_t)s->k;
     assert(first % PANEL_ROWS == 0 && n >= 1 && n <= PANEL_ROWS && first + n <= s->rows);
-    if (!t->panels) {
-        read_run(t->type, (const unsigned char *)t->part[0]->data + (size_t)first * k * weight_type_bytes(t->type), (size_t)n * k,
-                 rows);
+    if (t->rows) {
+        row_source_read_f32(t->rows, item, first, n, rows, scratch);
         return;
     }
-    Panels         p    = panels_from(t->type, checked_panels(t), first / PANEL_ROWS, s->k);
+    if (!t->panels) {
+        elements_to_f32(t->type, rows, checked_rows(s, t, item, first, n, scratch), (size_t)n * k);
+        return;
+    }
+    Panels         p    = panels_from(t->type, checked_panels(t), item * panel_count(s->rows) + first / PANEL_ROWS, s->k);
     unsigned char *copy = scratch;
     for (int i = 0; i < part_count(t->type); i++) {
         size_t bytes = part_bytes(t->type, i, s->k);
@@ -200,7 +191,7 @@ void retype_vector(const TensorSpec *s, const CheckedTensor *t, float *out, Rety
 {
     size_t n = (size_t)s->rows;
     *report  = (RetypeReport){ .n = n };
-    read_run(t->type, t->part[0]->data, n, out);
+    checked_vector(s, t, out);
     check_finite(out, n, 1, report);
 }
 

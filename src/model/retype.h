@@ -21,9 +21,9 @@ typedef struct RetypeReport {
 size_t retype_scratch_bytes(int k);
 size_t retype_rows_bytes(int k);   /* and 16 rows of floats */
 
-/* Rows first .. first + n - 1 (first a multiple of 16, n at most 16) of a matrix as f32 [n, k], 64-byte aligned: exact, of a
+/* Rows first .. first + n - 1 (first a multiple of 16, n at most 16) of matrix `item` of a stack (else 0) as f32 [n, k], 64-byte aligned: exact, of a
  * quantized one rounded once. The tensor may start at any byte. */
-void retype_read(const TensorSpec *s, const CheckedTensor *t, int first, int n, float *rows, void *scratch);
+void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int first, int n, float *rows, void *scratch);
 
 /* Store n rows as one panel, or row by row: to[part] is where each part of it begins. Weights are rounded to nearest; bf16
  * magnitudes under 2^-50 become 0 (docs/numerics.md, "--math bf16"). measure: also the sums of squares. Where the report has a

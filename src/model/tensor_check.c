@@ -15,9 +15,47 @@ DType element_dtype(ElementType t)
 size_t checked_bytes(const CheckedTensor *c)
 {
     size_t n = 0;
+    if (c->rows)
+        return (size_t)c->rows->stack * (size_t)c->rows->rows * row_source_row_bytes(c->rows);
     for (int i = 0; i < part_count(c->type); i++)
         n += c->part[i]->n_bytes;
     return n;
+}
+
+void checked_release(const CheckedTensor *c)
+{
+    if (c->rows)
+        row_source_release(c->rows);
+    for (int i = 0; !c->rows && i < part_count(c->type); i++)
+        file_map_release(c->map, c->part[i]->offset, c->part[i]->n_bytes);
+}
+
+size_t checked_row_bytes(const TensorSpec *s, const CheckedTensor *c)
+{
+    return c->rows ? row_source_row_bytes(c->rows) : (size_t)(s->k ? s->k : 1) * weight_type_bytes(c->type);
+}
+
+const void *checked_rows(const TensorSpec *s, const CheckedTensor *c, int item, int first, int n, void *scratch)
+{
+    if (c->rows) {
+        const void *there = row_source_in_place(c->rows, item, first);
+        if (!there)
+            row_source_read(c->rows, item, first, n, scratch);
+        return there ? there : scratch;
+    }
+    size_t      bytes = checked_row_bytes(s, c);
+    const char *rows  = (const char *)c->part[0]->data + ((size_t)item * (size_t)s->rows + (size_t)first) * bytes;
+    if ((uintptr_t)rows % weight_type_bytes(c->type) == 0)
+        return rows;
+    return memcpy(scratch, rows, (size_t)n * bytes); /* a foreign file may start an element at any byte */
+}
+
+void checked_vector(const TensorSpec *s, const CheckedTensor *c, float *out)
+{
+    for (int i = 0; i < s->rows; i++) {
+        uint32_t element;
+        elements_to_f32(c->type, out + i, checked_rows(s, c, 0, i, 1, &element), 1);
+    }
 }
 
 Panels checked_panels(const CheckedTensor *c)
@@ -99,6 +137,8 @@ static bool found_dims(const TensorSpec *s, const Tensor *t, WeightType type, in
             return false;
     dims[0] = t->rank > 0 ? t->shape[0] : 0;
     dims[1] = t->rank > 1 ? t->shape[1] : 0;
+    if (s->stack > 1)
+        return false;
     if (t->rank == (s->k ? 2 : 1))
         return true;
     if (!s->k || t->rank != part_shape(type, 0, s->rows, s->k, want))
@@ -130,13 +170,14 @@ static const char *likely_cause(const TensorSpec *s, const Tensor *t, WeightType
 
 static bool wrong_shape(const TensorSpec *s, const TensorFile *f, const Tensor *t, WeightType type, Error *err)
 {
-    int64_t plain[2] = { s->rows, s->k }, panels[4];
+    int64_t plain[3], panels[4];
+    int     rank = tensor_spec_shape(s, plain);
     char    want[64] = "", want_panels[128] = "", found[160], text[120], why[128];
     if (!weight_type_quantized(type))
-        shape_text(s->k ? 2 : 1, plain, want, sizeof want);
+        shape_text(rank, plain, want, sizeof want);
     if (s->k)
         snprintf(want_panels, sizeof want_panels, "%spanels %s", *want ? " or " : "",
-                 shape_text(part_shape(type, 0, s->rows, s->k, panels), panels, text, sizeof text));
+                 shape_text(part_shape(type, 0, tensor_spec_panel_rows(s), s->k, panels), panels, text, sizeof text));
     return fail(err, INPUT, "%s: tensor %s: expected %s%s, found %s%s", f->map.path, s->name, want, want_panels,
                 tensor_shape_text(t, found, sizeof found), likely_cause(s, t, type, why, sizeof why));
 }
@@ -144,11 +185,13 @@ static bool wrong_shape(const TensorSpec *s, const TensorFile *f, const Tensor *
 static bool missing(const TensorSpec *s, const TensorFile *f, Error *err)
 {
     char        shape[64];
+    int64_t     want[3];
+    int         rank = tensor_spec_shape(s, want);
     const char *why = s->role == ROLE_LM_HEAD ? " (tied_embeddings false in the config)"
                     : s->bias                 ? " (the config asks for this bias)"
                                               : "";
     return fail(err, INPUT, "%s: tensor %s: expected %s, found no such tensor%s", f->map.path, s->name,
-                shape_text(s->k ? 2 : 1, (int64_t[]){ s->rows, s->k }, shape, sizeof shape), why);
+                shape_text(rank, want, shape, sizeof shape), why);
 }
 
 /* The parts of a quantized matrix; the first is there. */
@@ -158,7 +201,7 @@ static bool check_parts(const TensorSpec *s, const TensorFile *f, CheckedTensor 
     for (int i = 0; i < part_count(c->type); i++) {
         char    name[sizeof s->name + 8], want[120], found[160];
         int64_t shape[4];
-        int     rank  = part_shape(c->type, i, s->rows, s->k, shape);
+        int     rank  = part_shape(c->type, i, tensor_spec_panel_rows(s), s->k, shape);
         DType   dtype = element_dtype(part_element(c->type, i));
         snprintf(name, sizeof name, "%s%s", s->name, part_suffix(c->type, i));
         const Tensor *t = c->part[i] = tensor_find(f, name);
@@ -182,7 +225,9 @@ static bool check_parts(const TensorSpec *s, const TensorFile *f, CheckedTensor 
 bool tensor_check(const TensorSpec *s, const TensorFile *f, CheckedTensor *out, Error *err)
 {
     const Tensor *t = tensor_find(f, s->name);
-    CheckedTensor c = { .part = { t } };
+    CheckedTensor c = { .part = { t }, .map = &f->map };
+    int64_t       plain[3];
+    int           rank = tensor_spec_shape(s, plain);
     if (!t)
         return missing(s, f, err);
     if (!find_type(s, f, t, &c.type, err))
@@ -191,12 +236,12 @@ bool tensor_check(const TensorSpec *s, const TensorFile *f, CheckedTensor *out, 
         if (!check_parts(s, f, &c, err))
             return false;
     } else if (s->k == 0) {
-        if (!shape_is(t, 1, (int64_t[]){ s->rows }))
+        if (!shape_is(t, rank, plain))
             return wrong_shape(s, f, t, c.type, err);
-    } else if (!shape_is(t, 2, (int64_t[]){ s->rows, s->k })) {
+    } else if (!shape_is(t, rank, plain)) {
         int64_t shape[4];
         c.panels = true;
-        if (!shape_is(t, part_shape(c.type, 0, s->rows, s->k, shape), shape))
+        if (!shape_is(t, part_shape(c.type, 0, tensor_spec_panel_rows(s), s->k, shape), shape))
             return wrong_shape(s, f, t, c.type, err);
     }
     *out = c;

@@ -7,17 +7,22 @@
 #include "quant/quant.h"
 
 typedef enum TensorRole {
-    ROLE_EMBED, ROLE_ATTN_NORM, ROLE_WQ, ROLE_WK, ROLE_WV, ROLE_WO, ROLE_FFN_NORM, ROLE_W_GATE, ROLE_W_UP, ROLE_W_DOWN,
-    ROLE_FINAL_NORM, ROLE_LM_HEAD, ROLE_COUNT
+    ROLE_EMBED, ROLE_POS_EMBED, ROLE_ROPE_FACTORS,
+    ROLE_ATTN_NORM, ROLE_WQ, ROLE_WK, ROLE_WV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_WO, ROLE_ATTN_POST_NORM,
+    ROLE_FFN_NORM, ROLE_W_GATE, ROLE_W_UP, ROLE_W_DOWN,
+    ROLE_ROUTER, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN,          /* of all experts of a layer in one */
+    ROLE_SHARED_ROUTER, ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN,   /* the expert that every token takes */
+    ROLE_FFN_POST_NORM, ROLE_FINAL_NORM, ROLE_LM_HEAD, ROLE_COUNT
 } TensorRole;
 
 typedef struct TensorSpec {
     char        name[64];    /* "layers.3.wq"                                                    */
     const char *part;        /* "wq": the name without its layer                                 */
     TensorRole  role;
-    bool        bias;        /* the bias of the role's matrix                                    */
+    bool        bias;        /* the bias of the role's matrix or norm                            */
     int         layer;       /* -1: outside the layers                                           */
     int         rows, k;     /* a matrix [rows, k]; k 0: a vector [rows]                         */
+    int         stack;       /* that many matrices one after the other, each in panels of its own; else 1 */
     bool        panels;      /* a matrix that writers store as panels in every type; false: row-major in float types */
     const char *rows_key, *k_key; /* the config key that a dimension comes from, for messages    */
     int         rows_unit, k_unit; /* dimension = that key's value * unit (unit head_dim for heads) */
@@ -30,6 +35,31 @@ bool       tensor_list_next(const Config *c, TensorSpec *s);
 
 /* How many they are. */
 int tensor_list_count(const Config *c);
+
+/* Is the tensor a table whose rows are only gathered (embedding, positions)? */
+static inline bool tensor_spec_gathered(const TensorSpec *s) { return s->role == ROLE_EMBED || s->role == ROLE_POS_EMBED; }
+
+/* Panels of a matrix, of the whole stack; and its rows as panels count them, those that fill up a stack's last panels too. */
+static inline int tensor_spec_panel_count(const TensorSpec *s) { return s->stack * panel_count(s->rows); }
+static inline int tensor_spec_panel_rows(const TensorSpec *s)
+{
+    return s->stack == 1 ? s->rows : tensor_spec_panel_count(s) * PANEL_ROWS;
+}
+
+/* The first row of block (panel) number i, counted through the stack; and how many rows it has. */
+static inline int tensor_spec_block_row(const TensorSpec *s, int i)
+{
+    int per_item = panel_count(s->rows);
+    return i / per_item * s->rows + i % per_item * PANEL_ROWS;
+}
+static inline int tensor_spec_block_rows(const TensorSpec *s, int i)
+{
+    int rest = s->rows - i % panel_count(s->rows) * PANEL_ROWS;
+    return rest < PANEL_ROWS ? rest : PANEL_ROWS;
+}
+
+/* The shape of a tensor stored row by row: [rows], [rows, k] or [stack, rows, k]. Returns the rank. */
+int tensor_spec_shape(const TensorSpec *s, int64_t shape[3]);
 
 /* Parameters of one tensor. */
 uint64_t tensor_spec_params(const TensorSpec *s);

@@ -9,7 +9,10 @@ typedef struct Keep { char *pattern; WeightType type; bool used; } Keep;
 
 WeightType type_plan_default(const TensorSpec *s, WeightType target)
 {
-    bool end = s->role == ROLE_EMBED || s->role == ROLE_LM_HEAD;
+    bool end    = tensor_spec_gathered(s) || s->role == ROLE_LM_HEAD;
+    bool router = s->role == ROLE_ROUTER || s->role == ROLE_SHARED_ROUTER;
+    if (router && weight_type_quantized(target))
+        return WT_F32;
     return target == WT_Q4 && end ? WT_Q8 : target;
 }
 
@@ -41,15 +44,12 @@ static WeightType choose(const TensorSpec *s, WeightType target, Keep *keep, siz
     return type;
 }
 
-static bool check_source(const TensorSpec *s, const TensorFile *f, WeightType type, Error *err)
+static bool check_source(const TensorSpec *s, const Checkpoint *from, WeightType have, WeightType type, Error *err)
 {
-    CheckedTensor t;
-    if (!tensor_check(s, f, &t, err))
-        return false;
-    if (!weight_type_quantized(t.type) || !weight_type_quantized(type) || t.type == type)
+    if (!weight_type_quantized(have) || !weight_type_quantized(type) || have == type)
         return true;
-    return fail(err, INPUT, "%s: tensor %s: expected floats to make %s of, found %s, which would lose twice", f->map.path,
-                s->name, weight_type_name(type), weight_type_name(t.type));
+    return fail(err, INPUT, "%s: tensor %s: expected floats to make %s of, found %s, which would lose twice", from->path,
+                s->name, weight_type_name(type), weight_type_name(have));
 }
 
 static bool parse_all(Keep *keep, const char *const *texts, size_t n_keep, Error *err)
@@ -72,22 +72,22 @@ static bool fill(WeightType *types, const Config *c, const char *name, WeightTyp
     return true;
 }
 
-static bool check_sources(const WeightType *types, const Config *c, const TensorFile *f, Error *err)
+static bool check_sources(const WeightType *types, const Config *c, const Checkpoint *from, Error *err)
 {
     int at = 0;
-    for (TensorSpec s = tensor_list_start(); f && tensor_list_next(c, &s); at++)
-        if (s.k && !check_source(&s, f, types[at], err))
+    for (TensorSpec s = tensor_list_start(); from && tensor_list_next(c, &s); at++)
+        if (s.k && !check_source(&s, from, from->tensor[at].type, types[at], err))
             return false;
     return true;
 }
 
-WeightType *type_plan_new(const Config *c, const TensorFile *f, const char *name, WeightType target,
+WeightType *type_plan_new(const Config *c, const Checkpoint *from, const char *name, WeightType target,
                           const char *const *keep, size_t n_keep, Error *err)
 {
     WeightType *types = malloc((size_t)tensor_list_count(c) * sizeof *types);
     Keep       *k     = calloc(n_keep + 1, sizeof *k);
     bool        ok    = types && k ? parse_all(k, keep, n_keep, err) && fill(types, c, name, target, k, keep, n_keep, err)
-                                         && check_sources(types, c, f, err)
+                                         && check_sources(types, c, from, err)
                                    : fail(err, SYSTEM, "out of memory");
     for (size_t i = 0; k && i < n_keep; i++)
         free(k[i].pattern);

@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "model/count.h"
+#include "model/retype.h"
 #include "model/weights_make.h"
 
 enum { ALIGN = 64 };
 
 typedef struct Binder {
     Model            *m;
-    const TensorFile *f;
+    const Checkpoint *c;
     const WeightType *types;  /* of each tensor; NULL: as stored */
     Error            *err;
     Maker             maker;
@@ -26,18 +27,13 @@ static bool aligned(const void *p, size_t to) { return (uintptr_t)p % to == 0; }
 /* A vector of n_padded floats, 0 past its rows. */
 static const float *bind_vector(Binder *b, const TensorSpec *s, const CheckedTensor *c, size_t n_padded)
 {
-    const Tensor *t = c->part[0];
-    size_t        n = (size_t)s->rows, element_bytes = weight_type_bytes(c->type);
-    if (c->type == WT_F32 && n == n_padded && aligned(t->data, ALIGN))
-        return t->data;
+    size_t n = (size_t)s->rows;
+    if (!c->rows && c->type == WT_F32 && n == n_padded && aligned(c->part[0]->data, ALIGN))
+        return c->part[0]->data;
     float *v = weights_own(&b->maker, n_padded * sizeof *v);
     if (!v)
         return NULL;
-    for (size_t i = 0; i < n; i++) { /* one by one: a foreign file may start an element at any byte */
-        uint32_t element = 0;
-        memcpy(&element, (const char *)t->data + i * element_bytes, element_bytes);
-        elements_to_f32(c->type, v + i, &element, 1);
-    }
+    checked_vector(s, c, v);
     memset(v + n, 0, (n_padded - n) * sizeof *v);
     return v;
 }
@@ -57,10 +53,8 @@ static const void *in_place(Binder *b, const Tensor *t, size_t to)
 static bool bind_matrix(Binder *b, const TensorSpec *s, const CheckedTensor *c, Panels *out)
 {
     *out = (Panels){ { NULL } };
-    if (!c->panels && s->panels) {
-        out->part[0] = weights_pack(&b->maker, c->part[0], c->type, s->rows, s->k);
-        return out->part[0] != NULL;
-    }
+    if (!c->panels && (tensor_spec_panels(s, c->type) || c->rows))
+        return weights_pack(&b->maker, s, c, out);
     for (int i = 0; i < part_count(c->type); i++) {
         out->part[i] = in_place(b, c->part[i], c->panels ? ALIGN : weight_type_bytes(c->type));
         if (!out->part[i])
@@ -80,40 +74,64 @@ static Mat *find_mat(Model *m, const TensorSpec *s)
     case ROLE_W_GATE:  return &w->w_gate;
     case ROLE_W_UP:    return &w->w_up;
     case ROLE_W_DOWN:  return &w->w_down;
+    case ROLE_ROUTER:        return &w->router;
+    case ROLE_EXPERT_GATE:   return &w->expert_gate;
+    case ROLE_EXPERT_UP:     return &w->expert_up;
+    case ROLE_EXPERT_DOWN:   return &w->expert_down;
+    case ROLE_SHARED_ROUTER: return &w->shared_router;
+    case ROLE_SHARED_GATE:   return &w->shared_gate;
+    case ROLE_SHARED_UP:     return &w->shared_up;
+    case ROLE_SHARED_DOWN:   return &w->shared_down;
     case ROLE_LM_HEAD: return &m->lm_head;
     default:           return NULL;
     }
 }
 
-static const float **find_norm(Model *m, const TensorSpec *s)
+static NormVectors *find_norm(Model *m, const TensorSpec *s)
 {
+    Layer *w = s->layer < 0 ? NULL : &m->layer[s->layer];
     switch (s->role) {
-    case ROLE_ATTN_NORM:  return &m->layer[s->layer].attn_norm;
-    case ROLE_FFN_NORM:   return &m->layer[s->layer].ffn_norm;
-    case ROLE_FINAL_NORM: return &m->final_norm;
-    default:              return NULL;
+    case ROLE_ATTN_NORM:      return &w->attn_norm;
+    case ROLE_ATTN_POST_NORM: return &w->attn_post_norm;
+    case ROLE_FFN_NORM:       return &w->ffn_norm;
+    case ROLE_FFN_POST_NORM:  return &w->ffn_post_norm;
+    case ROLE_FINAL_NORM:     return &m->final_norm;
+    default:                  return NULL;
     }
+}
+
+/* Where the pointer to a vector is kept. */
+static const float **find_vector(Model *m, const TensorSpec *s)
+{
+    NormVectors *norm = find_norm(m, s);
+    if (norm)
+        return s->bias ? &norm->b : &norm->w;
+    switch (s->role) {
+    case ROLE_ROPE_FACTORS: return &m->rope_factors;
+    case ROLE_Q_NORM:       return &m->layer[s->layer].q_norm;
+    case ROLE_K_NORM:       return &m->layer[s->layer].k_norm;
+    default:                return &find_mat(m, s)->bias;
+    }
+}
+
+/* A bias is read in whole panels. */
+static bool bind_to_vector(Binder *b, const TensorSpec *s, const CheckedTensor *c)
+{
+    bool          padded = s->bias && !find_norm(b->m, s);
+    const float **v      = find_vector(b->m, s);
+    *v = bind_vector(b, s, c, padded ? (size_t)panel_count(s->rows) * PANEL_ROWS : (size_t)s->rows);
+    return *v != NULL;
 }
 
 /* Is what is stored not what was asked for? bf16 of `quantize` has no magnitude under 2^-50. */
 static bool other_type(const Binder *b, const CheckedTensor *c, WeightType type)
 {
-    return type != c->type || (type == WT_BF16 && !tensor_meta(b->f, "bf16_min"));
+    return type != c->type || (type == WT_BF16 && !b->c->bf16_min);
 }
 
-static bool bind_to(Binder *b, const TensorSpec *s, CheckedTensor *c, WeightType type)
+static bool bind_to_matrix(Binder *b, const TensorSpec *s, CheckedTensor *c, WeightType type)
 {
-    Model *m = b->m;
-    if (s->bias) {
-        Mat *w  = find_mat(m, s);
-        w->bias = bind_vector(b, s, c, (size_t)panel_count(s->rows) * PANEL_ROWS);
-        return w->bias != NULL;
-    }
-    if (s->k == 0) {
-        const float **norm = find_norm(m, s);
-        *norm = bind_vector(b, s, c, (size_t)s->rows);
-        return *norm != NULL;
-    }
+    Model *m     = b->m;
     Panels w     = { { NULL } };
     size_t bytes = checked_bytes(c);
     if (b->types && other_type(b, c, type)) {
@@ -123,25 +141,26 @@ static bool bind_to(Binder *b, const TensorSpec *s, CheckedTensor *c, WeightType
     } else if (!bind_matrix(b, s, c, &w)) {
         return false;
     }
-    if (s->role == ROLE_EMBED)
-        m->embed = (Embedding){ .type = c->type, .panels = c->panels || s->panels, .rows = s->rows, .k = s->k, .w = w };
+    if (tensor_spec_gathered(s))
+        *(s->role == ROLE_EMBED ? &m->embed : &m->pos_embed) =
+            (Embedding){ .type = c->type, .panels = c->panels || tensor_spec_panels(s, c->type), .rows = s->rows, .k = s->k, .w = w };
     else
-        *find_mat(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .w = w };
+        *find_mat(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .stack = s->stack, .w = w };
     m->matrix_bytes[c->type] += bytes;
     return true;
 }
 
-static bool bind(Binder *b, const TensorSpec *s, WeightType type)
+static bool bind(Binder *b, const TensorSpec *s, int i)
 {
-    CheckedTensor c;
-    if (!tensor_check(s, b->f, &c, b->err))
-        return false;
+    CheckedTensor c = b->c->tensor[i];
     b->m->weight_bytes += checked_bytes(&c);
-    return bind_to(b, s, &c, type);
+    return s->k ? bind_to_matrix(b, s, &c, b->types ? b->types[i] : c.type) : bind_to_vector(b, s, &c);
 }
 
 static size_t mat_bytes(const Mat *w)
 {
+    if (w->rows == 0)
+        return 0;
     return panel_bytes(w->type, w->k) * (size_t)panel_count(w->rows) + (w->bias ? (size_t)w->rows * sizeof(float) : 0);
 }
 
@@ -150,15 +169,27 @@ static size_t embedding_row_bytes(const Embedding *e)
     return weight_type_quantized(e->type) ? panel_bytes(e->type, e->k) / PANEL_ROWS : weight_type_bytes(e->type) * (size_t)e->k;
 }
 
+static size_t norm_bytes(const Model *m, const NormVectors *v)
+{
+    return ((size_t)(v->w != NULL) + (size_t)(v->b != NULL)) * (size_t)m->cfg.d_model * sizeof(float);
+}
+
+static size_t layer_bytes(const Model *m, const Layer *w)
+{
+    const Mat *always[] = { &w->wq, &w->wk, &w->wv, &w->wo, &w->w_gate, &w->w_up, &w->w_down, &w->router, &w->shared_router,
+                            &w->shared_gate, &w->shared_up, &w->shared_down };
+    size_t n = norm_bytes(m, &w->attn_norm) + norm_bytes(m, &w->attn_post_norm) + norm_bytes(m, &w->ffn_norm)
+             + norm_bytes(m, &w->ffn_post_norm);
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        n += mat_bytes(always[i]);
+    return n + (size_t)m->cfg.experts_used * (mat_bytes(&w->expert_gate) + mat_bytes(&w->expert_up) + mat_bytes(&w->expert_down));
+}
+
 static size_t decode_bytes(const Model *m)
 {
-    size_t norm = (size_t)m->cfg.d_model * sizeof(float);
-    size_t n    = norm + mat_bytes(&m->lm_head) + embedding_row_bytes(&m->embed);
-    for (int l = 0; l < m->cfg.n_layers; l++) {
-        const Layer *w = &m->layer[l];
-        n += 2 * norm + mat_bytes(&w->wq) + mat_bytes(&w->wk) + mat_bytes(&w->wv) + mat_bytes(&w->wo)
-           + mat_bytes(&w->w_gate) + mat_bytes(&w->w_up) + mat_bytes(&w->w_down);
-    }
+    size_t n = norm_bytes(m, &m->final_norm) + mat_bytes(&m->lm_head) + embedding_row_bytes(&m->embed);
+    for (int l = 0; l < m->cfg.n_layers; l++)
+        n += layer_bytes(m, &m->layer[l]);
     return n;
 }
 
@@ -167,32 +198,35 @@ static bool bind_all(Binder *b)
     Model *m = b->m;
     int    i = 0;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&m->cfg, &s); i++)
-        if (!bind(b, &s, b->types ? b->types[i] : WT_F32))
+        if (!bind(b, &s, i))
             return false;
     if (m->cfg.tied_embeddings) {
         assert(m->embed.panels);
-        m->lm_head = (Mat){ .type = m->embed.type, .rows = m->embed.rows, .k = m->embed.k, .w = m->embed.w };
+        m->lm_head = (Mat){ .type = m->embed.type, .rows = m->embed.rows, .k = m->embed.k, .stack = 1, .w = m->embed.w };
     }
     m->n_params        = count_params(&m->cfg);
     m->bytes_per_token = decode_bytes(m);
     return true;
 }
 
-bool model_bind(Model *m, const Config *cfg, const TensorFile *f, Error *err) { return model_bind_as(m, cfg, f, NULL, err); }
-
-bool model_bind_as(Model *m, const Config *cfg, const TensorFile *f, const WeightType *types, Error *err)
+bool model_bind(Model *m, const Checkpoint *c, const WeightType *types, Error *err)
 {
-    *m = (Model){ .cfg = *cfg };
-    Binder b  = { .m = m, .f = f, .types = types, .err = err, .maker = { .m = m, .f = f, .err = err } };
-    bool   ok = config_check(cfg, f->map.path, err) && config_supported(cfg, f->map.path, err)
-              && tensor_check_unknown(cfg, f, err);
-    if (ok) {
-        m->layer = calloc((size_t)cfg->n_layers, sizeof *m->layer);
-        ok = m->layer ? bind_all(&b) : fail(err, SYSTEM, "%s: no memory for %d layers", f->map.path, cfg->n_layers);
-    }
+    *m = (Model){ .cfg = c->config };
+    Binder b = { .m = m, .c = c, .types = types, .err = err, .maker = { .m = m, .path = c->path, .err = err } };
+    m->layer = calloc((size_t)c->config.n_layers, sizeof *m->layer);
+    bool ok  = m->layer ? bind_all(&b) : fail(err, SYSTEM, "%s: no memory for %d layers", c->path, c->config.n_layers);
     if (!ok)
         model_free(m);
     threads_pool_free(b.maker.pool);
+    return ok;
+}
+
+bool model_bind_file(Model *m, const Config *cfg, const TensorFile *f, Error *err)
+{
+    Checkpoint c;
+    *m = (Model){ 0 };
+    bool ok = checkpoint_from_file(&c, cfg, f, err) && model_bind(m, &c, NULL, err);
+    checkpoint_free(&c);
     return ok;
 }
 

@@ -16,7 +16,7 @@ void *weights_own(Maker *mk, size_t n_bytes)
         int    cap = m->cap_owned ? 2 * m->cap_owned : 16;
         void **p   = realloc(m->owned, (size_t)cap * sizeof *p);
         if (!p) {
-            fail(mk->err, SYSTEM, "%s: no memory to load the weights", mk->f->map.path);
+            fail(mk->err, SYSTEM, "%s: no memory to load the weights", mk->path);
             return NULL;
         }
         m->owned     = p;
@@ -24,7 +24,7 @@ void *weights_own(Maker *mk, size_t n_bytes)
     }
     void *p = aligned_alloc(ALIGN, round_up(n_bytes, ALIGN));
     if (!p) {
-        fail(mk->err, SYSTEM, "%s: no memory for %zu bytes of weights", mk->f->map.path, n_bytes);
+        fail(mk->err, SYSTEM, "%s: no memory for %zu bytes of weights", mk->path, n_bytes);
         return NULL;
     }
     m->owned[m->n_owned++] = p;
@@ -34,21 +34,32 @@ void *weights_own(Maker *mk, size_t n_bytes)
 /* ---- Packing row-major matrices ---- */
 
 typedef struct PackJob {
-    WeightType           type;
-    int                  rows, k;
-    const unsigned char *from;
-    unsigned char       *to;
+    const TensorSpec    *spec;
+    const CheckedTensor *from;
+    bool                 panels;
+    char                *to[MAX_PARTS];
+    char                *scratch;       /* [threads, row_bytes * PANEL_ROWS] */
+    size_t               row_bytes;
 } PackJob;
 
 static void pack_share(void *arg, Team team)
 {
-    const PackJob *j   = arg;
-    size_t         row = weight_type_bytes(j->type) * (size_t)j->k, panel = panel_bytes(j->type, j->k);
-    int first, end;
-    threads_share(team, panel_count(j->rows), &first, &end);
+    const PackJob    *j = arg;
+    const TensorSpec *s = j->spec;
+    char             *scratch = j->scratch + (size_t)team.thread * j->row_bytes * PANEL_ROWS;
+    int               per_item = panel_count(s->rows), first, end;
+    threads_share(team, tensor_spec_panel_count(s), &first, &end);
     for (int p = first; p < end; p++) {
-        int r = p * PANEL_ROWS, n = j->rows - r < PANEL_ROWS ? j->rows - r : PANEL_ROWS;
-        panel_pack(j->type, j->to + (size_t)p * panel, j->from + (size_t)r * row, n, j->k);
+        int item = p / per_item, r = p % per_item * PANEL_ROWS, n = s->rows - r < PANEL_ROWS ? s->rows - r : PANEL_ROWS;
+        if (j->panels) {
+            void *to[MAX_PARTS] = { NULL };
+            for (int i = 0; i < part_count(j->from->type); i++)
+                to[i] = j->to[i] + (size_t)p * part_bytes(j->from->type, i, s->k);
+            panel_make(j->from->type, to, checked_rows(s, j->from, item, r, n, scratch), n, s->k);
+        } else {
+            memcpy(j->to[0] + (size_t)(item * s->rows + r) * j->row_bytes, checked_rows(s, j->from, item, r, n, scratch),
+                   (size_t)n * j->row_bytes);
+        }
     }
 }
 
@@ -63,28 +74,32 @@ static int team_for(Maker *mk, size_t n_bytes)
     return n_bytes < SMALL_MATRIX ? 1 : mk->threads;
 }
 
-const void *weights_pack(Maker *mk, const Tensor *t, WeightType type, int rows, int k)
+/* Room for all parts of a matrix. */
+static bool own_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[MAX_PARTS], Panels *out)
 {
-    size_t n_bytes = 0;
-    if (!matrix_bytes(type, rows, k, &n_bytes)) {
-        fail(mk->err, INPUT, "%s: tensor %s: too large to pack", mk->f->map.path, t->name);
-        return NULL;
+    bool panels = tensor_spec_panels(s, type);
+    for (int i = 0; i < part_count(type); i++) {
+        size_t n = panels ? part_bytes(type, i, s->k) * (size_t)tensor_spec_panel_count(s) : tensor_spec_bytes(s, type);
+        out->part[i] = to[i] = weights_own(mk, n);
+        if (!to[i])
+            return false;
     }
-    void *copy = NULL; /* a foreign file may start an element at any byte */
-    if ((uintptr_t)t->data % weight_type_bytes(type) != 0) {
-        copy = malloc(t->n_bytes);
-        if (!copy) {
-            fail(mk->err, SYSTEM, "%s: no memory for %zu bytes of weights", mk->f->map.path, t->n_bytes);
-            return NULL;
-        }
-        memcpy(copy, t->data, t->n_bytes);
-    }
-    PackJob job = { .type = type, .rows = rows, .k = k, .from = copy ? copy : t->data, .to = weights_own(mk, n_bytes) };
-    int     threads = team_for(mk, n_bytes); /* makes the pool */
-    if (job.to)
-        threads_pool_run(mk->pool, threads, pack_share, &job);
-    free(copy);
-    return job.to;
+    return true;
+}
+
+bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out)
+{
+    PackJob job     = { .spec = s, .from = c, .panels = tensor_spec_panels(s, c->type), .row_bytes = checked_row_bytes(s, c) };
+    int     threads = team_for(mk, tensor_spec_bytes(s, c->type)); /* makes the pool */
+    if (!own_parts(mk, s, c->type, job.to, out))
+        return false;
+    job.scratch = malloc((size_t)threads * job.row_bytes * PANEL_ROWS);
+    if (!job.scratch)
+        return fail(mk->err, SYSTEM, "%s: no memory to load the weights", mk->path);
+    threads_pool_run(mk->pool, threads, pack_share, &job);
+    free(job.scratch);
+    checked_release(c);
+    return true;
 }
 
 /* ---- Other types than the stored ones ---- */
@@ -94,7 +109,7 @@ typedef struct RetypeJob {
     const CheckedTensor *from;
     WeightType           type;
     bool                 panels;
-    void                *to[MAX_PARTS];
+    char                *to[MAX_PARTS];
     unsigned char       *scratch;       /* [threads, scratch_bytes] */
     size_t               scratch_bytes;
     RetypeReport        *report;        /* [threads] */
@@ -103,21 +118,21 @@ typedef struct RetypeJob {
 static void retype_share(void *arg, Team team)
 {
     const RetypeJob *j = arg;
-    int              k = j->spec->k, first, end;
+    int              k = j->spec->k, per_item = panel_count(j->spec->rows), first, end;
     unsigned char   *scratch = j->scratch + (size_t)team.thread * j->scratch_bytes;
     float           *rows    = (float *)(void *)scratch;
     RetypeReport    *sum     = &j->report[team.thread];
-    threads_share(team, panel_count(j->spec->rows), &first, &end);
+    threads_share(team, tensor_spec_panel_count(j->spec), &first, &end);
     for (int p = first; p < end && sum->fault == RETYPE_GOOD; p++) {
         RetypeReport one;
-        int          r = p * PANEL_ROWS, n = j->spec->rows - r < PANEL_ROWS ? j->spec->rows - r : PANEL_ROWS;
+        int          item = p / per_item, r = p % per_item * PANEL_ROWS, n = j->spec->rows - r < PANEL_ROWS ? j->spec->rows - r : PANEL_ROWS;
         void        *to[MAX_PARTS] = { NULL }, *rest = scratch + retype_rows_bytes(k);
         for (int i = 0; i < part_count(j->type); i++)
-            to[i] = (char *)j->to[i] + (size_t)p * (j->panels ? part_bytes(j->type, i, k)
+            to[i] = j->to[i] + (size_t)p * (j->panels ? part_bytes(j->type, i, k)
                                                               : PANEL_ROWS * (size_t)k * weight_type_bytes(j->type));
-        retype_read(j->spec, j->from, r, n, rows, rest);
+        retype_read(j->spec, j->from, item, r, n, rows, rest);
         retype_store(j->type, j->panels, to, rows, n, k, false, rest, &one);
-        retype_sum(sum, &one, r);
+        retype_sum(sum, &one, item * j->spec->rows + r);
     }
 }
 
@@ -136,23 +151,18 @@ static bool run_retype(Maker *mk, RetypeJob *j)
     free(j->scratch);
     free(j->report);
     if (!ok)
-        return fail(mk->err, SYSTEM, "%s: no memory to load the weights", mk->f->map.path);
-    return sum.fault == RETYPE_GOOD ? true : retype_fail(&sum, mk->f->map.path, j->spec, j->type, mk->err);
+        return fail(mk->err, SYSTEM, "%s: no memory to load the weights", mk->path);
+    return sum.fault == RETYPE_GOOD ? true : retype_fail(&sum, mk->path, j->spec, j->type, mk->err);
 }
 
 bool weights_retype(Maker *mk, const TensorSpec *s, CheckedTensor *c, WeightType type, Panels *out)
 {
     RetypeJob j = { .spec = s, .from = c, .type = type, .panels = tensor_spec_panels(s, type) };
-    for (int i = 0; i < part_count(type); i++) {
-        size_t n = j.panels ? part_bytes(type, i, s->k) * (size_t)panel_count(s->rows) : tensor_spec_bytes(s, type);
-        out->part[i] = j.to[i] = weights_own(mk, n);
-        if (!j.to[i])
-            return false;
-    }
+    if (!own_parts(mk, s, type, j.to, out))
+        return false;
     if (!run_retype(mk, &j))
         return false;
-    for (int i = 0; i < part_count(c->type); i++)
-        file_map_release(&mk->f->map, c->part[i]->offset, c->part[i]->n_bytes);
+    checked_release(c);
     c->type   = type;
     c->panels = j.panels;
     return true;

@@ -9,7 +9,7 @@
 
 typedef struct Maker {
     Model            *m;      /* owns what is made                                                         */
-    const TensorFile *f;
+    const char       *path;   /* of the checkpoint, for messages                                           */
     Error            *err;    /* filled where a function below fails: SYSTEM, or INPUT for a faulty weight */
     ThreadPool       *pool;   /* made for the first large matrix; the caller frees it                      */
     int               threads;
@@ -18,8 +18,8 @@ typedef struct Maker {
 /* n_bytes that live as long as the model, 64-byte aligned. NULL: no memory. */
 void *weights_own(Maker *mk, size_t n_bytes);
 
-/* The panels of a row-major tensor of a float type; NULL on failure. */
-const void *weights_pack(Maker *mk, const Tensor *t, WeightType type, int rows, int k);
+/* A row-major matrix in its own type: as panels, or where the spec does not want them as rows one after the other. */
+bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out);
 
 /* A matrix as another type, with the bits that `quantize` writes; c is changed to what it is now, and the pages of the file
  * that it was read from are given back. */

@@ -207,6 +207,14 @@ static void encode(WeightType t, const float *x, int n, SuperblockCodes *s)
         q4_encode(x, n, s->code, s->sub, &s->d);
 }
 
+void panel_make(WeightType t, void *const to[MAX_PARTS], const void *rows, int n_rows, int k)
+{
+    if (weight_type_gguf(t))
+        panel_from_blocks(t, to, rows, gguf_row_bytes(t, k), n_rows, k);
+    else
+        panel_pack(t, to[0], rows, n_rows, k);
+}
+
 void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows, int n_rows, int k)
 {
     static const float zeros[SUPERBLOCK];

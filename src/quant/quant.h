@@ -59,6 +59,10 @@ Panels panels_from(WeightType t, Panels p, int first, int k);  /* the same witho
 /* Pack n_rows (1..16) consecutive rows, row-major with k elements of float type t each, into one panel; missing rows are 0. */
 void panel_pack(WeightType t, void *panel, const void *rows, int n_rows, int k);
 
+/* The panel of n_rows (1..16) consecutive rows as another program's file has them: of a float type as panel_pack does, of a
+ * GGUF type as panel_from_blocks. to: its parts. */
+void panel_make(WeightType t, void *const to[MAX_PARTS], const void *rows, int n_rows, int k);
+
 /* q8 and q4: quantize n_rows (1..16) rows of k finite floats into one panel; missing rows decode to 0. to: its parts. */
 void panel_quantize(WeightType t, void *const to[MAX_PARTS], const float *rows, int n_rows, int k);
 

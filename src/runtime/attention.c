@@ -5,7 +5,7 @@
  * dealt out evenly (one KV head, two threads) are cut between threads, tile by tile. The sum is
  * defined by the tiles alone (docs/numerics.md), so the cut into units never shows. Source of the running merge: Milakov and
  * Gimelshein 2018, "Online normalizer calculation for softmax"; Dao et al. 2022, FlashAttention. */
-#include "runtime/run.h"
+#include "runtime/ops.h"
 
 #include <string.h>
 
@@ -32,7 +32,7 @@ typedef struct Unit {
     int    next_head, first_tile; /* that this thread takes after this unit, of the same tokens; 0: none */
     int    first, n_tok;         /* tokens first .. first + n_tok - 1 of the call */
     int    pos;                  /* of the first */
-    int    group, d_head;
+    int    group, d_head, window;
     size_t d_pad, state_floats;
     float *state, *part, *query, *result;
     AttnQuery *ask;              /* of the current tile */
@@ -84,10 +84,10 @@ static Place next_place(const Run *r, const Unit *u, int l, int tile, int end)
  * first tile that the query sees, to first. next: to be fetched meanwhile; wide: room for the tile as f32, or NULL. */
 static void compute_tile(const Run *r, const Unit *u, int l, int tile, Place next, float *wide, float *first, float *part)
 {
-    int          window = r->model->cfg.window, n_ask = 0;
+    int          n_ask = 0;
     const float *scales = kv_cache_scales(r->kv_cache, u->seq, l, u->kv_head, tile);
     for (int t = 0; t < u->n_tok; t++) {
-        View   v  = view_of(u->pos + t, window, tile);
+        View   v  = view_of(u->pos + t, u->window, tile);
         float *to = v.starts ? first : part;
         for (int i = t * u->group; v.first < v.end && i < (t + 1) * u->group; i++)
             u->ask[n_ask++] = (AttnQuery){.q     = u->query + (size_t)i * u->d_pad,
@@ -105,6 +105,7 @@ static void compute_tile(const Run *r, const Unit *u, int l, int tile, Place nex
         .wide = wide,
         .head_dim = u->d_head,
         .scale = r->attn_scale,
+        .soft_cap = r->attn_softcap,
         .n_q = n_ask,
         .q = u->ask,
     });
@@ -116,7 +117,7 @@ static void attend_tile(const Run *r, const Unit *u, int l, int tile, int end)
     float *wide = attn_wide_floats(u->d_head) * sizeof(float) <= KERNEL_SCRATCH ? r->scratch : NULL;
     compute_tile(r, u, l, tile, next_place(r, u, l, tile, end), wide, u->state, u->part);
     for (int t = 0; t < u->n_tok; t++) {
-        View v = view_of(u->pos + t, r->model->cfg.window, tile);
+        View v = view_of(u->pos + t, u->window, tile);
         for (int i = t * u->group; v.first < v.end && !v.starts && i < (t + 1) * u->group; i++)
             r->kernels->attn_merge(u->state + (size_t)i * u->state_floats, u->part + (size_t)i * u->state_floats, u->d_head);
     }
@@ -133,8 +134,7 @@ static void finish(const Run *r, const Unit *u, const Act *y, int i)
  * unaligned in the row. */
 static void begin(const Run *r, Unit *u, int *first, int *end)
 {
-    int window = r->model->cfg.window, n_q = u->n_tok * u->group;
-    int oldest = window && u->pos >= window ? u->pos - window + 1 : 0;
+    int n_q = u->n_tok * u->group, oldest = u->window && u->pos >= u->window ? u->pos - u->window + 1 : 0;
     lay_out(u, r, n_q);
     for (int i = 0; i < n_q; i++)
         memcpy(u->query + (size_t)i * u->d_pad, head_of(u, &r->q, i), (size_t)u->d_head * sizeof(float));
@@ -165,7 +165,7 @@ static void merge_strip(const Run *r, const Unit *u, int first, int end, int sha
     int n_q = u->n_tok * u->group;
     for (int i = r->team.thread; i < n_q; i += r->team.n_threads)
         for (int tile = first; tile < end; tile++) {
-            View v = view_of(u->pos + i / u->group, r->model->cfg.window, tile);
+            View v = view_of(u->pos + i / u->group, u->window, tile);
             if (v.first >= v.end)
                 continue;
             int          thread = (tile - first) / share, slot = (tile - first) % share * n_q + i;
@@ -208,8 +208,8 @@ static void attend_together(const Run *r, Unit *u, const Act *y, int l)
  * units the last ones matter little. */
 static bool worth_cutting(const Run *r, const Unit *u, int turn, int n)
 {
-    int threads = r->team.n_threads, window = r->model->cfg.window, seen = u->pos + u->n_tok;
-    seen = window && window < seen ? window : seen;
+    int threads = r->team.n_threads, seen = u->pos + u->n_tok;
+    seen = u->window && u->window < seen ? u->window : seen;
     return turn >= n / threads * threads && n < 8 * threads && seen >= 2 * KV_TILE * threads && tiles_in_scratch(u) > 0;
 }
 
@@ -221,12 +221,30 @@ static int count_units(const Run *r, int per_unit)
     return n;
 }
 
+/* Each position that a query sees costs a product with K and one with V in every head. */
+static void enter_attention(const Run *r, int window)
+{
+    const Config *c = &r->model->cfg;
+    double        seen = 0, bytes = 0;
+    if (!r->profile)
+        return;
+    for (int t = 0; t < r->n_tok; t++) {
+        int n = r->token[t].pos + 1;
+        seen += window && window < n ? window : n;
+    }
+    for (int s = 0; s < r->n_spans; s++) { /* its tokens share the tiles they look at */
+        int n = r->span[s].pos + r->span[s].n_tok, most = window + r->span[s].n_tok - 1;
+        bytes += (double)r->kv_cache->tile_bytes / KV_TILE * (window && most < n ? most : n);
+    }
+    enter(r, "attention", bytes, 4.0 * c->heads * c->head_dim * seen);
+}
+
 /* Units are dealt out in turn: under a causal mask later ones cost more. Those that do not go round are cut. */
 void attention(Run *r, const Act *y, int l)
 {
     const Config *c = &r->model->cfg;
     int group = c->heads / c->kv_heads, per_unit = attention_queries(c) / group, turn = 0, n = count_units(r, per_unit);
-    enter_attention(r);
+    enter_attention(r, config_window(c, l));
     for (int s = 0; s < r->n_spans; s++) {
         const Span *span = &r->span[s];
         for (int t = 0; t < span->n_tok; t += per_unit)
@@ -239,6 +257,7 @@ void attention(Run *r, const Act *y, int l)
                           .pos     = span->pos + t,
                           .group   = group,
                           .d_head  = c->head_dim,
+                          .window  = config_window(c, l),
                           .state_floats = attn_state_floats(c->head_dim)};
                 if (worth_cutting(r, &u, turn, n))
                     attend_together(r, &u, y, l);

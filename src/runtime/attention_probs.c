@@ -37,6 +37,8 @@ static void scores(const Run *r, const float *q, int seq, int l, int kv_head, in
             s[i] = fmaf(q[d], k[d * LANES + (size_t)i], s[i]);
     for (int i = 0; i < LANES; i++)
         s[i] *= r->attn_scale;
+    if (r->attn_softcap > 0.0f)
+        r->kernels->soft_cap(s, r->attn_softcap, LANES);
 }
 
 /* p[0 .. pos] of the call's token t: 0 where the window masks, probabilities that sum to 1 elsewhere. */
@@ -44,7 +46,7 @@ static void probabilities(const Run *r, int l, int h, int t, float *p)
 {
     const Config     *c = &r->model->cfg;
     const BatchToken *b = &r->token[t];
-    int window = c->window, oldest = window && b->pos >= window ? b->pos - window + 1 : 0;
+    int window = config_window(c, l), oldest = window && b->pos >= window ? b->pos - window + 1 : 0;
 
     for (int at = oldest / LANES * LANES; at <= b->pos; at += LANES) {
         float s[LANES];

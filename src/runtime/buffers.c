@@ -29,6 +29,23 @@ static void cut_ints(Cut *c, Act *a, int rows, bool wanted)
     a->d        = cut(c, (size_t)rows * a->d_stride * sizeof *a->d);
 }
 
+/* What a thread has of the routing: its own groups, and where few tokens are own, the choice too. */
+static void cut_routing(Cut *c, const Config *cfg, Run *r, int max_tok, int own)
+{
+    size_t used = (size_t)cfg->experts_used, all = (size_t)max_tok * used;
+    if (cfg->n_experts == 0)
+        return;
+    r->routing.first = cut(c, ((size_t)cfg->n_experts + 1) * sizeof(int));
+    r->routing.token = cut(c, all * sizeof(int));
+    r->routing.share = cut(c, all * sizeof(float));
+    int   *expert    = cut(c, (size_t)own * used * sizeof(int));
+    float *weight    = cut(c, (size_t)own * used * sizeof(float));
+    if (r->own_rows) {
+        r->routing.expert = expert;
+        r->routing.weight = weight;
+    }
+}
+
 /* What one thread has for itself. Fills in r; returns the bytes. */
 static size_t place_own(const Buffers *b, Run *r, char *base)
 {
@@ -45,7 +62,45 @@ static size_t place_own(const Buffers *b, Run *r, char *base)
         r->xn      = xn;
         r->att_out = att_out;
     }
+    cut_routing(&c, &r->model->cfg, r, b->max_tok, rows);
     return c.at;
+}
+
+/* Hidden values: the widest of any layer. Every layer has experts where no dense one is left. */
+static int hidden_width(const Config *c)
+{
+    int width = 0;
+    for (int l = 0; l < c->n_layers && width == 0; l++)
+        width = config_moe(c, l) ? 0 : c->d_ff;
+    width = width > c->expert_d_ff ? width : c->expert_d_ff;
+    return width > c->shared_d_ff ? width : c->shared_d_ff;
+}
+
+static void place_experts(const Buffers *b, Run *r, const Config *c, Cut *at)
+{
+    int rows = b->max_tok;
+    if (c->n_experts == 0)
+        return;
+    cut_floats(at, &r->expert_in, rows > 1 ? r->expert_rows : 0, c->d_model);
+    cut_ints(at, &r->expert_in, rows > 1 ? r->expert_rows : 0, b->ints & INTS_XN);
+    cut_floats(at, &r->mix, rows, c->d_model);
+    cut_floats(at, &r->routing.logits, rows, c->n_experts);
+    cut_floats(at, &r->routing.shared, rows, 1);
+    r->routing.expert = cut(at, (size_t)rows * (size_t)c->experts_used * sizeof *r->routing.expert);
+    r->routing.weight = cut(at, (size_t)rows * (size_t)c->experts_used * sizeof *r->routing.weight);
+}
+
+static void place_rope(Run *r, const Config *c, int rows, Cut *at)
+{
+    size_t n = (size_t)rows * ((size_t)c->rotary_dim / 2);
+    for (int i = 0; i < 2; i++)
+        if (i == 0 || c->theta_window != 0) {
+            r->rope[i].cosine = cut(at, n * sizeof(float));
+            r->rope[i].sine   = cut(at, n * sizeof(float));
+        } else {
+            r->rope[i].cosine = r->rope[0].cosine;
+            r->rope[i].sine   = r->rope[0].sine;
+        }
 }
 
 /* All parts in order. Called twice: with base NULL to measure, then to place. Returns the bytes used. */
@@ -53,20 +108,21 @@ static size_t place(Buffers *b, Run *r, char *base)
 {
     const Config *c    = &r->model->cfg;
     Run           own;
-    int           rows = b->max_tok, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
-    size_t        half = (size_t)c->head_dim / 2;
+    int           rows = b->max_tok, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim, ff = hidden_width(c);
     Cut           at   = {base, 0};
-    struct { Act *act; int width; } part[] = {
-        {&r->x, c->d_model}, {&r->xn, c->d_model}, {&r->y, c->d_model}, {&r->q, q}, {&r->att_out, q},
-        {&r->k, kv},         {&r->v, kv},          {&r->gate, c->d_ff}, {&r->up, c->d_ff},
+    r->expert_rows     = c->n_experts ? expert_rows(c, rows) : rows;
+    struct { Act *act; int rows, width; } part[] = {
+        {&r->x, rows, c->d_model}, {&r->xn, rows, c->d_model}, {&r->y, rows, c->d_model}, {&r->q, rows, q}, {&r->att_out, rows, q},
+        {&r->k, rows, kv},         {&r->v, rows, kv},          {&r->gate, r->expert_rows, ff},
+        {&r->up, config_gated(c) ? r->expert_rows : 0, ff},
     };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
-        cut_floats(&at, part[i].act, rows, part[i].width);
+        cut_floats(&at, part[i].act, part[i].rows, part[i].width);
     cut_ints(&at, &r->xn, rows, b->ints & INTS_XN);
     cut_ints(&at, &r->att_out, rows, b->ints & INTS_ATT_OUT);
-    cut_ints(&at, &r->gate, rows, b->ints & INTS_HIDDEN);
-    r->cosine        = cut(&at, (size_t)rows * half * sizeof *r->cosine);
-    r->sine          = cut(&at, (size_t)rows * half * sizeof *r->sine);
+    cut_ints(&at, &r->gate, r->expert_rows, b->ints & INTS_HIDDEN);
+    place_experts(b, r, c, &at);
+    place_rope(r, c, rows, &at);
     own              = *r;
     b->thread_bytes  = place_own(b, &own, NULL);
     b->thread_memory = cut(&at, (size_t)b->threads * b->thread_bytes);

@@ -1,43 +1,71 @@
 /* runtime/forward.c: the transformer, in the order of the paper. One decoder-only pass over n_tok tokens:
  *
  *   x = embedding[token]
- *   each block:  x += Wo attention(rope(Wq n), rope(Wk n), Wv n)   with n = rms_norm(x)
- *                x += W_down (silu(W_gate n) * (W_up n))           with n = rms_norm(x)
- *   logits = lm_head rms_norm(x)
+ *   each block:  x += Wo attention(rope(Wq n), rope(Wk n), Wv n)   with n = norm(x)
+ *                x += W_down (act(W_gate n) * (W_up n))            with n = norm(x)
+ *   logits = lm_head norm(x)
  *
- * Prefill, decode and many sequences are this function with another n_tok. It is run by every thread of a team; each
- * operation (ops.c) does this thread's share and waits where another's is needed. Source: Touvron et al. 2023 (Llama),
- * Jiang et al. 2023 (Mistral). */
+ * That is Llama; other families put norms elsewhere, have no gate, run both halves of a block side by side, take a few of many
+ * feed-forward networks, or multiply by a number: what the config says, in the same order. Prefill, decode and many sequences
+ * are this function with another n_tok. It is run by every thread of a team; each operation (ops.h) does this thread's share
+ * and waits where another's is needed. Source: Touvron et al. 2023 (Llama), Jiang et al. 2023 (Mistral), Wang and Komatsuzaki
+ * 2021 (parallel blocks), Gemma Team 2024 (norms on both sides), OLMo Team 2025 (norms behind), Jiang et al. 2024 (Mixtral). */
 #include "runtime/run.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "runtime/buffers.h"
+#include "runtime/ops.h"
 #include "runtime/team_size.h"
 
-/* Bits of the integers that the matrices which read one activation multiply; 0: they take floats. */
-#define BITS(r, ...) \
-    activation_bits((r)->numerics, (const Mat *const[]){__VA_ARGS__}, \
-                    sizeof((const Mat *const[]){__VA_ARGS__}) / sizeof(const Mat *))
+/* Bits of the integers that the matrices which read a vector multiply; 0: they take floats. */
+static int bits(const Run *r, int l, Input input) { return input_bits(r->numerics, r->model, l, input); }
 
-/* One decoder block, pre-norm. r->x is [n_tok, d_model], changed in place. */
+/* One decoder block. r->x is [n_tok, d_model], changed in place. A norm that the model does not have is none: n = x. */
 static void block(Run *r, int l)
 {
-    const Layer *w = &r->model->layer[l];
+    const Config *c = &r->model->cfg;
+    const Layer  *w = &r->model->layer[l];
+    NormPlacement place = c->norm_placement;
 
-    rms_norm(r, &r->xn, &r->x, w->attn_norm, BITS(r, &w->wq, &w->wk, &w->wv));
+    norm(r, &r->xn, &r->x, w->attn_norm, bits(r, l, INPUT_QKV));
     qkv(r, l);                                          /* q, k, v = W xn; q, k rotated; k, v into the cache   */
+    if (place == PLACE_PARALLEL2)
+        norm(r, &r->xn, &r->x, w->ffn_norm, bits(r, l, INPUT_FFN)); /* of x before attention is added         */
     attention(r, &r->att_out, l);                       /* [n_tok, heads * head_dim]                           */
     attention_probs(r, l);                              /* nothing, unless watched                             */
-    integers(r, &r->att_out, BITS(r, &w->wo));          /* nothing, unless wo is quantized                     */
-    matmul_add(r, &r->x, &r->att_out, &w->wo, "wo");    /* x = x + Wo att_out                                  */
+    integers(r, &r->att_out, bits(r, l, INPUT_WO));     /* nothing, unless wo is quantized                     */
+    add_product(r, &r->x, &r->att_out, &w->wo, w->attn_post_norm, "wo"); /* x = x + [norm] Wo att_out          */
 
-    rms_norm(r, &r->xn, &r->x, w->ffn_norm, BITS(r, &w->w_gate, &w->w_up));
-    swiglu(r, &r->gate, &r->up, &r->xn, w, BITS(r, &w->w_down)); /* gate = silu(W_gate xn) * (W_up xn): [n_tok, d_ff] */
-    matmul_add(r, &r->x, &r->gate, &w->w_down, "down"); /* x = x + W_down gate                                 */
+    if (place != PLACE_PARALLEL && place != PLACE_PARALLEL2)
+        norm(r, &r->xn, &r->x, w->ffn_norm, bits(r, l, INPUT_FFN));
+    if (config_moe(c, l)) {
+        route(r, l);                                    /* the experts that each token takes                   */
+        experts(r, &r->x, l);                           /* x = x + [norm] sum of p W_down act(W_gate xn) * (W_up xn) */
+    } else {
+        feed_forward(r, &r->gate, &r->up, &r->xn, l, bits(r, l, INPUT_DOWN)); /* act(W_gate xn) * (W_up xn): [n_tok, d_ff] */
+        add_product(r, &r->x, &r->gate, &w->w_down, w->ffn_post_norm, "down"); /* x = x + [norm] W_down gate    */
+    }
+}
+
+/* Shows the residual stream to whoever asked. */
+static void observe(Run *r, const char *name, int l, const Act *x)
+{
+    if (!r->observer)
+        return;
+    if (r->team.thread == 0) {
+        char text[32];
+        if (l < 0)
+            snprintf(text, sizeof text, "%s", name);
+        else
+            snprintf(text, sizeof text, "%s%d", name, l);
+        r->observer(r->observer_user, text, r->first, r->n_tok, x->data, x->stride);
+    }
+    wait_all(r);
 }
 
 static void transformer(Run *r)
@@ -49,7 +77,7 @@ static void transformer(Run *r)
         block(r, l);
         observe(r, "layer", l, &r->x);
     }
-    rms_norm(r, &r->xn, &r->x, r->model->final_norm, BITS(r, &r->model->lm_head));
+    norm(r, &r->xn, &r->x, r->model->final_norm, bits(r, 0, INPUT_HEAD));
     observe(r, "final_norm", -1, &r->xn);
     head(r, &r->xn);                             /* logits of the tokens that want them */
 }
@@ -68,6 +96,18 @@ struct Forward {
     TeamSize    team_size;
 };
 
+/* The config's numbers, rounded once. */
+static void set_numbers(Run *r, const Config *c)
+{
+    r->norm_eps       = (float)c->norm_eps;
+    r->attn_scale     = (float)(c->attn_scale != 0 ? c->attn_scale : 1 / sqrt((double)c->head_dim));
+    r->attn_softcap   = (float)c->attn_softcap;
+    r->embed_scale    = (float)c->embed_scale;
+    r->residual_scale = (float)c->residual_scale;
+    r->logit_scale    = (float)c->logit_scale;
+    r->logit_softcap  = (float)c->logit_softcap;
+}
+
 Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numerics, int max_tok, int threads, Error *err)
 {
     const Config *c = &model->cfg;
@@ -78,19 +118,23 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
     }
     f->threads  = threads;
     f->pool     = threads_pool_new(threads, false);
-    f->run      = (Run){.model = model, .kernels = kernels, .numerics = numerics, .norm_eps = (float)c->norm_eps,
-                        .attn_scale = (float)(1 / sqrt((double)c->head_dim))};
+    f->run      = (Run){.model = model, .kernels = kernels, .numerics = numerics};
     f->span     = calloc((size_t)max_tok, sizeof *f->span);
-    f->inv_freq = calloc((size_t)c->head_dim / 2 + 1, sizeof *f->inv_freq);
+    f->inv_freq = calloc((size_t)c->rotary_dim + 2, sizeof *f->inv_freq);
+    set_numbers(&f->run, c);
     bool ok     = buffers_new(&f->buffers, &f->run, numerics_ints(numerics, model), max_tok, threads);
     if (!ok || !f->span || !f->inv_freq) {
         fail(err, SYSTEM, "out of memory for activations: %zu MB for %d tokens at once", f->buffers.bytes >> 20, max_tok);
         forward_free(f);
         return NULL;
     }
-    config_inv_freq(c, f->inv_freq, &f->run.rope_factor);
-    f->run.inv_freq = f->inv_freq;
-    f->run.span     = f->span;
+    for (int i = 0; i < 2; i++) {
+        RopeTable *table = &f->run.rope[i];
+        double    *freq  = f->inv_freq + i * (c->rotary_dim / 2);
+        config_inv_freq(c, i == 1, model->rope_factors, freq, &table->factor);
+        table->inv_freq = freq;
+    }
+    f->run.span = f->span;
     return f;
 }
 

@@ -25,20 +25,39 @@ static size_t head_bytes(const KvShape *s) { return code_bytes(s) + 2 * KV_TILE 
 
 static int tiles_for(int n_tok) { return (n_tok + KV_TILE - 1) / KV_TILE; }
 
-/* The oldest position that the query after `length` tokens sees. */
-static int oldest_seen(const KvShape *s, int length) { return s->window && length >= s->window ? length - s->window + 1 : 0; }
+KvShape kv_shape(const Config *c, KvType type)
+{
+    return (KvShape){.n_layers = c->n_layers, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .window = c->window, .type = type,
+                     .full_layers = c->full_layers};
+}
+
+/* The oldest position that the query after `length` tokens sees in a layer. */
+static int oldest_seen(const KvShape *s, int layer, int length)
+{
+    bool windowed = s->window && length >= s->window && !layers_has(&s->full_layers, layer);
+    return windowed ? length - s->window + 1 : 0;
+}
+
+/* Tiles of all layers that are held while n_new tokens are added to `length`. */
+static size_t tiles_held(const KvShape *s, int length, int n_new)
+{
+    size_t n = 0;
+    for (int l = 0; l < s->n_layers; l++)
+        n += (size_t)(tiles_for(length + n_new) - oldest_seen(s, l, length) / KV_TILE);
+    return n;
+}
 
 /* Tiles are given back before new ones are taken, and spare ones stay: memory is the most tiles ever held at once. */
 size_t kv_cache_plan_bytes(const KvShape *s, int n_tok, int n_batch)
 {
-    int most = 0;
+    size_t most = 0;
     for (int length = 0; length < n_tok;) {
-        int n_new = n_tok - length < n_batch ? n_tok - length : n_batch;
-        int held  = tiles_for(length + n_new) - oldest_seen(s, length) / KV_TILE;
-        most      = held > most ? held : most;
-        length   += n_new;
+        int    n_new = n_tok - length < n_batch ? n_tok - length : n_batch;
+        size_t held  = tiles_held(s, length, n_new);
+        most         = held > most ? held : most;
+        length      += n_new;
     }
-    return (size_t)most * (size_t)s->n_layers * (size_t)s->kv_heads * head_bytes(s);
+    return most * (size_t)s->kv_heads * head_bytes(s);
 }
 
 bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err)
@@ -177,17 +196,26 @@ static bool own_last_tile(KvCache *c, int seq, int layer)
     return true;
 }
 
-bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
+/* Tiles that no layer's next query sees. */
+static void give_back(KvCache *c, KvSeq *s)
 {
-    KvSeq *s     = &c->seq[seq];
-    int    need  = tiles_for(s->length + n_new);
-    int    first = oldest_seen(&c->shape, s->length);
     for (int l = 0; l < c->shape.n_layers; l++) {
-        KvTiles *t = &s->layer[l];
+        KvTiles *t     = &s->layer[l];
+        int      first = oldest_seen(&c->shape, l, s->length);
         for (; t->first < t->n && (t->first + 1) * KV_TILE <= first; t->first++) {
             release_tile(c, t->tile[t->first]);
             t->tile[t->first] = NULL;
         }
+    }
+}
+
+bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
+{
+    KvSeq *s    = &c->seq[seq];
+    int    need = tiles_for(s->length + n_new);
+    give_back(c, s);
+    for (int l = 0; l < c->shape.n_layers; l++) {
+        KvTiles *t = &s->layer[l];
         if (!grow_table(t, need) || !own_last_tile(c, seq, l))
             return fail(err, SYSTEM, "out of memory for a KV cache of %d positions", s->length + n_new);
         for (; t->n < need; t->n++) {
@@ -200,11 +228,19 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
     return true;
 }
 
+/* Is everything still there that the token after `length` others sees? */
+static bool reaches_back(const KvCache *c, int seq, int length)
+{
+    for (int l = 0; length > 0 && l < c->shape.n_layers; l++)
+        if (c->seq[seq].layer[l].first * KV_TILE > oldest_seen(&c->shape, l, length))
+            return false;
+    return true;
+}
+
 bool kv_cache_rewind(KvCache *c, int seq, int length)
 {
-    KvSeq *s      = &c->seq[seq];
-    int    oldest = oldest_seen(&c->shape, length);
-    if (length > 0 && c->shape.n_layers > 0 && s->layer[0].first * KV_TILE > oldest)
+    KvSeq *s = &c->seq[seq];
+    if (!reaches_back(c, seq, length))
         return false;
     int keep = tiles_for(length);
     for (int l = 0; l < c->shape.n_layers; l++) {
@@ -218,8 +254,16 @@ bool kv_cache_rewind(KvCache *c, int seq, int length)
     return true;
 }
 
-/* An empty sequence whose layers' tables have room for the tiles of `length` tokens, the first `first` given up. */
-static bool start_tables(KvCache *c, int seq, int length, int first, Error *err)
+/* The first `first` tiles of an empty layer count as given up. */
+static void start_at(KvTiles *t, int first)
+{
+    for (int i = 0; i < first; i++)
+        t->tile[i] = NULL;
+    t->n = t->first = first;
+}
+
+/* An empty sequence whose layers' tables have room for the tiles of `length` tokens. */
+static bool start_tables(KvCache *c, int seq, int length, Error *err)
 {
     kv_cache_rewind(c, seq, 0);
     for (int l = 0; l < c->shape.n_layers; l++) {
@@ -227,27 +271,21 @@ static bool start_tables(KvCache *c, int seq, int length, int first, Error *err)
         if (!grow_table(t, tiles_for(length)))
             return fail(err, SYSTEM, "out of memory for a KV cache of %d positions", length);
     }
-    for (int l = 0; l < c->shape.n_layers; l++) {
-        KvTiles *t = &c->seq[seq].layer[l];
-        for (int i = 0; i < first; i++)
-            t->tile[i] = NULL;
-        t->n = t->first = first;
-    }
     return true;
 }
 
 bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err)
 {
-    int first = c->shape.n_layers > 0 && length > 0 ? c->seq[from].layer[0].first : 0;
-    if (first * KV_TILE > oldest_seen(&c->shape, length)) {
+    if (!reaches_back(c, from, length)) {
         kv_cache_rewind(c, to, 0);
         return fail(err, USAGE, "sequence %d: cannot copy its first %d tokens: the window of %d has moved on", from,
                     length, c->shape.window);
     }
-    if (!start_tables(c, to, length, first, err))
+    if (!start_tables(c, to, length, err))
         return false;
     for (int l = 0; l < c->shape.n_layers; l++) {
         KvTiles *source = &c->seq[from].layer[l], *t = &c->seq[to].layer[l];
+        start_at(t, length > 0 ? source->first : 0);
         for (; t->n < tiles_for(length); t->n++) {
             t->tile[t->n] = source->tile[t->n];
             t->tile[t->n]->users++;
@@ -257,12 +295,12 @@ bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err)
     return true;
 }
 
-int kv_cache_first_tile(const KvCache *c, int length) { return oldest_seen(&c->shape, length) / KV_TILE; }
+int kv_cache_first_tile(const KvCache *c, int layer, int length) { return oldest_seen(&c->shape, layer, length) / KV_TILE; }
 
-bool kv_cache_adopt(KvCache *c, int seq, int length, int first, const void *const *layer_data, FileMap *file, Error *err)
+bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, FileMap *file, Error *err)
 {
     KvMap *map = calloc(1, sizeof *map);
-    if (!map || !start_tables(c, seq, length, first, err)) {
+    if (!map || !start_tables(c, seq, length, err)) {
         free(map);
         return map ? false : fail(err, SYSTEM, "out of memory for a state of %d tokens", length);
     }
@@ -270,13 +308,14 @@ bool kv_cache_adopt(KvCache *c, int seq, int length, int first, const void *cons
     bool good = true;
     for (int l = 0; good && l < c->shape.n_layers; l++) {
         KvTiles *t = &c->seq[seq].layer[l];
+        start_at(t, layer[l].first);
         for (; good && t->n < tiles_for(length); t->n++) {
             KvTile *tile = malloc(sizeof *tile);
             if (!tile) {
                 good = fail(err, SYSTEM, "out of memory for a state of %d tokens", length);
                 break;
             }
-            const char *data = (const char *)layer_data[l] + (size_t)(t->n - first) * c->tile_bytes;
+            const char *data = (const char *)layer[l].data + (size_t)(t->n - t->first) * c->tile_bytes;
             *tile = (KvTile){.data = (void *)(uintptr_t)data, .users = 1, .map = map};
             t->tile[t->n] = tile;
             c->bytes += c->tile_bytes;

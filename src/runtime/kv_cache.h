@@ -11,12 +11,16 @@
 
 #include "base/file.h"
 #include "kernels/kernels.h"
+#include "model/config.h"
 
 typedef struct KvShape {
     int    n_layers, kv_heads, head_dim;
-    int    window;                      /* of every layer; 0: none */
+    int    window;                      /* 0: none */
     KvType type;
+    Layers full_layers;                 /* those without the window */
 } KvShape;
+
+KvShape kv_shape(const Config *c, KvType type);
 
 typedef struct KvMap { FileMap file; int users; } KvMap; /* a mapped state; closed with the last tile that lies in it */
 
@@ -73,16 +77,18 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err);
  * what the next token needs, and with SYSTEM without memory; `to` is then empty. */
 bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err);
 
-/* The first tile that the token after `length` others sees. */
-int kv_cache_first_tile(const KvCache *c, int length);
+/* The first tile of a layer that the token after `length` others sees. */
+int kv_cache_first_tile(const KvCache *c, int layer, int length);
 
 /* A tile as it is stored: zeros where no position is, so that a file tells nothing of other sequences. out: [tile_bytes] */
 void kv_cache_tile_clean(const KvCache *c, int seq, int layer, int tile, void *out);
 
-/* Make seq, which is empty, a sequence of `length` tokens whose tiles from number `first` on lie in a mapping:
- * layer_data[n_layers] of [tiles, tile_bytes], aligned to 64 bytes. *file is taken over (and zeroed) on success; on failure
- * (SYSTEM) seq is empty. */
-bool kv_cache_adopt(KvCache *c, int seq, int length, int first, const void *const *layer_data, FileMap *file, Error *err);
+/* Tiles of one layer, from number `first` to the last, in a mapping: [tiles, tile_bytes], aligned to 64 bytes. */
+typedef struct KvMapped { const void *data; int first; } KvMapped;
+
+/* Make seq, which is empty, a sequence of `length` tokens whose tiles lie in a mapping: layer [n_layers]. *file is taken over
+ * (and zeroed) on success; on failure (SYSTEM) seq is empty. */
+bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, FileMap *file, Error *err);
 
 /* Forget the tokens from `length` on. False when a windowed layer has given up a position that is needed then. */
 bool kv_cache_rewind(KvCache *c, int seq, int length);

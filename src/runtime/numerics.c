@@ -1,5 +1,6 @@
 #include "runtime/numerics.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,105 +15,128 @@ Way way_of(Numerics n, WeightType type)
     return type == WT_BF16 && n.math == MATH_BF16 ? WAY_BF16 : WAY_F32;
 }
 
-/* ---- The matrices of a model that share an input ---- */
+/* ---- The matrices of a model ---- */
 
-enum { MAX_GROUP = 3 };
-typedef struct Group {
-    unsigned   ints;             /* the vector they read */
-    int        n;
-    const Mat *mat[MAX_GROUP];
-} Group;
+static const struct { const char *name; TensorRole role; size_t at; Input reads; } mats[] = {
+    { "wq",            ROLE_WQ,            offsetof(Layer, wq),            INPUT_QKV },
+    { "wk",            ROLE_WK,            offsetof(Layer, wk),            INPUT_QKV },
+    { "wv",            ROLE_WV,            offsetof(Layer, wv),            INPUT_QKV },
+    { "wo",            ROLE_WO,            offsetof(Layer, wo),            INPUT_WO },
+    { "w_gate",        ROLE_W_GATE,        offsetof(Layer, w_gate),        INPUT_FFN },
+    { "w_up",          ROLE_W_UP,          offsetof(Layer, w_up),          INPUT_FFN },
+    { "w_down",        ROLE_W_DOWN,        offsetof(Layer, w_down),        INPUT_DOWN },
+    { "router",        ROLE_ROUTER,        offsetof(Layer, router),        INPUT_FFN },
+    { "expert_gate",   ROLE_EXPERT_GATE,   offsetof(Layer, expert_gate),   INPUT_FFN },
+    { "expert_up",     ROLE_EXPERT_UP,     offsetof(Layer, expert_up),     INPUT_FFN },
+    { "expert_down",   ROLE_EXPERT_DOWN,   offsetof(Layer, expert_down),   INPUT_EXPERT_DOWN },
+    { "shared_router", ROLE_SHARED_ROUTER, offsetof(Layer, shared_router), INPUT_FFN },
+    { "shared_gate",   ROLE_SHARED_GATE,   offsetof(Layer, shared_gate),   INPUT_FFN },
+    { "shared_up",     ROLE_SHARED_UP,     offsetof(Layer, shared_up),     INPUT_FFN },
+    { "shared_down",   ROLE_SHARED_DOWN,   offsetof(Layer, shared_down),   INPUT_SHARED_DOWN },
+};
+enum { N_MATS = sizeof mats / sizeof mats[0] };
 
-/* Group number i of a model: four in each layer, then the head. False past the last. */
-static bool group_at(const Model *m, int i, Group *g)
+static const Mat *mat_at(const Model *m, int layer, int i)
 {
-    if (i == 4 * m->cfg.n_layers) {
-        *g = (Group){INTS_XN, 1, {&m->lm_head}};
-        return true;
+    return (const Mat *)(const void *)((const char *)&m->layer[layer] + mats[i].at);
+}
+
+/* The buffer that a vector lies in. */
+static unsigned ints_of(Input input)
+{
+    switch (input) {
+    case INPUT_WO:          return INTS_ATT_OUT;
+    case INPUT_DOWN:
+    case INPUT_EXPERT_DOWN:
+    case INPUT_SHARED_DOWN: return INTS_HIDDEN;
+    default:                return INTS_XN;
     }
-    if (i > 4 * m->cfg.n_layers)
-        return false;
-    const Layer *w = &m->layer[i / 4];
-    switch (i % 4) {
-    case 0:  *g = (Group){INTS_XN, 3, {&w->wq, &w->wk, &w->wv}}; break;
-    case 1:  *g = (Group){INTS_ATT_OUT, 1, {&w->wo}}; break;
-    case 2:  *g = (Group){INTS_XN, 2, {&w->w_gate, &w->w_up}}; break;
-    default: *g = (Group){INTS_HIDDEN, 1, {&w->w_down}}; break;
-    }
-    return true;
 }
 
 unsigned ints_of_role(TensorRole role, bool tied)
 {
-    switch (role) {
-    case ROLE_WO:     return INTS_ATT_OUT;
-    case ROLE_W_DOWN: return INTS_HIDDEN;
-    case ROLE_EMBED:  return tied ? INTS_XN : 0; /* else it is only gathered */
-    case ROLE_WQ: case ROLE_WK: case ROLE_WV: case ROLE_W_GATE: case ROLE_W_UP: case ROLE_LM_HEAD: return INTS_XN;
-    default:          return 0;
-    }
+    if (role == ROLE_LM_HEAD || (role == ROLE_EMBED && tied)) /* else it is only gathered */
+        return INTS_XN;
+    for (int i = 0; i < N_MATS; i++)
+        if (mats[i].role == role)
+            return ints_of(mats[i].reads);
+    return 0;
 }
 
-static bool any_matrix(const Model *m, int n_groups, bool (*is)(WeightType t))
+/* Of the layers; of the head too where with_head says so. */
+static bool any_matrix(const Model *m, bool with_head, bool (*is)(WeightType t))
 {
-    Group g;
-    for (int i = 0; i < n_groups && group_at(m, i, &g); i++)
-        for (int j = 0; j < g.n; j++)
-            if (is(g.mat[j]->type))
+    for (int l = 0; l < m->cfg.n_layers; l++)
+        for (int i = 0; i < N_MATS; i++)
+            if (mat_at(m, l, i)->rows > 0 && is(mat_at(m, l, i)->type))
                 return true;
-    return false;
+    return with_head && is(m->lm_head.type);
 }
 
 /* The name of a GGUF type that the model holds; NULL: none. */
 static const char *first_gguf(const Model *m)
 {
-    Group g;
-    for (int i = 0; group_at(m, i, &g); i++)
-        for (int j = 0; j < g.n; j++)
-            if (weight_type_gguf(g.mat[j]->type))
-                return weight_type_name(g.mat[j]->type);
-    return NULL;
+    for (int l = 0; l < m->cfg.n_layers; l++)
+        for (int i = 0; i < N_MATS; i++) {
+            const Mat *w = mat_at(m, l, i);
+            if (w->rows > 0 && weight_type_gguf(w->type))
+                return weight_type_name(w->type);
+        }
+    return weight_type_gguf(m->lm_head.type) ? weight_type_name(m->lm_head.type) : NULL;
 }
 
 static bool is_bf16(WeightType t) { return t == WT_BF16; }
 
-bool model_is_quantized(const Model *m) { return any_matrix(m, 4 * m->cfg.n_layers, weight_type_quantized); }
+bool model_is_quantized(const Model *m) { return any_matrix(m, false, weight_type_quantized); }
 
 /* ---- Activations ---- */
 
-int activation_bits(Numerics n, const Mat *const *mat, int n_mats)
+static int bits_for(Numerics n, const Mat *w)
 {
+    if (w->rows == 0 || way_of(n, w->type) != WAY_INT)
+        return 0;
+    return weight_type_gguf(w->type) ? 8 : n.activations ? n.activations : w->type == WT_Q4 ? 8 : 16;
+}
+
+/* Does matrix i of a layer read the vector? */
+static bool reads(const Model *m, int i, Input input)
+{
+    bool one_norm = m->cfg.norm_placement == PLACE_PARALLEL;
+    return mats[i].reads == input || (one_norm && mats[i].reads == INPUT_FFN && input == INPUT_QKV)
+        || (one_norm && mats[i].reads == INPUT_QKV && input == INPUT_FFN);
+}
+
+int input_bits(Numerics n, const Model *m, int layer, Input input)
+{
+    if (input == INPUT_HEAD)
+        return bits_for(n, &m->lm_head);
     int bits = 0;
-    for (int i = 0; i < n_mats; i++) {
-        if (way_of(n, mat[i]->type) != WAY_INT)
-            continue;
-        if (weight_type_gguf(mat[i]->type))
+    for (int i = 0; i < N_MATS; i++) {
+        const Mat *w = mat_at(m, layer, i);
+        int        wants = reads(m, i, input) ? bits_for(n, w) : 0;
+        if (wants && weight_type_gguf(w->type))
             return 8; /* whatever the others ask: 16 would pass int32 */
-        int wants = n.activations ? n.activations : mat[i]->type == WT_Q4 ? 8 : 16;
-        bits = wants > bits ? wants : bits;
+        bits      = wants > bits ? wants : bits;
     }
     return bits;
 }
 
 const char *activations_name(Numerics n, const Model *m)
 {
-    bool  eight = false, sixteen = false;
-    Group g;
-    for (int i = 0; group_at(m, i, &g); i++) {
-        int bits = activation_bits(n, g.mat, g.n);
-        eight |= bits == 8;
-        sixteen |= bits == 16;
-    }
-    return eight && sixteen ? "auto" : eight ? "8" : sixteen ? "16" : "none";
+    unsigned widths = 0; /* 8 and 16 are bits of their own */
+    for (int l = 0; l < m->cfg.n_layers; l++)
+        for (int i = 0; i < INPUT_HEAD; i++)
+            widths |= (unsigned)input_bits(n, m, l, (Input)i);
+    widths |= (unsigned)input_bits(n, m, 0, INPUT_HEAD);
+    return widths == (8 | 16) ? "auto" : widths == 8 ? "8" : widths == 16 ? "16" : "none";
 }
 
 unsigned numerics_ints(Numerics n, const Model *m)
 {
-    unsigned mask = 0;
-    Group    g;
-    for (int i = 0; group_at(m, i, &g); i++)
-        if (activation_bits(n, g.mat, g.n))
-            mask |= g.ints;
+    unsigned mask = input_bits(n, m, 0, INPUT_HEAD) ? ints_of(INPUT_HEAD) : 0;
+    for (int l = 0; l < m->cfg.n_layers; l++)
+        for (int i = 0; i < INPUT_HEAD; i++)
+            mask |= input_bits(n, m, l, (Input)i) ? ints_of((Input)i) : 0;
     return mask;
 }
 
@@ -122,7 +146,7 @@ static bool has_tiny(const Mat *w)
 {
     enum { STEP = 2 * PANEL_ROWS }; /* a fixed trip count, so that the compiler uses vectors */
     const uint16_t *v = w->w.part[0];
-    size_t          n = panel_bytes(WT_BF16, w->k) / sizeof *v * (size_t)panel_count(w->rows);
+    size_t          n = panel_bytes(WT_BF16, w->k) / sizeof *v * (size_t)panel_count(w->rows) * (size_t)w->stack;
     for (size_t i = 0; i < n; i += STEP) {
         unsigned tiny = 0;
         for (int j = 0; j < STEP; j++)
@@ -133,21 +157,24 @@ static bool has_tiny(const Mat *w)
     return false;
 }
 
+static bool tiny_found(const char *path, const char *name, Error *err)
+{
+    return fail(err, INPUT, "%s: tensor %s: math bf16: expected 0 or magnitudes from 2^-50, found a smaller one: "
+                "convert the model again, or quantize it to bf16", path, name);
+}
+
 bool bf16_weights_check(const Model *m, const char *path, Error *err)
 {
-    static const char *const names[4][MAX_GROUP] = {{"wq", "wk", "wv"}, {"wo"}, {"w_gate", "w_up"}, {"w_down"}};
-    Group g;
-    for (int i = 0; group_at(m, i, &g); i++)
-        for (int j = 0; j < g.n; j++) {
-            char name[32] = "lm_head";
-            if (g.mat[j]->type != WT_BF16 || !has_tiny(g.mat[j]))
+    char name[64];
+    for (int l = 0; l < m->cfg.n_layers; l++)
+        for (int i = 0; i < N_MATS; i++) {
+            const Mat *w = mat_at(m, l, i);
+            if (w->rows == 0 || w->type != WT_BF16 || !has_tiny(w))
                 continue;
-            if (i < 4 * m->cfg.n_layers)
-                snprintf(name, sizeof name, "layers.%d.%s", i / 4, names[i % 4][j]);
-            return fail(err, INPUT, "%s: tensor %s: math bf16: expected 0 or magnitudes from 2^-50, found a smaller one: "
-                        "convert the model again, or quantize it to bf16", path, name);
+            snprintf(name, sizeof name, "layers.%d.%s", l, mats[i].name);
+            return tiny_found(path, name, err);
         }
-    return true;
+    return m->lm_head.type != WT_BF16 || !has_tiny(&m->lm_head) || tiny_found(path, "lm_head", err);
 }
 
 /* ---- Choosing ---- */
@@ -156,8 +183,7 @@ static bool is_auto(const char *name) { return !name || strcmp(name, "auto") == 
 
 static bool choose_math(Numerics *out, const Model *m, const char *math, Error *err)
 {
-    int  all       = 4 * m->cfg.n_layers + 1;
-    bool quantized = any_matrix(m, all, weight_type_quantized);
+    bool quantized = any_matrix(m, true, weight_type_quantized);
     out->math      = quantized ? MATH_INT8 : MATH_F32;
     if (is_auto(math))
         return true;
@@ -166,7 +192,7 @@ static bool choose_math(Numerics *out, const Model *m, const char *math, Error *
             out->math = (Math)i;
             if (i == MATH_INT8 && !quantized)
                 return fail(err, USAGE, "math int8: expected a model with quantized weights, found none in it");
-            if (i == MATH_BF16 && !any_matrix(m, all, is_bf16))
+            if (i == MATH_BF16 && !any_matrix(m, true, is_bf16))
                 return fail(err, USAGE, "math bf16: expected a model with bf16 matrices, found none in it");
             return true;
         }

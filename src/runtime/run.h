@@ -30,6 +30,23 @@ static inline float *act_row(const Act *a, int t) { return a->data + (size_t)t *
  * time than to meet. */
 enum { OWN_ROWS = 4 };
 
+/* Sine and cosine of the call's positions. */
+typedef struct RopeTable {
+    float        *cosine, *sine;        /* [n_tok, rotary_dim / 2] */
+    const double *inv_freq;
+    double        factor;
+} RopeTable;
+
+/* Which experts the tokens of a call take (experts.c). */
+typedef struct Routing {
+    Act    logits, shared;              /* [n_tok, n_experts] of the router, [n_tok, 1] of the shared expert's         */
+    int   *expert;                      /* [n_tok, experts_used], ascending; this thread's own where own_rows is set   */
+    float *weight;                      /* the same: what their results are multiplied by                              */
+    int   *first;                       /* [n_experts + 1]: where each expert's tokens begin in the two below, which    */
+    int   *token;                       /* are this thread's own: [n_tok * experts_used]                               */
+    float *share;                       /* their weights                                                               */
+} Routing;
+
 /* One thread's view. All threads of a team hold the same values but for `team`, `scratch` and what is their own where
  * own_rows is set, run the same code, and meet where one needs what another computed (ops.c): none is visible in forward.c. */
 typedef struct Run {
@@ -41,11 +58,12 @@ typedef struct Run {
     const Span    *span;
     int            n_tok, n_spans;
     Act x, xn, q, k, v, att_out, y, gate, up;
+    Act            expert_in, mix;      /* rows of xn by expert; [n_tok, d_model]: the experts' sum */
+    Routing        routing;
+    int            expert_rows;         /* rows of expert_in, gate and up where there are experts   */
     bool           own_rows;            /* xn, and the integers of att_out, are this thread's own */
-    float         *cosine, *sine;       /* [n_tok, head_dim / 2] of the tokens' positions */
-    const double  *inv_freq;
-    double         rope_factor;
-    float          norm_eps, attn_scale;
+    RopeTable      rope[2];             /* of layers that see all; of those with a window (often the same) */
+    float          norm_eps, attn_scale, attn_softcap, embed_scale, residual_scale, logit_scale, logit_softcap;
     ForwardObserver observer;
     void          *observer_user;
     AttentionRow   attention_row;
@@ -58,19 +76,22 @@ typedef struct Run {
     size_t         thread_bytes;        /* from a thread's scratch to the next one's */
 } Run;
 
-/* ops.c: each computes this thread's share. Who reads a result finds it complete. Shapes as in forward.c. */
-void rope_table(Run *r);
+/* Each computes this thread's share; ops.h says how. Who reads a result finds it complete. Shapes as in forward.c. */
+void rope_table(Run *r);                                                    /* rows.c */
 void embed(Run *r, const Act *x);
-void rms_norm(Run *r, Act *y, const Act *x, const float *w, int bits);
+void norm(Run *r, Act *y, const Act *x, NormVectors v, int bits);
 void integers(Run *r, Act *x, int bits);
-void qkv(Run *r, int l);
-void attention(Run *r, const Act *y, int l);
+void qkv(Run *r, int l);                                                    /* qkv.c */
+void attention(Run *r, const Act *y, int l);                                /* attention.c */
 void attention_probs(Run *r, int l);     /* attention_probs.c: only for whoever asked with forward_watch_attention */
-void matmul_add(Run *r, const Act *x, const Act *in, const Mat *w, const char *name);
-void swiglu(Run *r, Act *gate, const Act *up, const Act *in, const Layer *w, int bits);
-void head(Run *r, const Act *xn);
-void observe(Run *r, const char *name, int l, const Act *x);
-void enter_attention(Run *r);            /* for the profile */
+void add_product(Run *r, const Act *x, const Act *in, const Mat *w, NormVectors v, const char *name); /* products.c */
+void feed_forward(Run *r, Act *h, const Act *up, const Act *in, int l, int bits); /* ffn.c */
+void route(Run *r, int l);                                                  /* experts.c */
+void experts(Run *r, const Act *x, int l);
+void head(Run *r, const Act *xn);                                           /* head.c */
+
+/* Rows of hidden values that experts need for a call of up to max_tok tokens. */
+int  expert_rows(const Config *c, int max_tok);
 
 enum { ATTN_MAX_Q = 64 };                /* queries that share a tile in one kernel call (more where a group is larger) */
 int    attention_queries(const Config *c);

@@ -4,7 +4,7 @@ import os
 import sys
 
 import harness
-from harness import need, convert, converted, refused, hf_name, made, expect_config, MODELS
+from harness import need, temp, convert, converted, refused, hf_name, made, expect_config, ModelFile, MODELS
 import numpy as np
 
 
@@ -17,7 +17,8 @@ def test_fixture_configs_say_what_their_folders_say():
         "llama-mqa": dict(kv_heads=1, norm_eps=1e-6),
         "llama-tied": dict(tied_embeddings=True, theta=100000.0),
         "llama-wide": dict(d_ff=1100, n_ctx=512, theta=500000.0),
-        "llama-yarn": dict(rope={"type": "yarn", "factor": 4.0, "original_n_ctx": 32.0}),
+        "llama-yarn": dict(rope={"type": "yarn", "factor": 4.0, "original_n_ctx": 32.0, "beta_fast": 32, "beta_slow": 1,
+                                 "truncate": True}),
         "llama3-e2e": dict(bos=507, eos=[508, 511], rope={"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
                                                        "high_freq_factor": 4.0, "original_n_ctx": 64.0}),
         "mistral-window": dict(family="mistral", window=8, theta=1e6),
@@ -36,7 +37,7 @@ def test_both_dialects_of_rope_give_the_same_config():
         old = converted(made(config={"rope_theta": 5e5, "rope_scaling": dict(values, type=kind)})).config
         v5 = converted(made(config={"rope_parameters": dict(values, rope_type=kind, rope_theta=5e5)}, drop=["rope_theta"])).config
         assert v4 == old == v5 and v5["theta"] == 5e5 and v5["rope"]["type"] == kind
-    assert v5["rope"] == {"type": "yarn", "factor": 2.0, "original_n_ctx": 64.0}
+    assert v5["rope"] == {"type": "yarn", "factor": 2.0, "original_n_ctx": 64.0, "beta_fast": 32, "beta_slow": 1, "truncate": True}
 
 
 def test_absent_keys_mean_the_default_of_the_family():
@@ -59,7 +60,9 @@ def test_absent_keys_mean_the_default_of_the_family():
 def test_generation_config_adds_ends_of_text():
     m = converted(made(config={"eos_token_id": [2, 5]}, files={"generation_config.json": {"eos_token_id": [5, 7]}}))
     expect_config(m, eos=[2, 5, 7])
-    refused(made(files={"generation_config.json": {"eos_token_id": [51]}}), "eos", "vocab_size 50", "51")
+    status, _, err = convert(made(config={"bos_token_id": 50}, files={"generation_config.json": {"eos_token_id": [51]}}), out="o.bin")
+    assert status == 0 and "eos_token_id: 51 is outside of vocab_size 50" in err and "bos_token_id: 50 is outside" in err
+    expect_config(ModelFile(temp("o.bin")), bos=-1, eos=[2])
 
 
 def test_harmless_keys_are_ignored():
@@ -72,11 +75,11 @@ def test_harmless_keys_are_ignored():
 def test_what_may_change_the_result_is_refused_by_name():
     def case(config, *expected, **more):
         refused(made(config=config, **more), "config.json: ", *expected)
-    case({"model_type": "mixtral", "architectures": None}, "model_type", "llama, mistral", "'mixtral'")
-    case({"model_type": None, "architectures": ["GPT2LMHeadModel"]}, "model_type", "null")
+    case({"model_type": "mamba", "architectures": None}, "model_type", "llama, mistral", "'mamba'")
+    case({"model_type": None, "architectures": ["MambaForCausalLM"]}, "model_type", "null")
     case({"architectures": ["LlamaForSequenceClassification"]}, "architectures", "LlamaForSequenceClassification")
     case({"attention_sink": 4}, "'attention_sink'", "unknown", "--ignore-key")
-    case({"hidden_act": "gelu"}, "hidden_act", "'silu'", "'gelu'")
+    case({"hidden_act": "mish"}, "hidden_act", "silu", "'mish'")
     case({"quantization_config": {"quant_method": "gptq"}}, "quantization_config", "gptq")
     case({"partial_rotary_factor": 0.5}, "partial_rotary_factor", "0.5")
     case({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}}, "partial_rotary_factor", "0.25")
@@ -103,7 +106,7 @@ def test_what_may_change_the_result_is_refused_by_name():
     case({"rms_norm_eps": 0}, "norm_eps", "1e-30 to 1")
     case({"tie_word_embeddings": 1}, "tie_word_embeddings", "true or false")
     case({"eos_token_id": "2"}, "eos_token_id", "'2'")
-    case({"bos_token_id": 50}, "bos", "50")
+    case({"attention_bias": 1}, "attention_bias", "true or false")
     case({"is_encoder_decoder": True}, "is_encoder_decoder", "false", "true")
 
 

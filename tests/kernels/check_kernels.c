@@ -80,6 +80,7 @@ MAP(sigmoid)
 MAP(tanh)
 MAP(gelu)
 MAP(gelu_tanh)
+MAP(relu)
 
 static void call_add(const Kernels *k, float *y, const float *x, const float *u, int n)
 {
@@ -91,14 +92,56 @@ static void all_add(float *y, const float *x, const float *u, int n)
     for (int i = 0; i < n; i++)
         y[i] = x[i] + u[i];
 }
-static void call_swiglu(const Kernels *k, float *y, const float *x, const float *u, int n) { k->swiglu(y, x, u, n); }
-static void all_swiglu(float *y, const float *x, const float *u, int n)
-{
-    for (int i = 0; i < n; i++)
-        y[i] = def_silu(x[i]) * u[i];
-}
+/* Kernels that change what they are given, by a second vector or a number; x = f(x, u). */
+#define CHANGE(name, call, formula)                                                                                  \
+    static void call_##name(const Kernels *k, float *y, const float *x, const float *u, int n)                       \
+    {                                                                                                                \
+        (void)u;                                                                                                     \
+        memmove(y, x, (size_t)n * sizeof *y);                                                                        \
+        call;                                                                                                        \
+    }                                                                                                                \
+    static void all_##name(float *y, const float *x, const float *u, int n)                                          \
+    {                                                                                                                \
+        (void)u;                                                                                                     \
+        for (int i = 0; i < n; i++)                                                                                  \
+            y[i] = formula;                                                                                          \
+    }
+CHANGE(add_scaled, k->add_scaled(y, u, 0.2204f, n), x[i] + u[i] * 0.2204f)
+CHANGE(add_weighted, k->add_weighted(y, u, 0.3712f, n), fmaf(0.3712f, u[i], x[i]))
+CHANGE(scale, k->scale(y, 12.649f, n), x[i] * 12.649f)
+CHANGE(soft_cap, k->soft_cap(y, 3.3f, n), 3.3f * def_tanh(x[i] / 3.3f))
+
+#define GATED(name, act)                                                                                             \
+    static void call_##name(const Kernels *k, float *y, const float *x, const float *u, int n) { k->name(y, x, u, n); } \
+    static void all_##name(float *y, const float *x, const float *u, int n)                                          \
+    {                                                                                                                \
+        for (int i = 0; i < n; i++)                                                                                  \
+            y[i] = act(x[i]) * u[i];                                                                                 \
+    }
+GATED(swiglu, def_silu)
+GATED(geglu, def_gelu_tanh)
+GATED(geglu_erf, def_gelu)
+
 static void call_rms_norm(const Kernels *k, float *y, const float *x, const float *u, int n) { k->rms_norm(y, x, u, n, 1e-5f); }
 static void all_rms_norm(float *y, const float *x, const float *u, int n) { def_rms_norm(y, x, u, n, 1e-5f); }
+enum { LONGEST = 1 << 14 };
+static const float *some_bias(void)
+{
+    static float bias[LONGEST];
+    for (int i = 0; bias[0] == 0 && i < LONGEST; i++)
+        bias[i] = (float)(i % 251 + 1) * 0.01f - 1.3f;
+    return bias;
+}
+static void call_layer_norm(const Kernels *k, float *y, const float *x, const float *u, int n)
+{
+    k->layer_norm(y, x, u, some_bias(), n, 1e-5f);
+}
+static void all_layer_norm(float *y, const float *x, const float *u, int n) { def_layer_norm(y, x, u, some_bias(), n, 1e-5f); }
+static void call_layer_norm_alone(const Kernels *k, float *y, const float *x, const float *u, int n)
+{
+    k->layer_norm(y, x, u, NULL, n, 1e-5f);
+}
+static void all_layer_norm_alone(float *y, const float *x, const float *u, int n) { def_layer_norm(y, x, u, NULL, n, 1e-5f); }
 static void call_softmax(const Kernels *k, float *y, const float *x, const float *u, int n)
 {
     (void)u;
@@ -754,8 +797,17 @@ int main(int argc, char **argv)
     check_map("gelu", call_gelu, all_gelu);
     check_map("gelu_tanh", call_gelu_tanh, all_gelu_tanh);
     check_map("add", call_add, all_add);
+    check_map("add_scaled", call_add_scaled, all_add_scaled);
+    check_map("add_weighted", call_add_weighted, all_add_weighted);
+    check_map("scale", call_scale, all_scale);
+    check_map("soft_cap", call_soft_cap, all_soft_cap);
+    check_map("relu", call_relu, all_relu);
     check_map("swiglu", call_swiglu, all_swiglu);
+    check_map("geglu", call_geglu, all_geglu);
+    check_map("geglu_erf", call_geglu_erf, all_geglu_erf);
     check_map("rms_norm", call_rms_norm, all_rms_norm);
+    check_map("layer_norm", call_layer_norm, all_layer_norm);
+    check_map("layer_norm (no bias)", call_layer_norm_alone, all_layer_norm_alone);
     check_map("softmax", call_softmax, all_softmax);
     check_rope();
     check_exp_ends();

@@ -79,6 +79,8 @@ static float def_gelu_tanh(float x)
     return (0.5f * x) * (1.0f + def_tanh(0.7978846f * u));
 }
 
+static float def_relu(float x) { return x < 0.0f ? 0.0f : x; }
+
 /* w [rows][k] row-major, already widened. */
 static void def_matmul(float *y, size_t y_stride, const float *w, int rows, const float *x, size_t x_stride, int k, int n_tok,
                        const float *bias)
@@ -104,6 +106,20 @@ static void def_rms_norm(float *y, const float *x, const float *w, int n, float 
     float r = 1.0f / sqrtf(def_fold(lane) / (float)n + eps);
     for (int i = 0; i < n; i++)
         y[i] = (x[i] * r) * w[i];
+}
+
+/* b may be NULL: then the last step is one multiplication. */
+static void def_layer_norm(float *y, const float *x, const float *w, const float *b, int n, float eps)
+{
+    float lane[16] = { 0 }, square[16] = { 0 };
+    for (int i = 0; i < n; i++)
+        lane[i % 16] = lane[i % 16] + x[i];
+    float mean = def_fold(lane) / (float)n;
+    for (int i = 0; i < n; i++)
+        square[i % 16] = fmaf(x[i] - mean, x[i] - mean, square[i % 16]);
+    float r = 1.0f / sqrtf(def_fold(square) / (float)n + eps);
+    for (int i = 0; i < n; i++)
+        y[i] = b ? fmaf((x[i] - mean) * r, w[i], b[i]) : ((x[i] - mean) * r) * w[i];
 }
 
 static void def_softmax(float *x, int n)

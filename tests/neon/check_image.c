@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     size_t       at = sizeof *head + (size_t)head->n_tensors * sizeof *it, n = IMAGE_TOKENS * (size_t)head->vocab_size;
     const float *expected = (const float *)(image + at);
     open_image(&file, image, it, head->n_tensors, at + IMAGE_MODES * n * sizeof *expected);
-    if (!model_bind(&m, &head->config, &file, &err)) {
+    if (!model_bind_file(&m, &head->config, &file, &err)) {
         printf("FAIL image: %s\n", err.msg);
         return err.status;
     }

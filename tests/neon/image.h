@@ -44,7 +44,7 @@ static inline void image_run(const Model *m, const Kernels *kernels, Numerics nu
     Error    err    = { 0 };
     size_t   stride = image_padded((size_t)m->cfg.vocab_size);
     float   *rows   = aligned_alloc(64, stride * sizeof *rows * IMAGE_TOKENS);
-    KvShape  shape  = { m->cfg.n_layers, m->cfg.kv_heads, m->cfg.head_dim, m->cfg.window, kv_type };
+    KvShape  shape  = kv_shape(&m->cfg, kv_type);
     KvCache  kv     = { 0 };
     Forward *f      = forward_new(m, kernels, numerics, piece, 1, &err);
     if (!rows || !f || !kv_cache_init(&kv, &shape, 1, &err)) {

@@ -53,7 +53,7 @@ int main(int argc, char **argv)
     bool good = safetensors_open(&file, argv[1], &err);
     const char *json = good ? tensor_meta(&file, "config") : NULL;
     good = good && (json || fail(&err, INPUT, "%s: no config", argv[1])) && config_parse(&config, json, strlen(json), argv[1], &err) &&
-           model_bind(&m, &config, &file, &err);
+           model_bind_file(&m, &config, &file, &err);
     FILE *out = good ? fopen(argv[2], "wb") : NULL;
     if (good && (!out || !write_image(out, &file, &m) || fclose(out)))
         good = fail(&err, SYSTEM, "%s: cannot write", argv[2]);

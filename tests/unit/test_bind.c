@@ -172,7 +172,7 @@ static Config odd_config(bool tied)
 {
     Config c;
     config_defaults(&c);
-    c.d_model = 20, c.n_layers = 2, c.heads = 4, c.kv_heads = 2, c.head_dim = 6, c.d_ff = 33, c.vocab_size = 50;
+    c.d_model = 20, c.n_layers = 2, c.heads = 4, c.kv_heads = 2, c.head_dim = c.rotary_dim = 6, c.d_ff = 33, c.vocab_size = 50;
     c.qkv_bias = c.out_bias = c.ffn_bias = true;
     c.tied_embeddings = tied;
     return c;
@@ -222,11 +222,11 @@ static void check_model(const Model *m)
             check_mat(mats[i].mat, name, true);
         }
         snprintf(name, sizeof name, "layers.%d.attn_norm", l);
-        check_norm(w->attn_norm, name, m->cfg.d_model);
+        check_norm(w->attn_norm.w, name, m->cfg.d_model);
         snprintf(name, sizeof name, "layers.%d.ffn_norm", l);
-        check_norm(w->ffn_norm, name, m->cfg.d_model);
+        check_norm(w->ffn_norm.w, name, m->cfg.d_model);
     }
-    check_norm(m->final_norm, "final_norm", m->cfg.d_model);
+    check_norm(m->final_norm.w, "final_norm", m->cfg.d_model);
     check_mat(&m->lm_head, m->cfg.tied_embeddings ? "embed" : "lm_head", false);
 }
 
@@ -244,7 +244,7 @@ static void every_type_and_layout_binds_the_same_weights(void)
         CHECK(ok, "%.300s", e.msg);
         if (!ok)
             return;
-        ok = model_bind(&m, &c, &f, &e);
+        ok = model_bind_file(&m, &c, &f, &e);
         CHECK(ok, "%.300s", e.msg);
         if (ok) {
             check_model(&m);
@@ -298,6 +298,16 @@ static void check_quantized(const Model *m, WeightType type, bool tied)
     CHECK(most > 0 && most < (type == WT_Q8 ? 0.01f : 0.2f), "embedding: off by %g", (double)most);
 }
 
+static bool count_file(Count *n, const Config *c, const TensorFile *f, Error *e)
+{
+    Checkpoint p;
+    bool ok = checkpoint_from_file(&p, c, f, e);
+    if (ok)
+        count_checkpoint(n, &p);
+    checkpoint_free(&p);
+    return ok;
+}
+
 static void quantized_parts_are_bound(void)
 {
     for (int i = 0; i < 8; i++) {
@@ -310,11 +320,11 @@ static void quantized_parts_are_bound(void)
         Count      n;
         c.d_ff = 300; /* two superblocks of w_down */
         write_model(&c, type, true, &(Wrong){ .skew = skewed ? 3 : 0 });
-        bool ok = safetensors_open(&f, file_path(), &e) && model_bind(&m, &c, &f, &e) && count_file(&n, &c, &f, &e);
+        bool ok = safetensors_open(&f, file_path(), &e) && model_bind_file(&m, &c, &f, &e) && count_file(&n, &c, &f, &e);
         CHECK(ok, "%.300s", e.msg);
         if (ok) {
             check_quantized(&m, type, tied);
-            check_norm(m.final_norm, "final_norm", c.d_model);
+            check_norm(m.final_norm.w, "final_norm", c.d_model);
             CHECK(m.weight_bytes == n.bytes && n.bytes_of[type] + n.bytes_of[WT_F32] == n.bytes && m.matrix_bytes[type] == n.bytes_of[type],
                   "%zu bytes, counted %llu", m.weight_bytes, (unsigned long long)n.bytes);
             /* the biases are copied to whole panels and 4 bytes a row are read of them */
@@ -336,7 +346,7 @@ static void bytes_per_token_is_what_a_decode_step_reads(void)
     Model      m;
     Count      n;
     write_model(&c, WT_F32, true, &(Wrong){ 0 });
-    bool ok = safetensors_open(&f, file_path(), &e) && model_bind(&m, &c, &f, &e);
+    bool ok = safetensors_open(&f, file_path(), &e) && model_bind_file(&m, &c, &f, &e);
     CHECK(ok, "%.300s", e.msg);
     if (!ok)
         return;
@@ -387,7 +397,7 @@ static void wrong_files_are_refused_by_name(void)
         CHECK(ok, "%.300s", e.msg);
         if (!ok)
             return;
-        CHECK(!model_bind(&m, &c, &f, &e), "case %zu was accepted", i);
+        CHECK(!model_bind_file(&m, &c, &f, &e), "case %zu was accepted", i);
         CHECK(e.status == INPUT && strncmp(e.msg, file_path(), strlen(file_path())) == 0 && strstr(e.msg, cases[i].message),
               "case %zu: %.400s", i, e.msg);
         CHECK(m.layer == NULL && m.owned == NULL, "case %zu: left something behind", i);
@@ -435,7 +445,7 @@ static void wrong_parts_are_refused_by_name(void)
         write_model(&c, cases[i].type, true, &cases[i].wrong);
         bool ok = safetensors_open(&f, file_path(), &e);
         CHECK(ok, "%.300s", e.msg);
-        CHECK(ok && !model_bind(&m, &c, &f, &e), "case %zu was accepted", i);
+        CHECK(ok && !model_bind_file(&m, &c, &f, &e), "case %zu was accepted", i);
         CHECK(e.status == INPUT && strstr(e.msg, cases[i].message), "case %zu: %.400s", i, e.msg);
         CHECK(ok && !count_file(&n, &c, &f, &e), "case %zu was counted", i);
         tensor_file_close(&f);
@@ -454,21 +464,21 @@ static void a_config_that_contradicts_the_tensors_is_refused(void)
     if (!ok)
         return;
     c.d_ff = 32;
-    CHECK(!model_bind(&m, &c, &f, &e) && strstr(e.msg, "layers.0.w_gate"), "%.400s", e.msg);
+    CHECK(!model_bind_file(&m, &c, &f, &e) && strstr(e.msg, "layers.0.w_gate"), "%.400s", e.msg);
     c = odd_config(false);
     c.qkv_bias = false;
-    CHECK(!model_bind(&m, &c, &f, &e) && strstr(e.msg, "layers.0.wq_bias: expected no such tensor (qkv_bias false"),
+    CHECK(!model_bind_file(&m, &c, &f, &e) && strstr(e.msg, "layers.0.wq_bias: expected no such tensor (qkv_bias false"),
           "%.400s", e.msg);
     c = odd_config(false);
     c.n_layers = 3;
-    CHECK(!model_bind(&m, &c, &f, &e) && strstr(e.msg, "layers.2.attn_norm: expected [20], found no such tensor"),
+    CHECK(!model_bind_file(&m, &c, &f, &e) && strstr(e.msg, "layers.2.attn_norm: expected [20], found no such tensor"),
           "%.400s", e.msg);
     c = odd_config(false);
     c.heads = 3;
-    CHECK(!model_bind(&m, &c, &f, &e) && strstr(e.msg, "kv_heads"), "%.400s", e.msg);
+    CHECK(!model_bind_file(&m, &c, &f, &e) && strstr(e.msg, "kv_heads"), "%.400s", e.msg);
     c = odd_config(false);
-    c.ffn = FFN_RELU;
-    CHECK(!model_bind(&m, &c, &f, &e) && strstr(e.msg, "ffn: expected swiglu, found relu"), "%.400s", e.msg);
+    c.norm_placement = PLACE_POST;
+    CHECK(!model_bind_file(&m, &c, &f, &e) && strstr(e.msg, "norm_placement: expected pre, both"), "%.400s", e.msg);
     tensor_file_close(&f);
 }
 

@@ -62,7 +62,7 @@ static Mat mat_of(Tiny *t, const float *w, int rows, int k)
     for (int p = 0; p < panel_count(rows); p++)
         panel_pack(WT_F32, panels + (size_t)p * panel_bytes(WT_F32, k), w + (size_t)p * PANEL_ROWS * (size_t)k,
                    rows - p * PANEL_ROWS < PANEL_ROWS ? rows - p * PANEL_ROWS : PANEL_ROWS, k);
-    return (Mat){.type = WT_F32, .rows = rows, .k = k, .w = {{panels}}};
+    return (Mat){.type = WT_F32, .rows = rows, .k = k, .stack = 1, .w = {{panels}}};
 }
 
 static Mat noise_mat(Tiny *t, int rows, int k, uint32_t seed)
@@ -88,6 +88,7 @@ static Config config_of(int d_model, int heads, int kv_heads, int head_dim, int 
     c.heads      = heads;
     c.kv_heads   = kv_heads;
     c.head_dim   = head_dim;
+    c.rotary_dim = head_dim;
     c.d_ff       = d_ff;
     c.vocab_size = 32;
     c.window     = window;
@@ -105,16 +106,16 @@ static void tiny_make(Tiny *t, Config c)
     m->layer  = take(t, sizeof *m->layer);
     Layer *l  = m->layer;
     int    q  = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
-    *l        = (Layer){.attn_norm = noise_vector(t, c.d_model, 2, 1, 0.5f),
+    *l        = (Layer){.attn_norm = {.w = noise_vector(t, c.d_model, 2, 1, 0.5f)},
                         .wq        = noise_mat(t, q, c.d_model, 3),
                         .wk        = noise_mat(t, kv, c.d_model, 4),
                         .wv        = noise_mat(t, kv, c.d_model, 5),
                         .wo        = noise_mat(t, c.d_model, q, 6),
-                        .ffn_norm  = noise_vector(t, c.d_model, 7, 1, 0.5f),
+                        .ffn_norm  = {.w = noise_vector(t, c.d_model, 7, 1, 0.5f)},
                         .w_gate    = noise_mat(t, c.d_ff, c.d_model, 8),
                         .w_up      = noise_mat(t, c.d_ff, c.d_model, 9),
                         .w_down    = noise_mat(t, c.d_model, c.d_ff, 10)};
-    m->final_norm = noise_vector(t, c.d_model, 11, 1, 0.5f);
+    m->final_norm.w = noise_vector(t, c.d_model, 11, 1, 0.5f);
     m->lm_head    = noise_mat(t, c.vocab_size, c.d_model, 12);
 }
 
@@ -505,13 +506,18 @@ static void tiny_bf16_weights_are_found(void)
 
 static void activations_are_as_wide_as_the_widest_of_a_group_asks(void)
 {
-    const Mat q8 = {.type = WT_Q8}, q4 = {.type = WT_Q4}, f = {.type = WT_F32};
-    const Mat *both[] = {&q4, &q8, &f}, *four[] = {&q4, &f}, *none[] = {&f};
+    const Mat q8 = {.type = WT_Q8, .rows = 1}, q4 = {.type = WT_Q4, .rows = 1}, f = {.type = WT_F32, .rows = 1};
+    Layer     l  = {.wq = q4, .wk = q8, .wv = f, .wo = f, .w_gate = q4, .w_up = f, .w_down = f};
+    Model     m  = {.cfg = config_of(16, 1, 1, 16, 16, 0), .layer = &l, .lm_head = f};
     const Numerics automatic = {MATH_INT8, 0}, eight = {MATH_INT8, 8}, sixteen = {MATH_INT8, 16}, floats = {MATH_F32, 0};
-    CHECK(activation_bits(automatic, both, 3) == 16 && activation_bits(automatic, four, 2) == 8, "auto");
-    CHECK(activation_bits(eight, both, 3) == 8 && activation_bits(sixteen, four, 2) == 16, "given");
-    CHECK(activation_bits(automatic, none, 1) == 0 && activation_bits(sixteen, none, 1) == 0, "floats");
-    CHECK(activation_bits(floats, both, 3) == 0, "math f32");
+    CHECK(input_bits(automatic, &m, 0, INPUT_QKV) == 16 && input_bits(automatic, &m, 0, INPUT_FFN) == 8, "auto");
+    CHECK(input_bits(eight, &m, 0, INPUT_QKV) == 8 && input_bits(sixteen, &m, 0, INPUT_FFN) == 16, "given");
+    CHECK(input_bits(automatic, &m, 0, INPUT_WO) == 0 && input_bits(sixteen, &m, 0, INPUT_HEAD) == 0, "floats");
+    CHECK(input_bits(floats, &m, 0, INPUT_QKV) == 0, "math f32");
+    CHECK(strcmp(activations_name(automatic, &m), "auto") == 0, "%s", activations_name(automatic, &m));
+    m.cfg.norm_placement = PLACE_PARALLEL; /* one norm for all of them */
+    CHECK(input_bits(automatic, &m, 0, INPUT_QKV) == 16 && input_bits(automatic, &m, 0, INPUT_FFN) == 16, "parallel");
+    CHECK(strcmp(activations_name(automatic, &m), "16") == 0, "%s", activations_name(automatic, &m));
 }
 
 /* ---- Attention ------------------------------------------------------------------------------------------------ */
@@ -622,7 +628,7 @@ static void rotate(const Kernels *k, float *x, int pos)
     Config c = config_of(ROPE_DIM, 1, 1, ROPE_DIM, 8, 0);
     double inv_freq[ROPE_DIM / 2], factor, s, co;
     float  cosine[ROPE_DIM / 2], sine[ROPE_DIM / 2];
-    config_inv_freq(&c, inv_freq, &factor);
+    config_inv_freq(&c, false, NULL, inv_freq, &factor);
     for (int i = 0; i < ROPE_DIM / 2; i++) {
         math64_sincos(pos * inv_freq[i], &s, &co);
         cosine[i] = (float)(co * factor);

@@ -97,14 +97,14 @@ static void wrong_configs_are_refused_by_name(void)
         { "{" SMALL ", \"theta\": \"10000\"}", "theta: expected" },
         { "{" SMALL ", \"n_ctx\": null}", "n_ctx: expected" },
         { "{" SMALL ", \"tied_embeddings\": 1}", "tied_embeddings: expected" },
-        { "{" SMALL ", \"ffn\": \"silu\"}", "ffn: expected swiglu, geglu, gelu or relu, found 'silu'" },
+        { "{" SMALL ", \"ffn\": \"silu\"}", "ffn: expected swiglu, geglu, gelu, relu, gelu_tanh or geglu_erf, found 'silu'" },
         { "{" SMALL ", \"bos\": 288}", "bos: expected an id under vocab_size 288, found 288" },
         { "{" SMALL ", \"bos\": -2}", "bos: expected" },
         { "{" SMALL ", \"eos\": 2}", "eos: expected an array, found number" },
         { "{" SMALL ", \"eos\": [2, 288]}", "eos: expected ids from 0 to 287, found 288" },
         { "{" SMALL ", \"eos\": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}", "eos: expected at most 16 ids, found 17" },
         { "{" SMALL ", \"rope\": \"yarn\"}", "rope: expected an object, found string" },
-        { "{" SMALL ", \"rope\": {\"type\": \"ntk\"}}", "rope.type: expected default, linear, llama3 or yarn, found 'ntk'" },
+        { "{" SMALL ", \"rope\": {\"type\": \"ntk\"}}", "rope.type: expected default, linear, llama3, yarn or factors, found 'ntk'" },
         { "{" SMALL ", \"rope\": {\"type\": \"linear\"}}", "rope.factor: expected with rope type linear, found nothing" },
         { "{" SMALL ", \"rope\": {\"factor\": 2}}", "rope.factor: rope type default has no such key" },
         { "{" SMALL ", \"rope\": {\"type\": \"linear\", \"factor\": 0.5}}", "rope.factor: expected" },
@@ -128,12 +128,7 @@ static void wrong_configs_are_refused_by_name(void)
 static void what_the_forward_pass_lacks_is_named(void)
 {
     static const struct { const char *key, *message; } cases[] = {
-        { "\"family\": \"gemma\"", "family: expected llama or mistral, found 'gemma'" },
-        { "\"norm\": \"layer\"", "norm: expected rms, found layer" },
-        { "\"norm_placement\": \"both\"", "norm_placement: expected pre, found both" },
-        { "\"ffn\": \"geglu\"", "ffn: expected swiglu, found geglu" },
-        { "\"qk_norm\": true", "qk_norm: expected false, found true" },
-        { "\"positions\": \"learned\"", "positions: expected rope, found learned" },
+        { "\"norm_placement\": \"post\"", "norm_placement: expected pre, both, parallel, parallel2 or output, found post" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char   json[256];
@@ -157,7 +152,7 @@ static void check_frequencies(const char *json, const double *expected, int n, d
     CHECK(c.head_dim == 2 * n, "head_dim %d", c.head_dim);
     if (c.head_dim > 128)
         return;
-    config_inv_freq(&c, inv_freq, &factor);
+    config_inv_freq(&c, false, NULL, inv_freq, &factor);
     for (int i = 0; i < n; i++)
         CHECK(fabs(inv_freq[i] - expected[i]) <= 1e-13 * expected[i], "%d: %.17g, expected %.17g", i, inv_freq[i], expected[i]);
     CHECK(fabs(factor - expected_factor) <= 1e-14, "factor %.17g, expected %.17g", factor, expected_factor);

@@ -103,6 +103,7 @@ static void bad_headers_are_refused(void)
         { "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4], \"stride\": 1}}", 4, "tensor a: unknown key stride" },
         { "{" T("a", "\"F8_E4M3\"", "[1]", "[0, 1]") "}", 1, "tensor a: dtype: expected one of BOOL, U8," },
         { "{" T("a", "\"F8_E4M3\"", "[1]", "[0, 1]") "}", 1, "found F8_E4M3" },
+        { "{" T("a", "\"Q8_0\"", "[32]", "[0, 34]") "}", 34, "found Q8_0" },
         { "{" T("a", "\"f32\"", "[1]", "[0, 4]") "}", 4, "found f32" },
         { "{" T("a", "5", "[1]", "[0, 4]") "}", 4, "tensor a: dtype: expected a string, found 5" },
         { "{" T("a", "\"F32\"", "[-1]", "[0, 4]") "}", 4, "tensor a: shape: expected an integer from 0 to 9007199254740991, found -1" },
@@ -294,6 +295,7 @@ static void a_writer_sees_its_callers_mistakes(void)
     w = tensor_writer_new(path, 8, &e);
     CHECK(!tensor_writer_declare(w, "a", DT_F32, 2, huge, &e) && strstr(e.msg, "overflows"), "%s", e.msg);
     CHECK(!tensor_writer_declare(w, "a", DT_F32, 1, negative, &e) && !tensor_writer_declare(w, "a", DT_F32, 9, nine, &e), "shapes");
+    CHECK(!tensor_writer_declare(w, "a", DT_Q4_0, 1, (const int64_t[]){ 32 }, &e) && strstr(e.msg, "no type Q4_0"), "%s", e.msg);
     CHECK(!tensor_writer_declare(w, "__metadata__", DT_F32, 1, nine, &e) && !tensor_writer_declare(w, "\xFF", DT_F32, 1, nine, &e), "names");
     CHECK(tensor_writer_meta(w, "k", "v", &e) && !tensor_writer_meta(w, "k", "v", &e) && !tensor_writer_meta(w, "l", "\xFF", &e), "metadata");
     CHECK(tensor_writer_declare(w, "a", DT_F32, 1, nine, &e) && tensor_writer_declare(w, "a", DT_F32, 1, nine, &e), "%s", e.msg);
@@ -341,12 +343,14 @@ static void fifty_thousand_tensors_take_no_time(void)
 
 static void dtypes_have_names_and_sizes(void)
 {
-    for (int i = 0; i < DT_COUNT; i++) {
+    for (int i = 0; i < DT_BLOCKS; i++) {
         DType t = DT_COUNT;
         CHECK(dtype_parse(dtype_name((DType)i), &t) && t == (DType)i && dtype_bytes(t) >= 1, "%s", dtype_name((DType)i));
     }
     DType t;
     CHECK(dtype_bytes(DT_BF16) == 2 && dtype_bytes(DT_F64) == 8 && !dtype_parse("F8_E5M2", &t) && !dtype_parse("", &t), "dtypes");
+    for (int i = DT_BLOCKS; i < DT_COUNT; i++)
+        CHECK(!dtype_parse(dtype_name((DType)i), &t), "%s", dtype_name((DType)i));
 }
 
 int main(int argc, char **argv)

@@ -101,7 +101,7 @@ static void check_weights(const Model *m)
     /* the sub-scales of q4 spread the squares of 16 weights at once: about 0.03 for so few */
     CHECK(fabs(squares / n * m->cfg.d_model - 1) < (m->embed.type == WT_Q4 ? 0.12 : 0.02), "variance %g of 1/k", squares / n * m->cfg.d_model);
     for (int i = 0; i < m->cfg.d_model; i++)
-        CHECK(m->final_norm[i] == 1 && m->layer[0].attn_norm[i] == 1, "norm %d", i);
+        CHECK(m->final_norm.w[i] == 1 && m->layer[0].attn_norm.w[i] == 1, "norm %d", i);
 }
 
 static void the_file_binds_in_place(void)
@@ -119,7 +119,7 @@ static void the_file_binds_in_place(void)
             return;
         check_file(&f);
         const char *json = tensor_meta(&f, "config");
-        ok = config_parse(&c, json, strlen(json), "config", &e) && model_bind(&m, &c, &f, &e);
+        ok = config_parse(&c, json, strlen(json), "config", &e) && model_bind_file(&m, &c, &f, &e);
         CHECK(ok, "%.400s", e.msg);
         if (ok) {
             check_weights(&m);
@@ -162,9 +162,9 @@ static void wrong_usage_and_wrong_configs_leave_no_file(void)
           e.msg);
     CHECK(
         write_config(
-            "{\"d_model\": 64, \"n_layers\": 1, \"heads\": 4, \"d_ff\": 100, \"vocab_size\": 501, \"ffn\": \"relu\"}"),
+            "{\"d_model\": 64, \"n_layers\": 1, \"heads\": 4, \"d_ff\": 100, \"vocab_size\": 501, \"norm_placement\": \"post\"}"),
         "cannot write");
-    CHECK(!synth("none.bin", "f32", 0, 1, &e) && strstr(e.msg, "ffn: expected swiglu, found relu"), "%.400s", e.msg);
+    CHECK(!synth("none.bin", "f32", 0, 1, &e) && strstr(e.msg, "norm_placement: expected pre, both"), "%.400s", e.msg);
     CHECK(!tblock_synth(in_folder("absent.json"), in_folder("none.bin"), NULL, &e) && e.status == INPUT, "%d %.400s",
           e.status, e.msg);
     CHECK(write_config(tied), "cannot write");

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from . import bytelevel, hf, llama2c, plan, sentencepiece, tiktoken, tokenizers, writer
+from . import bytelevel, hf, llama2c, model, plan, sentencepiece, tiktoken, tokenizers, writer
 from .errors import INTERRUPTED, SYSTEM, USAGE, ConvertError, Interrupted, bad
 from .source import Sources
 
@@ -16,7 +16,7 @@ HELP = """\
 Convert published weights and tokenizers to a tblock model file.
 
 SRC is one of
-  a Hugging Face folder (Llama or Mistral): config.json, model.safetensors or shards with
+  a Hugging Face folder (docs/convert.md lists the families): config.json, model.safetensors or shards with
       model.safetensors.index.json; tokenizer.json or tokenizer.model where there is one
   a llama2.c checkpoint .bin (legacy or version 1); its tokenizer comes with --tokenizer
   a tokenizer alone: tokenizer.json (BPE or Unigram), tokenizer.model (SentencePiece or tiktoken
@@ -155,13 +155,13 @@ def metadata(checkpoint, vocab, entries, sources, sha256):
     """The __metadata__ of the model file; with sha256 None, placeholders of the right length."""
     result = {"format": "tblock", "version": "1"}
     if checkpoint:
-        result["config"] = json.dumps(checkpoint.config, separators=(",", ":"))
+        result["config"] = model.config_text(checkpoint.config)
+    result["source"] = json.dumps(sources.listed(sha256 is not None))
+    result["sha256"] = sha256 or "0" * 64
     if vocab:
         result["tokenizer"] = vocab.metadata()
     if any(e.dtype == "BF16" for e in entries):
         result["bf16_min"] = "2^-50"
-    result["source"] = json.dumps(sources.listed(sha256 is not None), separators=(",", ":"))
-    result["sha256"] = sha256 or "0" * 64
     return result
 
 
@@ -221,7 +221,7 @@ def summary(path, checkpoint, vocab, entries, seen, n_bytes, digest, seconds):
         parts += ["rope %s" % c["rope"]["type"]] if c["rope"]["type"] != "default" else []
         if parts:
             rows.append(("", ", ".join(parts)))
-        rows.append(("parameters", "{:,}".format(sum(w.rows * w.k for w in checkpoint.weights.values()))))
+        rows.append(("parameters", "{:,}".format(sum(w.items * w.rows * w.k for w in checkpoint.weights.values()))))
         for dtype in ("F32", "F16", "BF16"):
             of = [e for e in entries if e.dtype == dtype and not e.name.startswith("tok.")]
             if of:

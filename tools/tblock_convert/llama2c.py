@@ -93,9 +93,10 @@ def _places(file, config, offset, order):
             name = pattern.format(n)
             if name not in shapes:   # the head of a tied model
                 continue
-            rows, k = shapes[name] if len(shapes[name]) == 2 else (1,) + shapes[name]
-            heads = {"wq": config["heads"], "wk": config["kv_heads"]}.get(name.rpartition(".")[2], 0)
-            weights[name] = model.Weight(file, name, "F32", rows, k, offset, half_split_heads=heads)
+            rows, k = shapes[name] if len(shapes[name]) == 2 else shapes[name] + (1,)
+            pair = config["head_dim"] if name.endswith((".wq", ".wk")) else 0
+            weights[name] = model.Weight(name, [model.Place(file, "F32", offset, rows, k)], rows, k, pair=pair,
+                                         head_dim=config["head_dim"])
             offset += 4 * rows * k
     return weights, offset, tables
 

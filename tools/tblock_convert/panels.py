@@ -4,8 +4,9 @@ import numpy as np
 ROWS = 16
 
 
-def stored_shape(dtype, rows, k):
-    panels = -(-rows // ROWS)
+def stored_shape(dtype, rows, k, items=1):
+    """Of a stack each matrix has panels of its own."""
+    panels = items * -(-rows // ROWS)
     return [panels, -(-k // 2), ROWS, 2] if dtype == "BF16" else [panels, k, ROWS]
 
 

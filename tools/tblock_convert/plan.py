@@ -39,7 +39,7 @@ def entries(checkpoint, vocab, dtype, layout, seen):
 def _weight_entry(spec, weight, dtype, layout, seen):
     target = "F32" if spec.role == model.VECTOR else weight.dtype if dtype == "keep" else dtype
     packed = spec.role == model.MATRIX and layout == "rows16"
-    shape = panels.stored_shape(target, weight.rows, weight.k) if packed else spec.shape
+    shape = panels.stored_shape(target, spec.rows, spec.k, spec.items) if packed else spec.shape
 
     def pieces():
         overflows = not_finite = 0
@@ -63,8 +63,9 @@ def _weight_entry(spec, weight, dtype, layout, seen):
 
 
 def row_pieces(weight):
-    """The rows of a tensor in pieces of whole panels, about PIECE_BYTES each."""
+    """The rows of a tensor in pieces of whole panels, about PIECE_BYTES each; of a stack, matrix after matrix."""
     row_bytes = weight.k * floats.BITS[weight.dtype].itemsize
     step = max(panels.ROWS, PIECE_BYTES // row_bytes // panels.ROWS * panels.ROWS)
-    for begin in range(0, weight.rows, step):
-        yield weight.read(begin, min(begin + step, weight.rows))
+    for item in range(weight.items):
+        for begin in range(0, weight.rows, step):
+            yield weight.read(item, begin, min(begin + step, weight.rows))

@@ -19,7 +19,7 @@ def layout(entries):
     header, at, pads = {}, 0, 0
     for e in entries:
         gap = -at % TENSOR_ALIGN
-        if gap and e.n_bytes:
+        if gap:
             header["pad.%d" % pads] = {"dtype": "U8", "shape": [gap], "data_offsets": [at, at + gap]}
             at, pads = at + gap, pads + 1
         header[e.name] = {"dtype": e.dtype, "shape": e.shape, "data_offsets": [at, at + e.n_bytes]}
@@ -29,7 +29,8 @@ def layout(entries):
 
 def header_bytes(metadata, header):
     """The first bytes of the file, up to the data."""
-    text = json.dumps(dict({"__metadata__": metadata}, **header), separators=(",", ":")).encode()
+    tensors = ["%s: %s" % (json.dumps(name), json.dumps(entry)) for name, entry in header.items()]
+    text = ("{%s}" % ",\n".join(["\"__metadata__\": %s" % json.dumps(metadata)] + tensors)).encode()
     text += b" " * (-(8 + len(text)) % HEADER_ALIGN)
     return len(text).to_bytes(8, "little") + text
 
@@ -48,7 +49,7 @@ def write(path, entries, metadata, progress=None):
             stage = Stage(file, progress)
             try:
                 for e in entries:
-                    stage.put(bytes(-stage.n_bytes % TENSOR_ALIGN) if e.n_bytes else b"")
+                    stage.put(bytes(-stage.n_bytes % TENSOR_ALIGN))
                     for piece in e.pieces():
                         stage.put(np.ascontiguousarray(piece).reshape(-1).view(np.uint8))
             finally:

@@ -23,8 +23,15 @@ static void fill(Kernels *k)
     k->matmul[WT_BF16]    = matmul_bf16;
     k->matmul_bf16        = matmul_bf16_rounded;
     k->rms_norm           = rms_norm;
+    k->layer_norm         = layer_norm;
     k->add                = add;
+    k->add_scaled         = add_scaled;
+    k->add_weighted       = add_weighted;
+    k->scale              = scale;
+    k->soft_cap           = soft_cap;
     k->swiglu             = swiglu;
+    k->geglu              = geglu;
+    k->geglu_erf          = geglu_erf;
     k->rope               = rope;
     k->exp                = map_exp;
     k->silu               = map_silu;
@@ -32,6 +39,7 @@ static void fill(Kernels *k)
     k->tanh               = map_tanh;
     k->gelu               = map_gelu;
     k->gelu_tanh          = map_gelu_tanh;
+    k->relu               = map_relu;
     k->softmax            = softmax;
     k->f32_to_f16         = f32_to_f16_all;
     k->f32_to_q8          = f32_to_q8;

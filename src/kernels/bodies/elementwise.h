@@ -21,6 +21,7 @@ MAP(map_sigmoid, v_sigmoid)
 MAP(map_tanh, v_tanh)
 MAP(map_gelu, v_gelu)
 MAP(map_gelu_tanh, v_gelu_tanh)
+MAP(map_relu, v_relu)
 
 static void add(float *x, const float *y, int n)
 {
@@ -31,14 +32,57 @@ static void add(float *x, const float *y, int n)
         v_store_n(x + i, v_add(v_load_n(x + i, n - i), v_load_n(y + i, n - i)), n - i);
 }
 
-static void swiglu(float *h, const float *gate, const float *up, int n)
+static void add_scaled(float *x, const float *y, float m, int n)
 {
-    int i = 0;
+    f32x16 by = v_set(m);
+    int    i  = 0;
     for (; i + LANES <= n; i += LANES)
-        v_store(h + i, v_mul(v_silu(v_load(gate + i)), v_load(up + i)));
+        v_store(x + i, v_add(v_load(x + i), v_mul(v_load(y + i), by)));
     if (i < n)
-        v_store_n(h + i, v_mul(v_silu(v_load_n(gate + i, n - i)), v_load_n(up + i, n - i)), n - i);
+        v_store_n(x + i, v_add(v_load_n(x + i, n - i), v_mul(v_load_n(y + i, n - i), by)), n - i);
 }
+
+static void add_weighted(float *y, const float *f, float p, int n)
+{
+    f32x16 by = v_set(p);
+    int    i  = 0;
+    for (; i + LANES <= n; i += LANES)
+        v_store(y + i, v_fma(by, v_load(f + i), v_load(y + i)));
+    if (i < n)
+        v_store_n(y + i, v_fma(by, v_load_n(f + i, n - i), v_load_n(y + i, n - i)), n - i);
+}
+
+static void scale(float *x, float m, int n)
+{
+    f32x16 by = v_set(m);
+    for (int i = 0; i < n; i += LANES) {
+        int len = n - i < LANES ? n - i : LANES;
+        store_upto(x + i, v_mul(load_upto(x + i, len), by), len);
+    }
+}
+
+static void soft_cap(float *x, float cap, int n)
+{
+    f32x16 c = v_set(cap);
+    for (int i = 0; i < n; i += LANES) {
+        int len = n - i < LANES ? n - i : LANES;
+        store_upto(x + i, v_mul(c, v_tanh(v_div(load_upto(x + i, len), c))), len);
+    }
+}
+
+#define GATED(name, act)                                                                                       \
+    static void name(float *h, const float *gate, const float *up, int n)                                      \
+    {                                                                                                          \
+        int i = 0;                                                                                             \
+        for (; i + LANES <= n; i += LANES)                                                                     \
+            v_store(h + i, v_mul(act(v_load(gate + i)), v_load(up + i)));                                      \
+        if (i < n)                                                                                             \
+            v_store_n(h + i, v_mul(act(v_load_n(gate + i, n - i)), v_load_n(up + i, n - i)), n - i);           \
+    }
+
+GATED(swiglu, v_silu)
+GATED(geglu, v_gelu_tanh)
+GATED(geglu_erf, v_gelu)
 
 static void rope(float *x, int n_heads, int head_dim, int rot, const float *cosine, const float *sine)
 {

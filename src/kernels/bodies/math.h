@@ -124,4 +124,7 @@ V_INLINE f32x16 v_gelu_tanh(f32x16 x)
     return v_mul(v_mul(v_set(0.5f), x), v_add(v_set(1.0f), t));
 }
 
+/* NaN stays. */
+V_INLINE f32x16 v_relu(f32x16 x) { return v_select(v_lt(x, v_zero()), v_zero(), x); }
+
 #endif

@@ -1,4 +1,4 @@
-/* kernels/bodies/norm.h: what needs a sum or a maximum along a vector: RMSNorm, softmax, the codes of a KV cache. */
+/* kernels/bodies/norm.h: what needs a sum or a maximum along a vector: RMSNorm, LayerNorm, softmax, the codes of a KV cache. */
 #ifndef KERNELS_BODIES_NORM_H
 #define KERNELS_BODIES_NORM_H
 
@@ -19,6 +19,37 @@ static void rms_norm(float *y, const float *x, const float *w, int n, float eps)
         v_store(y + i, v_mul(v_mul(v_load(x + i), r), v_load(w + i)));
     if (i < n)
         v_store_n(y + i, v_mul(v_mul(v_load_n(x + i, n - i), r), v_load_n(w + i, n - i)), n - i);
+}
+
+/* 16-lane sum of (x - mean)^2: lanes past the end would hold mean^2, so they are left out. */
+static float squares_around(const float *x, float mean, int n)
+{
+    f32x16 lane = v_zero(), m = v_set(mean);
+    int    i    = 0;
+    for (; i + LANES <= n; i += LANES) {
+        f32x16 c = v_sub(v_load(x + i), m);
+        lane     = v_fma(c, c, lane);
+    }
+    if (i < n) {
+        f32x16 c = v_select(v_range(0, n - i), v_sub(v_load_n(x + i, n - i), m), v_zero());
+        lane     = v_fma(c, c, lane);
+    }
+    return v_fold_sum(lane);
+}
+
+/* Without a bias y = (c * r) * w. */
+static void layer_norm(float *y, const float *x, const float *w, const float *b, int n, float eps)
+{
+    f32x16 lane = v_zero();
+    for (int i = 0; i < n; i += LANES)
+        lane = v_add(lane, load_upto(x + i, min_int(LANES, n - i)));
+    float  mean = v_fold_sum(lane) / (float)n;
+    f32x16 m    = v_set(mean), r = v_set(1.0f / sqrtf(squares_around(x, mean, n) / (float)n + eps));
+    for (int i = 0; i < n; i += LANES) {
+        int    len = min_int(LANES, n - i);
+        f32x16 c   = v_mul(v_sub(load_upto(x + i, len), m), r), by = load_upto(w + i, len);
+        store_upto(y + i, b ? v_fma(c, by, load_upto(b + i, len)) : v_mul(c, by), len);
+    }
 }
 
 /* Where NaN is among the elements every p is NaN, or the sum is: all elements become NaN whatever m came out as. */

@@ -1,0 +1,43 @@
+#include "format/magic.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define REPLACED ", which GGUF replaced in August 2023: convert the model anew from its source"
+
+/* ggml wrote its magic as a little-endian number, hence the letters from the back. */
+static const struct {
+    const char *magic, *name;
+} formats[] = {
+    { "GGUF", "a GGUF file" },
+    { "lmgg", "a GGML file (no version)" REPLACED },
+    { "fmgg", "a GGMF file" REPLACED },
+    { "tjgg", "a GGJT file" REPLACED },
+    { "algg", "a GGLA file (a LoRA adapter)" REPLACED },
+    { "PK\3\4", "a zip archive (a PyTorch checkpoint?)" },
+    { "\x80\2", "a Python pickle (an old PyTorch checkpoint?)" },
+    { "{", "a JSON text" },
+    { "version https://git-lfs", "a Git LFS pointer: the file itself was not downloaded" },
+};
+
+/* A header length that its readers accept, and the header's first byte. */
+static bool is_safetensors(const unsigned char *bytes, size_t n)
+{
+    uint64_t length = 0;
+    if (n > sizeof length)
+        memcpy(&length, bytes, sizeof length);
+    return length > 1 && length <= 100000000 && bytes[sizeof length] == '{';
+}
+
+const char *format_of(const void *data, size_t n)
+{
+    if (is_safetensors(data, n)) /* first: the length may begin like another format */
+        return "a safetensors file";
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        size_t length = strlen(formats[i].magic);
+        if (n >= length && memcmp(data, formats[i].magic, length) == 0)
+            return formats[i].name;
+    }
+    return NULL;
+}

@@ -1,0 +1,35 @@
+#include "model/checkpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool find_tensors(Checkpoint *c, const TensorFile *f, Error *err)
+{
+    int i = 0;
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++)
+        if (!tensor_check(&s, f, &c->tensor[i], err))
+            return false;
+    return true;
+}
+
+bool checkpoint_from_file(Checkpoint *c, const Config *cfg, const TensorFile *f, Error *err)
+{
+    const char *path = f->map.path, *least = tensor_meta(f, "bf16_min");
+    *c = (Checkpoint){ .path = path, .config = *cfg, .bf16_min = least && strcmp(least, "2^-50") == 0 };
+    if (!config_check(cfg, path, err) || !config_supported(cfg, path, err) || !tensor_check_unknown(cfg, f, err)) {
+        checkpoint_free(c);
+        return false;
+    }
+    c->n      = tensor_list_count(cfg);
+    c->tensor = calloc((size_t)c->n, sizeof *c->tensor);
+    bool ok   = c->tensor ? find_tensors(c, f, err) : fail(err, SYSTEM, "%s: no memory for %d tensors", path, c->n);
+    if (!ok)
+        checkpoint_free(c);
+    return ok;
+}
+
+void checkpoint_free(Checkpoint *c)
+{
+    free(c->tensor);
+    *c = (Checkpoint){ 0 };
+}

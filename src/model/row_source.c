@@ -1,0 +1,172 @@
+#include "model/row_source.h"
+
+#include <string.h>
+
+#include "base/half.h"
+
+bool row_source_type(DType t, WeightType *type)
+{
+    if (dtype_blocked(t))
+        t = (DType)(DT_BLOCKS + block_twin(dtype_block_type(t)));
+    switch (t) {
+    case DT_F32:  *type = WT_F32; return true;
+    case DT_F16:  *type = WT_F16; return true;
+    case DT_BF16: *type = WT_BF16; return true;
+    case DT_Q8_0: *type = WT_Q8_0; return true;
+    case DT_Q4_0: *type = WT_Q4_0; return true;
+    case DT_Q4_K: *type = WT_Q4_K; return true;
+    case DT_Q5_K: *type = WT_Q5_K; return true;
+    case DT_Q6_K: *type = WT_Q6_K; return true;
+    default:      break;
+    }
+    *type = WT_F32;
+    return dtype_blocked(t);
+}
+
+size_t row_source_row_bytes(const RowSource *s)
+{
+    return weight_type_gguf(s->type) ? gguf_row_bytes(s->type, s->k) : weight_type_bytes(s->type) * (size_t)s->k;
+}
+
+/* ---- Finding a row ---- */
+
+/* Steps 1 and 2. */
+static size_t file_row(const RowSource *s, int r)
+{
+    if (s->pair) {
+        int head = r / s->head_dim, i = r % s->head_dim, half = s->pair / 2;
+        if (i < s->pair)
+            i = i < half ? 2 * i : 2 * (i - half) + 1;
+        r = head * s->head_dim + i;
+    }
+    return s->unit ? (size_t)s->base + (size_t)(r / s->unit) * (size_t)s->stride + (size_t)(r % s->unit)
+                   : (size_t)s->base + (size_t)r;
+}
+
+/* Rows and columns of one part's matrix as it is stored (before transposition). */
+static size_t part_columns(const RowSource *s)
+{
+    return s->by_columns ? (size_t)(s->k / s->shards) : (size_t)s->k;
+}
+
+static size_t part_rows(const RowSource *s, const Tensor *t) { return t->n_elements / part_columns(s); }
+
+/* Steps 3 and 4: the part that holds a row (of columns: the first), and which of its rows it is. */
+static const SourcePart *find_part(const RowSource *s, int item, size_t *row)
+{
+    int per_item = s->shards ? s->shards : 1;
+    if (s->item_rows)
+        *row += (size_t)item * (size_t)s->item_rows;
+    const SourcePart *part = &s->part[s->item_rows ? 0 : item * per_item];
+    if (s->shards && !s->by_columns) {
+        size_t each = part_rows(s, part->t);
+        part += *row / each;
+        *row %= each;
+    }
+    return part;
+}
+
+/* ---- Reading ---- */
+
+/* Blocks that are given as floats; and those given as they are, or as their twins. */
+static bool decoded(const RowSource *s) { return dtype_blocked(s->part[0].t->dtype) && !weight_type_quantized(s->type); }
+static BlockType given_blocks(const RowSource *s) { return block_twin(dtype_block_type(s->part[0].t->dtype)); }
+static bool      as_they_are(const RowSource *s)
+{
+    return !dtype_blocked(s->part[0].t->dtype) || (!decoded(s) && given_blocks(s) == dtype_block_type(s->part[0].t->dtype));
+}
+
+/* n elements of a tensor from number `first` on, as elements of s->type; of blocks whole ones. */
+static void read_elements(const RowSource *s, const Tensor *t, size_t first, size_t n, void *out)
+{
+    if (s->read) {
+        s->read(s->read_from, first, n, out);
+        return;
+    }
+    if (dtype_blocked(t->dtype)) {
+        const char *from = (const char *)t->data + first / dtype_block_elements(t->dtype) * dtype_block_bytes(t->dtype);
+        BlockType type = dtype_block_type(t->dtype);
+        if (decoded(s))
+            blocks_to_f32(type, out, from, n);
+        else if (block_twin(type) != type)
+            blocks_to_twin(type, out, from, n);
+        else
+            memcpy(out, from, n / dtype_block_elements(t->dtype) * dtype_block_bytes(t->dtype));
+        return;
+    }
+    size_t element = weight_type_bytes(s->type);
+    memcpy(out, (const char *)t->data + first * element, n * element);
+}
+
+/* A row that lies as a column: one element of each of the tensor's rows. */
+static void read_column(const RowSource *s, const Tensor *t, size_t row, size_t n, char *out)
+{
+    size_t rows = part_rows(s, t), element = weight_type_bytes(s->type);
+    for (size_t c = 0; c < n; c++)
+        read_elements(s, t, c * rows + row, 1, out + c * element);
+}
+
+static void add_one(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] + 1;
+}
+
+static void read_row(const RowSource *s, int item, int r, char *out)
+{
+    size_t            row = file_row(s, r), columns = part_columns(s);
+    const SourcePart *part = find_part(s, item, &row);
+    int               n = s->by_columns ? s->shards : 1;
+    for (int i = 0; i < n; i++) {
+        char *to = i == 0 ? out : out + (size_t)i * columns * weight_type_bytes(s->type);
+        if (s->transposed)
+            read_column(s, part[i].t, row, columns, to);
+        else
+            read_elements(s, part[i].t, row * columns, columns, to);
+    }
+    if (s->plus_one)
+        add_one((float *)(void *)out, (size_t)s->k);
+}
+
+/* Are rows one after the other in the file what is asked for? */
+static bool plain(const RowSource *s)
+{
+    return !s->pair && !s->unit && !s->by_columns && !s->shards && !s->transposed && !s->plus_one && !s->read && as_they_are(s);
+}
+
+const void *row_source_in_place(const RowSource *s, int item, int first)
+{
+    if (!plain(s))
+        return NULL;
+    size_t            row  = file_row(s, first);
+    const SourcePart *part = find_part(s, item, &row);
+    const char       *data = (const char *)part->t->data + row * row_source_row_bytes(s);
+    return weight_type_gguf(s->type) || (uintptr_t)data % weight_type_bytes(s->type) == 0 ? data : NULL;
+}
+
+void row_source_read(const RowSource *s, int item, int first, int n, void *out)
+{
+    size_t bytes = row_source_row_bytes(s);
+    for (int r = 0; r < n; r++)
+        read_row(s, item, first + r, (char *)out + (size_t)r * bytes);
+}
+
+void row_source_read_f32(const RowSource *s, int item, int first, int n, float *out, void *scratch)
+{
+    const void *rows = row_source_in_place(s, item, first);
+    if (!rows) {
+        row_source_read(s, item, first, n, scratch);
+        rows = scratch;
+    }
+    if (weight_type_gguf(s->type))
+        blocks_to_f32(given_blocks(s), out, rows, (size_t)n * (size_t)s->k);
+    else
+        elements_to_f32(s->type, out, rows, (size_t)n * (size_t)s->k);
+}
+
+void row_source_release(const RowSource *s)
+{
+    for (int i = 0; i < s->n_parts; i++)
+        if (s->part[i].map)
+            file_map_release(s->part[i].map, s->part[i].t->offset, s->part[i].t->n_bytes);
+}

@@ -1,0 +1,321 @@
+#include "quant/ggml_blocks.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/half.h"
+
+/* One function for each type: one block at b to floats at y. Elements are in the order of the row; a nibble, a pair of bits
+ * or a single high bit of the same 16 or 32 bytes belongs to elements that stand 16, 32 or 64 apart. */
+
+enum { SMALL = 32, LARGE = 256 };
+
+static uint16_t read_u16(const uint8_t *b)
+{
+    uint16_t u;
+    memcpy(&u, b, sizeof u);
+    return u;
+}
+
+static float read_f16(const uint8_t *b) { return f16_to_f32(read_u16(b)); }
+
+/* ---- Blocks of 32 ----------------------------------------------------------------------------------------------- */
+
+static void q4_0(float *y, const uint8_t *b) /* d f16, 16 bytes of nibbles */
+{
+    float d = read_f16(b);
+    b += 2;
+    for (int i = 0; i < 16; i++) {
+        y[i] = d * (float)((b[i] & 15) - 8);
+        y[i + 16] = d * (float)((b[i] >> 4) - 8);
+    }
+}
+
+static void q4_1(float *y, const uint8_t *b) /* d, m f16, 16 bytes of nibbles */
+{
+    float d = read_f16(b), m = read_f16(b + 2);
+    b += 4;
+    for (int i = 0; i < 16; i++) {
+        y[i] = d * (float)(b[i] & 15) + m;
+        y[i + 16] = d * (float)(b[i] >> 4) + m;
+    }
+}
+
+/* The codes of q5_0 and q5_1: 32 high bits, then 16 bytes of nibbles. */
+static void five_bits(uint8_t q[SMALL], const uint8_t *b)
+{
+    uint32_t high;
+    memcpy(&high, b, sizeof high);
+    b += 4;
+    for (int i = 0; i < 16; i++) {
+        q[i] = (uint8_t)((b[i] & 15) | (high >> i & 1) << 4);
+        q[i + 16] = (uint8_t)(b[i] >> 4 | (high >> (i + 16) & 1) << 4);
+    }
+}
+
+static void q5_0(float *y, const uint8_t *b)
+{
+    uint8_t q[SMALL];
+    float   d = read_f16(b);
+    five_bits(q, b + 2);
+    for (int i = 0; i < SMALL; i++)
+        y[i] = d * (float)(q[i] - 16);
+}
+
+static void q5_1(float *y, const uint8_t *b)
+{
+    uint8_t q[SMALL];
+    float   d = read_f16(b), m = read_f16(b + 2);
+    five_bits(q, b + 4);
+    for (int i = 0; i < SMALL; i++)
+        y[i] = d * (float)q[i] + m;
+}
+
+static void q8_0(float *y, const uint8_t *b) /* d f16, 32 int8 */
+{
+    float d = read_f16(b);
+    b += 2;
+    for (int i = 0; i < SMALL; i++)
+        y[i] = (float)(int8_t)b[i] * d;
+}
+
+/* Nibbles that are indices into a table of 16 values, two runs of 16 elements. */
+static void lookup(float *y, float d, const int8_t table[16], const uint8_t *b)
+{
+    for (int i = 0; i < 16; i++) {
+        y[i] = d * (float)table[b[i] & 15];
+        y[i + 16] = d * (float)table[b[i] >> 4];
+    }
+}
+
+static const int8_t nonlinear[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+
+static void iq4_nl(float *y, const uint8_t *b) { lookup(y, read_f16(b), nonlinear, b + 2); }
+
+/* A byte e, 2^(e - 128), then nibbles that index twice the values of e2m1 (OCP Microscaling Formats 1.0). The halving keeps
+ * the table whole; e of 0 and 1 are subnormal floats. -0 of e2m1 is +0 here, as in ggml. */
+static void mxfp4(float *y, const uint8_t *b)
+{
+    static const int8_t e2m1[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
+    uint32_t            e = *b;
+    lookup(y, f32_from(e < 2 ? UINT32_C(0x00200000) << e : (e - 1) << 23), e2m1, b + 1);
+}
+
+/* ---- Blocks of 256 ---------------------------------------------------------------------------------------------- */
+
+/* The 256 two-bit codes of q2_K and q3_K: each half of 128 elements has 32 bytes, bits 0 and 1 of which are its first 32. */
+static void two_bits(uint8_t q[LARGE], const uint8_t *b)
+{
+    for (int half = 0; half < 2; half++)
+        for (int shift = 0; shift < 8; shift += 2)
+            for (int i = 0; i < 32; i++)
+                *q++ = b[half * 32 + i] >> shift & 3;
+}
+
+/* Bit number n_low of the 256 codes of q3_K and q5_K: bits 0 of the 32 bytes are those of the first 32, and so on. */
+static void add_high_bits(uint8_t q[LARGE], int n_low, const uint8_t *b)
+{
+    for (int bit = 0; bit < 8; bit++)
+        for (int i = 0; i < 32; i++)
+            q[bit * 32 + i] = (uint8_t)(q[bit * 32 + i] | (b[i] >> bit & 1) << n_low);
+}
+
+static void q2_k(float *y, const uint8_t *b) /* 16 bytes of scale and minimum, 64 of codes, d, dmin f16 */
+{
+    uint8_t q[LARGE];
+    float   d = read_f16(b + 80), dmin = read_f16(b + 82);
+    two_bits(q, b + 16);
+    for (int s = 0; s < 16; s++) {
+        float scale = d * (float)(b[s] & 15), min = dmin * (float)(b[s] >> 4);
+        for (int i = s * 16; i < s * 16 + 16; i++)
+            y[i] = scale * (float)q[i] - min;
+    }
+}
+
+/* Scale s of 16 of q3_K: low four bits in the nibbles of bytes 0 to 7, high two in bytes 8 to 11. */
+static int q3_k_scale(const uint8_t *scales, int s)
+{
+    int low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4, high = scales[8 + s % 4] >> (2 * (s / 4)) & 3;
+    return (low | high << 4) - 32;
+}
+
+/* 32 bytes of high bits (one in each byte for every 32 elements; a bit that is not set subtracts 4), 64 of codes, 12 of
+ * scales, d f16. */
+static void q3_k(float *y, const uint8_t *b)
+{
+    uint8_t q[LARGE];
+    float   d = read_f16(b + 108);
+    two_bits(q, b + 32);
+    add_high_bits(q, 2, b);
+    for (int s = 0; s < 16; s++) {
+        float scale = d * (float)q3_k_scale(b + 96, s);
+        for (int i = s * 16; i < s * 16 + 16; i++)
+            y[i] = scale * (float)(q[i] - 4);
+    }
+}
+
+/* Six bits of scale and minimum of sub-block s of 8 in the 12 bytes of q4_K and q5_K: the first four sub-blocks have bytes of
+ * their own (scales 0 to 3, minima 4 to 7), whose upper two bits complete the nibbles of the other four (8 to 11). */
+static void scale_and_min(const uint8_t *b, int s, int *scale, int *min)
+{
+    if (s < 4) {
+        *scale = b[s] & 63;
+        *min = b[s + 4] & 63;
+    } else {
+        *scale = (b[s + 4] & 15) | (b[s - 4] >> 2 & 0x30);
+        *min = b[s + 4] >> 4 | (b[s] >> 2 & 0x30);
+    }
+}
+
+/* Nibbles of 256 codes: each run of `run` bytes has two runs of elements, in its low and in its high nibbles. */
+static void nibbles(uint8_t q[LARGE], const uint8_t *b, int run)
+{
+    for (int begin = 0; begin < LARGE / 2; begin += run)
+        for (int i = 0; i < run; i++) {
+            q[2 * begin + i] = b[begin + i] & 15;
+            q[2 * begin + run + i] = b[begin + i] >> 4;
+        }
+}
+
+/* head: d, dmin f16 and 12 bytes of scales and minima. */
+static void scale_q45(float *y, const uint8_t *head, const uint8_t q[LARGE])
+{
+    float d = read_f16(head), dmin = read_f16(head + 2);
+    for (int s = 0; s < 8; s++) {
+        int scale_code, min_code;
+        scale_and_min(head + 4, s, &scale_code, &min_code);
+        float scale = d * (float)scale_code, min = dmin * (float)min_code;
+        for (int i = s * 32; i < s * 32 + 32; i++)
+            y[i] = scale * (float)q[i] - min;
+    }
+}
+
+static void q4_k(float *y, const uint8_t *b) /* the head, 128 bytes of nibbles */
+{
+    uint8_t q[LARGE];
+    nibbles(q, b + 16, 32);
+    scale_q45(y, b, q);
+}
+
+static void q5_k(float *y, const uint8_t *b) /* the head, 32 bytes of high bits, 128 of nibbles */
+{
+    uint8_t q[LARGE];
+    nibbles(q, b + 48, 32);
+    add_high_bits(q, 4, b + 16);
+    scale_q45(y, b, q);
+}
+
+/* 128 bytes of low nibbles, 64 of high pairs of bits, 16 int8 scales, d f16. Each half of 128 elements has 64 bytes of
+ * nibbles (two runs of 64 elements) and 32 of pairs (four runs of 32). */
+static void q6_k(float *y, const uint8_t *b)
+{
+    uint8_t q[LARGE];
+    float   d = read_f16(b + 208);
+    nibbles(q, b, 64);
+    for (int run = 0; run < 8; run++)
+        for (int i = 0; i < 32; i++)
+            q[run * 32 + i] = (uint8_t)(q[run * 32 + i] | (b[128 + run / 4 * 32 + i] >> (run % 4 * 2) & 3) << 4);
+    for (int s = 0; s < 16; s++) {
+        float scale = d * (float)(int8_t)b[192 + s];
+        for (int i = s * 16; i < s * 16 + 16; i++)
+            y[i] = scale * (float)(q[i] - 32);
+    }
+}
+
+static void iq4_xs(float *y, const uint8_t *b) /* d f16, high pairs of bits of 8 scales, their 8 low nibbles, 128 nibbles */
+{
+    float    d = read_f16(b);
+    unsigned pairs = read_u16(b + 2);
+    for (int s = 0; s < 8; s++) {
+        int low = b[4 + s / 2] >> (s % 2 * 4) & 15, high = (int)(pairs >> (2 * s) & 3);
+        lookup(y + s * 32, d * (float)((low | high << 4) - 32), nonlinear, b + 8 + s * 16);
+    }
+}
+
+/* ---- Twins ------------------------------------------------------------------------------------------------------ */
+
+static void q5_0_as_q8_0(uint8_t *y, const uint8_t *b)
+{
+    uint8_t q[SMALL];
+    five_bits(q, b + 2);
+    memcpy(y, b, 2);
+    for (int i = 0; i < SMALL; i++)
+        y[2 + i] = (uint8_t)(q[i] - 16);
+}
+
+static void iq4_nl_as_q8_0(uint8_t *y, const uint8_t *b)
+{
+    memcpy(y, b, 2);
+    for (int i = 0; i < 16; i++) {
+        y[2 + i] = (uint8_t)nonlinear[b[2 + i] & 15];
+        y[2 + i + 16] = (uint8_t)nonlinear[b[2 + i] >> 4];
+    }
+}
+
+/* Codes -4 .. 3 of q3_K are 28 .. 35 of q6_K, which subtracts 32; its scales, -32 .. 31, fit int8. */
+static void q3_k_as_q6_k(uint8_t *y, const uint8_t *b)
+{
+    uint8_t q[LARGE];
+    two_bits(q, b + 32);
+    memset(y, 0, 128 + 64);
+    for (int i = 0; i < LARGE; i++) {
+        int code = 32 + q[i] - (b[i % 32] >> (i / 32) & 1 ? 0 : 4), half = i / 128;
+        y[half * 64 + i % 64] |= (uint8_t)((code & 15) << (i / 64 % 2 * 4));
+        y[128 + half * 32 + i % 32] |= (uint8_t)(code >> 4 << (i / 32 % 4 * 2));
+    }
+    for (int s = 0; s < 16; s++)
+        y[192 + s] = (uint8_t)q3_k_scale(b + 96, s);
+    memcpy(y + 208, b + 108, 2);
+}
+
+/* ---- The table -------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int         elements, bytes;
+    void (*to_f32)(float *y, const uint8_t *block);
+} types[BLOCK_TYPES] = {
+    [BLOCK_Q4_0] = { "Q4_0", SMALL, 2 + 16, q4_0 },
+    [BLOCK_Q4_1] = { "Q4_1", SMALL, 2 + 2 + 16, q4_1 },
+    [BLOCK_Q5_0] = { "Q5_0", SMALL, 2 + 4 + 16, q5_0 },
+    [BLOCK_Q5_1] = { "Q5_1", SMALL, 2 + 2 + 4 + 16, q5_1 },
+    [BLOCK_Q8_0] = { "Q8_0", SMALL, 2 + 32, q8_0 },
+    [BLOCK_Q2_K] = { "Q2_K", LARGE, 16 + 64 + 2 + 2, q2_k },
+    [BLOCK_Q3_K] = { "Q3_K", LARGE, 32 + 64 + 12 + 2, q3_k },
+    [BLOCK_Q4_K] = { "Q4_K", LARGE, 2 + 2 + 12 + 128, q4_k },
+    [BLOCK_Q5_K] = { "Q5_K", LARGE, 2 + 2 + 12 + 32 + 128, q5_k },
+    [BLOCK_Q6_K] = { "Q6_K", LARGE, 128 + 64 + 16 + 2, q6_k },
+    [BLOCK_IQ4_NL] = { "IQ4_NL", SMALL, 2 + 16, iq4_nl },
+    [BLOCK_IQ4_XS] = { "IQ4_XS", LARGE, 2 + 2 + 4 + 128, iq4_xs },
+    [BLOCK_MXFP4] = { "MXFP4", SMALL, 1 + 16, mxfp4 },
+};
+
+const char *block_type_name(BlockType t) { return types[t].name; }
+
+size_t block_elements(BlockType t) { return (size_t)types[t].elements; }
+
+size_t block_bytes(BlockType t) { return (size_t)types[t].bytes; }
+
+void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements)
+{
+    assert(n_elements % block_elements(t) == 0);
+    const uint8_t *block = in;
+    for (size_t i = 0; i < n_elements; i += block_elements(t), block += block_bytes(t))
+        types[t].to_f32(out + i, block);
+}
+
+BlockType block_twin(BlockType t)
+{
+    return t == BLOCK_Q5_0 || t == BLOCK_IQ4_NL ? BLOCK_Q8_0 : t == BLOCK_Q3_K ? BLOCK_Q6_K : t;
+}
+
+void blocks_to_twin(BlockType t, void *out, const void *in, size_t n_elements)
+{
+    void (*const turn)(uint8_t *y, const uint8_t *b) = t == BLOCK_Q5_0 ? q5_0_as_q8_0 : t == BLOCK_IQ4_NL ? iq4_nl_as_q8_0 : q3_k_as_q6_k;
+    const uint8_t *from = in;
+    uint8_t       *to   = out;
+    assert(n_elements % block_elements(t) == 0 && block_twin(t) != t);
+    for (size_t i = 0; i < n_elements; i += block_elements(t), from += block_bytes(t), to += block_bytes(block_twin(t)))
+        turn(to, from);
+}

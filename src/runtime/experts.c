@@ -1,0 +1,308 @@
+/* runtime/experts.c: mixture of experts. A router gives each token the few experts it takes; tokens are grouped by expert, so
+ * that each chosen expert's weights are read once in a call, and no other's.
+ *
+ * All experts of a call are one operation: their hidden values, panel by panel shared over the team, then their results, of
+ * which each member computes its columns and adds them up in the order that docs/numerics.md fixes: by ascending expert, the
+ * shared one last. How tokens are grouped never shows in the bits. Where a call has more rows than the buffers hold, the
+ * experts are taken in several waves. */
+#include <string.h>
+
+#include "runtime/ops.h"
+
+int expert_rows(const Config *c, int max_tok)
+{
+    enum { AT_ONCE = 64 }; /* tokens of a call whose experts all fit in one wave */
+    int some = (max_tok < AT_ONCE ? max_tok : AT_ONCE) * (c->experts_used + 1);
+    return some > max_tok ? some : max_tok;
+}
+
+/* ---- Routing -------------------------------------------------------------------------------------------------- */
+
+/* The k largest of p[0 .. n), ties to the lower index, as marks. Where p is NaN it is so everywhere: the first k. */
+static void mark_largest(const float *p, int n, int k, int *order, unsigned char *mark)
+{
+    int held = 0;
+    memset(mark, 0, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        if (held == k && !(p[i] > p[order[k - 1]]))
+            continue;
+        int at = held < k ? held++ : k - 1;
+        for (; at > 0 && p[i] > p[order[at - 1]]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (int i = 0; i < held; i++)
+        mark[order[i]] = 1;
+}
+
+/* The experts of token t, ascending, and their weights. */
+static void choose(Run *r, int t)
+{
+    const Config  *c = &r->model->cfg;
+    int            used = c->experts_used, n = 0, *expert = r->routing.expert + (size_t)t * (size_t)used;
+    float         *weight = r->routing.weight + (size_t)t * (size_t)used, total = 0.0f;
+    float         *p      = r->scratch;
+    int           *order  = (int *)(void *)(p + c->n_experts);
+    unsigned char *mark   = (unsigned char *)(order + used);
+    memcpy(p, act_row(&r->routing.logits, t), (size_t)c->n_experts * sizeof *p);
+    r->kernels->softmax(p, c->n_experts);
+    mark_largest(p, c->n_experts, used, order, mark);
+    for (int e = 0; e < c->n_experts; e++)
+        if (mark[e]) {
+            expert[n]   = e;
+            weight[n++] = p[e];
+            total       = total + p[e];
+        }
+    for (int i = 0; c->renormalize && i < used; i++)
+        weight[i] = weight[i] / total;
+}
+
+/* Tokens by expert, ascending. Every member does so for itself. */
+static void group_tokens(Run *r)
+{
+    const Config *c = &r->model->cfg;
+    Routing      *g = &r->routing;
+    int           n = r->n_tok * c->experts_used;
+    memset(g->first, 0, ((size_t)c->n_experts + 1) * sizeof *g->first);
+    for (int i = 0; i < n; i++)
+        g->first[g->expert[i]]++;
+    for (int e = 0, at = 0; e <= c->n_experts; e++) {
+        int size    = g->first[e];
+        g->first[e] = at + size; /* the end, until the tokens are put before it */
+        at += size;
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        int at       = --g->first[g->expert[i]];
+        g->token[at] = i / c->experts_used;
+        g->share[at] = g->weight[i];
+    }
+}
+
+/* The router's product, with the shared expert's beside it. */
+void route(Run *r, int l)
+{
+    const Layer *w = &r->model->layer[l];
+    int          n = panel_count(w->router.rows), shared = w->shared_router.rows > 0, first, end;
+    enter(r, "router", mat_read(&w->router), mat_work(&w->router, r->n_tok));
+    my_share(r, n + shared, &first, &end);
+    multiply(r, all_rows(r, &r->routing.logits), &r->xn, &w->router, first, end < n ? end : n);
+    if (shared && first <= n && n < end)
+        multiply(r, all_rows(r, &r->routing.shared), &r->xn, &w->shared_router, 0, 1);
+    wait_all(r);
+    my_rows(r, &first, &end);
+    for (int t = first; t < end; t++)
+        choose(r, t);
+    wait_rows(r);
+    group_tokens(r);
+}
+
+/* ---- Groups and waves ----------------------------------------------------------------------------------------- */
+
+/* Consecutive experts; the shared one has the number n_experts. */
+typedef struct Wave { int first, end, rows; } Wave;
+
+/* One expert and its tokens. */
+typedef struct Group {
+    Mat          gate, up, down;
+    const int   *token;          /* [n], ascending; NULL: all tokens of the call, the shared expert */
+    const float *share;          /* [n]: what its result is multiplied by            */
+    int          n, row;         /* row: where the wave's buffers hold its first one */
+    int          bits;           /* of its hidden values                             */
+} Group;
+
+static int group_size(const Run *r, const Layer *w, int e)
+{
+    if (e == r->model->cfg.n_experts)
+        return w->shared_up.rows > 0 ? r->n_tok : 0;
+    return r->routing.first[e + 1] - r->routing.first[e];
+}
+
+static bool next_wave(const Run *r, const Layer *w, Wave *v)
+{
+    v->first = v->end;
+    v->rows  = 0;
+    for (int n; v->end <= r->model->cfg.n_experts; v->end++, v->rows += n) {
+        n = group_size(r, w, v->end);
+        if (v->rows > 0 && v->rows + n > r->expert_rows)
+            break;
+    }
+    return v->rows > 0;
+}
+
+/* The first group of a wave that has tokens, from expert *e on, whose first row is `row`; *e moves past it. */
+static bool next_group(const Run *r, int l, Wave v, int *e, int row, Group *g)
+{
+    const Layer *w = &r->model->layer[l];
+    while (*e < v.end && group_size(r, w, *e) == 0)
+        (*e)++;
+    if (*e >= v.end)
+        return false;
+    int i = (*e)++, at = r->routing.first[i];
+    if (i == r->model->cfg.n_experts)
+        *g = (Group){.gate = w->shared_gate, .up = w->shared_up, .down = w->shared_down};
+    else
+        *g = (Group){.gate = mat_item(&w->expert_gate, i), .up = mat_item(&w->expert_up, i), .down = mat_item(&w->expert_down, i),
+                     .token = r->routing.token + at, .share = r->routing.share + at};
+    g->n    = group_size(r, w, i);
+    g->row  = row;
+    g->bits = input_bits(r->numerics, r->model, l, g->token ? INPUT_EXPERT_DOWN : INPUT_SHARED_DOWN);
+    return true;
+}
+
+#define EACH_GROUP(g) \
+    (int e_ = v.first, row_ = 0; next_group(r, l, v, &e_, row_, &(g)); row_ += (g).n)
+
+/* ---- The experts ---------------------------------------------------------------------------------------------- */
+
+static void copy_row(const Run *r, const Layer *w, int to, int t)
+{
+    const Act *x = &r->xn, *y = &r->expert_in;
+    if (x->bits) {
+        memcpy(y->q + (size_t)to * y->q_stride, x->q + (size_t)t * x->q_stride, x->q_stride * sizeof *x->q);
+        memcpy(y->d + (size_t)to * y->d_stride, x->d + (size_t)t * x->d_stride, x->d_stride * sizeof *x->d);
+    }
+    const Mat *mat[] = {&w->expert_gate, &w->expert_up, &w->shared_gate, &w->shared_up};
+    for (int i = 0; i < 4; i++)
+        if (mat[i]->rows && way_of(r->numerics, mat[i]->type) != WAY_INT) {
+            memcpy(act_row(y, to), act_row(x, t), (size_t)x->width * sizeof(float));
+            return;
+        }
+}
+
+/* The rows of xn that the groups of a wave read, one group after the other. One token's row needs no copies. */
+static void gather(Run *r, int l, Wave v)
+{
+    Group g;
+    int   first, end;
+    if (r->n_tok == 1)
+        return;
+    r->expert_in.bits = r->xn.bits;
+    my_share(r, v.rows, &first, &end);
+    for EACH_GROUP (g)
+        for (int i = first > g.row ? first - g.row : 0; i < g.n && g.row + i < end; i++)
+            copy_row(r, &r->model->layer[l], g.row + i, g.token ? g.token[i] : i);
+    wait_all(r);
+}
+
+/* A panel costs its reading, which takes as long as multiplying it by some tokens, and the multiplications. */
+static int64_t panel_cost(const Group *g) { return g->n + 8; }
+
+/* The panels of a group that this member computes, so that all members' cost is alike; before: of the groups before it. */
+static void my_panels(const Run *r, const Group *g, int64_t before, int64_t total, int *first, int *end)
+{
+    int64_t cost = panel_cost(g), panels = panel_count(g->up.rows), at[2];
+    for (int i = 0; i < 2; i++) {
+        int64_t from = total * (r->team.thread + i) / r->team.n_threads - before;
+        at[i]        = from <= 0 ? 0 : (from + cost - 1) / cost;
+        at[i]        = at[i] < panels ? at[i] : panels;
+    }
+    *first = (int)at[0];
+    *end   = (int)at[1];
+}
+
+/* Hidden values of a wave's groups. */
+static void hidden_of_wave(Run *r, int l, Wave v)
+{
+    Group      g;
+    int64_t    total = 0, before = 0;
+    double     bytes = 0, work = 0;
+    const Act *in = r->n_tok == 1 ? &r->xn : &r->expert_in;
+    for EACH_GROUP (g) {
+        total += panel_cost(&g) * panel_count(g.up.rows);
+        bytes += mat_read(&g.gate) + mat_read(&g.up);
+        work += mat_work(&g.gate, g.n) + mat_work(&g.up, g.n);
+    }
+    enter(r, "experts", bytes, work);
+    for EACH_GROUP (g) {
+        int  first, end, x_row = r->n_tok == 1 ? 0 : g.row;
+        Rows h  = {act_row(&r->gate, g.row), r->gate.stride, x_row, g.n};
+        Rows up = {act_row(&r->up, g.row), r->up.stride, x_row, g.n};
+        my_panels(r, &g, before, total, &first, &end);
+        for (int p = first, n; p < end; p += n) {
+            n = piece_panels(g.n, end - first) < end - p ? piece_panels(g.n, end - first) : end - p;
+            hidden(r, h, up, in, &g.gate, &g.up, p, p + n);
+        }
+        before += panel_cost(&g) * panel_count(g.up.rows);
+    }
+    wait_all(r);
+}
+
+static void integers_of_wave(Run *r, int l, Wave v)
+{
+    Group g;
+    int   first, end, any = 0;
+    my_share(r, v.rows, &first, &end);
+    for EACH_GROUP (g) {
+        for (int i = g.row > first ? g.row : first; g.bits && i < g.row + g.n && i < end; i++)
+            quantize(r, &r->gate, i, 0, g.up.rows, g.bits);
+        any |= g.bits;
+    }
+    if (any)
+        wait_all(r);
+}
+
+/* What the shared expert's result is multiplied by: times 1 and plus is plus. */
+static float shared_weight(const Run *r, const Layer *w, int t)
+{
+    float p = 1.0f;
+    if (w->shared_router.rows > 0)
+        r->kernels->sigmoid(&p, act_row(&r->routing.shared, t), 1);
+    return p;
+}
+
+/* mix = mix + p * f(x), of panels p .. p + n - 1. */
+static void add_group(Run *r, int l, const Group *g, int p, int n)
+{
+    int at = p * PANEL_ROWS, width = columns(p, n, r->mix.width);
+    Act h  = r->gate;
+    h.bits = g->bits;
+    multiply(r, (Rows){r->y.data, r->y.stride, g->row, g->n}, &h, &g->down, p, p + n);
+    for (int i = 0; i < g->n && width > 0; i++) {
+        int   t = g->token ? g->token[i] : i;
+        float w = g->token ? g->share[i] : shared_weight(r, &r->model->layer[l], t);
+        r->kernels->add_weighted(act_row(&r->mix, t) + at, act_row(&r->y, i) + at, w, width);
+    }
+}
+
+/* The results of a wave's groups, of panels first .. end - 1. */
+static void add_wave(Run *r, int l, Wave v, int first, int end)
+{
+    Group  g;
+    double bytes = 0, work = 0;
+    for EACH_GROUP (g) {
+        bytes += mat_read(&g.down);
+        work += mat_work(&g.down, g.n);
+    }
+    enter(r, "expert_down", bytes, work);
+    for EACH_GROUP (g)
+        for (int p = first, n; p < end; p += n) {
+            n = piece_panels(g.n, end - first) < end - p ? piece_panels(g.n, end - first) : end - p;
+            add_group(r, l, &g, p, n);
+        }
+}
+
+/* x += the sum over the chosen experts, or x += norm(it). */
+void experts(Run *r, const Act *x, int l)
+{
+    const Layer *w = &r->model->layer[l];
+    Wave         v = {0};
+    int          first, end;
+    my_share(r, panel_count(x->width), &first, &end);
+    for (int t = 0; t < r->n_tok && first < end; t++)
+        memset(act_row(&r->mix, t) + first * PANEL_ROWS, 0, (size_t)(end - first) * PANEL_ROWS * sizeof(float));
+    for (bool again = false; next_wave(r, w, &v); again = true) {
+        if (again)
+            wait_all(r); /* others may still read hidden values */
+        gather(r, l, v);
+        hidden_of_wave(r, l, v);
+        integers_of_wave(r, l, v);
+        add_wave(r, l, v, first, end);
+    }
+    if (w->ffn_post_norm.w) {
+        add_normed(r, x, &r->mix, w->ffn_post_norm);
+        return;
+    }
+    if (first < end)
+        add_columns(r, x, &r->mix, first, end - first);
+    wait_all(r);
+}

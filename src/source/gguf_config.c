@@ -1,0 +1,362 @@
+/* source/gguf_config.c: the settings of a GGUF file as our config. Architectures are rows of a table; what a file may have or
+ * not (biases, norms of q and k, a head) is seen from its tensors, as llama.cpp does. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "source/gguf_model.h"
+
+enum {
+    PAIRS       = 1,   /* rotates neighbouring dimensions                                        */
+    EMBED_SQRT  = 2,   /* the embedding is scaled by sqrt(d_model)                               */
+    RENORMALIZE = 4,   /* the chosen experts' probabilities                                      */
+    SHARED_GATE = 8,   /* the shared expert's output is times a sigmoid                          */
+    LEARNED     = 16,  /* positions                                                              */
+    PARALLEL    = 32,  /* attention and feed-forward side by side where the file says nothing    */
+    LAST_SCALE  = 64,  /* big variants divide scores by sqrt(d_model / heads)                    */
+    DIVIDE      = 128, /* logit_scale divides                                                    */
+};
+
+struct GgufArch {
+    const char   *name, *family, *moe_family;  /* moe_family: of files with experts; NULL: the same */
+    Norm          norm;
+    bool          norm_bias;
+    NormPlacement place, parallel;             /* parallel: of files with use_parallel_residual */
+    FfnKind       ffn;
+    QkNorm        qk_norm;                     /* of files that have these norms                */
+    unsigned      flags;
+    int           full_every, big_layers;      /* each so-manieth layer has no window; layers of LAST_SCALE's big variant */
+};
+
+static const GgufArch archs[] = {
+    { "llama",     "llama",       "mixtral", NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   PAIRS | RENORMALIZE, 0, 0 },
+    { "qwen2",     "qwen2",       NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   0, 0, 0 },
+    { "qwen3",     "qwen3",       NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   0, 0, 0 },
+    { "qwen2moe",  "qwen2_moe",   NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   SHARED_GATE, 0, 0 },
+    { "qwen3moe",  "qwen3_moe",   NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   RENORMALIZE, 0, 0 },
+    { "phi3",      "phi3",        NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   0, 0, 0 },
+    { "gemma",     "gemma",       NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_GEGLU,     QK_HEAD,   EMBED_SQRT, 0, 0 },
+    { "gemma2",    "gemma2",      NULL,      NORM_RMS,   false, PLACE_BOTH,     PLACE_BOTH,      FFN_GEGLU,     QK_HEAD,   EMBED_SQRT | LAST_SCALE, 2, 46 },
+    { "gemma3",    "gemma3_text", NULL,      NORM_RMS,   false, PLACE_BOTH,     PLACE_BOTH,      FFN_GEGLU,     QK_HEAD,   EMBED_SQRT | LAST_SCALE, 6, 62 },
+    { "olmo2",     "olmo2",       NULL,      NORM_RMS,   false, PLACE_OUTPUT,   PLACE_OUTPUT,    FFN_SWIGLU,    QK_VECTOR, 0, 0, 0 },
+    { "granite",   "granite",     NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   PAIRS | DIVIDE, 0, 0 },
+    { "command-r", "cohere",      NULL,      NORM_LAYER, false, PLACE_PARALLEL, PLACE_PARALLEL,  FFN_SWIGLU,    QK_HEADS,  PAIRS, 0, 0 },
+    { "stablelm",  "stablelm",    NULL,      NORM_LAYER, true,  PLACE_PRE,      PLACE_PARALLEL,  FFN_SWIGLU,    QK_HEADS,  0, 0, 0 },
+    { "gpt2",      "gpt2",        NULL,      NORM_LAYER, true,  PLACE_PRE,      PLACE_PRE,       FFN_GELU_TANH, QK_HEAD,   LEARNED, 0, 0 },
+    { "gptneox",   "gpt_neox",    NULL,      NORM_LAYER, true,  PLACE_PRE,      PLACE_PARALLEL2, FFN_GELU,      QK_HEAD,   PARALLEL, 0, 0 },
+};
+enum { N_ARCHS = sizeof archs / sizeof archs[0], KEY_MAX = 96, SIZE_MAX_KEY = 1 << 24 };
+
+bool gguf_arch_pairs(const GgufArch *a) { return a->flags & PAIRS; }
+
+const GgufArch *gguf_arch(const GgufFile *f, Error *err)
+{
+    GgufString name;
+    char       known[256] = "";
+    if (!gguf_read_string(f->meta, "general.architecture", &name, err))
+        return NULL;
+    for (int i = 0; i < N_ARCHS; i++) {
+        if (gguf_string_is(name, archs[i].name))
+            return &archs[i];
+        size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", archs[i].name);
+    }
+    fail(err, INPUT, "%s: key general.architecture: expected one of %s, found '%.*s'", f->meta->path, known,
+         (int)(name.n < 40 ? name.n : 40), name.bytes);
+    return NULL;
+}
+
+/* ---- Keys ---- */
+
+typedef struct Reader {
+    const GgufArch *arch;
+    const GgufFile *f;
+    Config         *c;
+    Error          *err;
+} Reader;
+
+/* "llama.context_length" */
+static const char *full_key(const Reader *r, const char *key, char *buf)
+{
+    snprintf(buf, KEY_MAX, "%s.%s", r->arch->name, key);
+    return buf;
+}
+
+static bool has(const Reader *r, const char *key)
+{
+    char full[KEY_MAX];
+    return gguf_find(r->f->meta, full_key(r, key, full)) != NULL;
+}
+
+/* A size that must be there. */
+static bool size(const Reader *r, const char *key, int *out)
+{
+    char    full[KEY_MAX];
+    int64_t v;
+    if (!gguf_read_int(r->f->meta, full_key(r, key, full), 1, SIZE_MAX_KEY, &v, r->err))
+        return false;
+    *out = (int)v;
+    return true;
+}
+
+/* The readers below leave *out as it is where the file has no such key. */
+static bool maybe_size(const Reader *r, const char *key, int *out)
+{
+    char    full[KEY_MAX];
+    int64_t v;
+    if (!has(r, key))
+        return true;
+    if (!gguf_read_int(r->f->meta, full_key(r, key, full), 0, SIZE_MAX_KEY, &v, r->err))
+        return false;
+    *out = (int)v;
+    return true;
+}
+
+static bool maybe_number(const Reader *r, const char *key, double *out)
+{
+    char full[KEY_MAX];
+    return !has(r, key) || gguf_read_number(r->f->meta, full_key(r, key, full), out, r->err);
+}
+
+static bool maybe_flag(const Reader *r, const char *key, bool *out)
+{
+    char full[KEY_MAX];
+    return !has(r, key) || gguf_read_bool(r->f->meta, full_key(r, key, full), out, r->err);
+}
+
+/* A size that the file has for each layer; it must be the same for all. */
+static bool layer_size(const Reader *r, const char *key, int *out)
+{
+    char             full[KEY_MAX];
+    const GgufEntry *e = gguf_find(r->f->meta, full_key(r, key, full));
+    if (!e || e->type != GGUF_ARRAY)
+        return maybe_size(r, key, out);
+    int32_t *v;
+    size_t   n;
+    if (!gguf_read_ints(r->f->meta, full, &v, &n, r->err))
+        return false;
+    bool same = n > 0;
+    for (size_t i = 1; same && i < n; i++)
+        same = v[i] == v[0];
+    if (same)
+        *out = v[0];
+    free(v);
+    return same ? true : fail(r->err, INPUT, "%s: key %s: expected the same number for all layers, found others", r->f->meta->path, full);
+}
+
+static const Tensor *first_layer_tensor(const Reader *r, const char *name)
+{
+    char full[KEY_MAX];
+    snprintf(full, sizeof full, "blk.0.%s", name);
+    return gguf_tensor(r->f, full);
+}
+
+/* ---- Parts of the config ---- */
+
+static bool read_sizes(const Reader *r)
+{
+    Config       *c = r->c;
+    const Tensor *embed = gguf_tensor(r->f, "token_embd.weight");
+    if (!size(r, "embedding_length", &c->d_model) || !size(r, "block_count", &c->n_layers) || !size(r, "context_length", &c->n_ctx)
+        || !layer_size(r, "attention.head_count", &c->heads))
+        return false;
+    if (c->heads < 1)
+        return size(r, "attention.head_count", &c->heads); /* its message */
+    if (c->d_model % c->heads != 0 && !has(r, "attention.key_length"))
+        return fail(r->err, INPUT, "%s: key %s.embedding_length: expected a multiple of head_count %d, found %d", r->f->meta->path,
+                    r->arch->name, c->heads, c->d_model);
+    c->kv_heads = c->heads;
+    c->head_dim = c->d_model / c->heads;
+    if (!layer_size(r, "attention.head_count_kv", &c->kv_heads) || !layer_size(r, "feed_forward_length", &c->d_ff)
+        || !maybe_size(r, "attention.key_length", &c->head_dim))
+        return false;
+    int v_dim = c->head_dim;
+    if (!maybe_size(r, "attention.value_length", &v_dim))
+        return false;
+    if (v_dim != c->head_dim)
+        return fail(r->err, INPUT, "%s: key %s.attention.value_length: expected key_length %d, found %d", r->f->meta->path,
+                    r->arch->name, c->head_dim, v_dim);
+    if (!embed || embed->rank != 2 || embed->shape[0] > SIZE_MAX_KEY)
+        return fail(r->err, INPUT, "%s: tensor token_embd.weight: expected a matrix, found %s", r->f->meta->path,
+                    embed ? "another shape" : "no such tensor");
+    c->vocab_size = (int)embed->shape[0];
+    return true;
+}
+
+static bool read_norms(const Reader *r)
+{
+    Config *c = r->c;
+    bool    parallel = r->arch->flags & PARALLEL;
+    c->norm      = r->arch->norm;
+    c->norm_bias = r->arch->norm_bias;
+    if (!maybe_flag(r, "use_parallel_residual", &parallel))
+        return false;
+    /* stablelm says it by having no second norm */
+    if (r->arch->parallel == PLACE_PARALLEL && r->arch->place == PLACE_PRE && !first_layer_tensor(r, "ffn_norm.weight"))
+        parallel = true;
+    c->norm_placement = parallel ? r->arch->parallel : r->arch->place;
+    const char *key = c->norm == NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+    char        full[KEY_MAX];
+    return gguf_read_number(r->f->meta, full_key(r, key, full), &c->norm_eps, r->err);
+}
+
+static void see_tensors(const Reader *r)
+{
+    Config *c = r->c;
+    c->tied_embeddings = !gguf_tensor(r->f, "output.weight");
+    c->qkv_bias = first_layer_tensor(r, "attn_q.bias") || first_layer_tensor(r, "attn_qkv.bias");
+    c->out_bias = first_layer_tensor(r, "attn_output.bias") != NULL;
+    c->ffn_bias = first_layer_tensor(r, "ffn_up.bias") != NULL;
+    c->qk_norm  = first_layer_tensor(r, "attn_q_norm.weight") ? r->arch->qk_norm : QK_NONE;
+}
+
+static bool read_window(const Reader *r)
+{
+    Config *c     = r->c;
+    int     every = r->arch->full_every;
+    if (!maybe_size(r, "attention.sliding_window", &c->window) || !maybe_size(r, "attention.sliding_window_pattern", &every))
+        return false;
+    if (c->window >= c->n_ctx && c->window)
+        c->window = 0; /* it would hide nothing */
+    for (int l = 0; c->window && every > 0 && l < c->n_layers && l < MAX_LAYERS; l++)
+        if ((l + 1) % every == 0)
+            layers_add(&c->full_layers, l);
+    return true;
+}
+
+static bool read_scales(const Reader *r)
+{
+    Config  *c     = r->c;
+    unsigned flags = r->arch->flags;
+    if (flags & EMBED_SQRT)
+        c->embed_scale = sqrt((double)c->d_model);
+    if (flags & LAST_SCALE && c->n_layers == r->arch->big_layers)
+        c->attn_scale = 1 / sqrt((double)c->d_model / c->heads);
+    if (!maybe_number(r, "embedding_scale", &c->embed_scale) || !maybe_number(r, "residual_scale", &c->residual_scale)
+        || !maybe_number(r, "attention.scale", &c->attn_scale) || !maybe_number(r, "logit_scale", &c->logit_scale)
+        || !maybe_number(r, "attn_logit_softcapping", &c->attn_softcap)
+        || !maybe_number(r, "final_logit_softcapping", &c->logit_softcap))
+        return false;
+    if (flags & DIVIDE && c->logit_scale != 0)
+        c->logit_scale = 1 / c->logit_scale;
+    return true;
+}
+
+static bool read_experts(const Reader *r)
+{
+    Config *c = r->c;
+    if (!maybe_size(r, "expert_count", &c->n_experts))
+        return false;
+    if (c->n_experts == 0)
+        return true;
+    c->expert_d_ff = c->d_ff;
+    if (!size(r, "expert_used_count", &c->experts_used) || !maybe_size(r, "expert_feed_forward_length", &c->expert_d_ff)
+        || !maybe_size(r, "expert_shared_feed_forward_length", &c->shared_d_ff))
+        return false;
+    const Tensor *shared = first_layer_tensor(r, "ffn_gate_shexp.weight");
+    if (shared && c->shared_d_ff == 0 && shared->rank == 2 && shared->shape[0] <= SIZE_MAX_KEY)
+        c->shared_d_ff = (int)shared->shape[0];
+    c->renormalize   = r->arch->flags & RENORMALIZE;
+    c->shared_router = r->arch->flags & SHARED_GATE && c->shared_d_ff > 0;
+    if (c->d_ff == 0)
+        c->d_ff = c->expert_d_ff;
+    return true;
+}
+
+static bool read_yarn(const Reader *r)
+{
+    Rope *rope = &r->c->rope;
+    rope->original_n_ctx = r->c->n_ctx;
+    double n = rope->original_n_ctx, attn = -1;
+    if (!maybe_number(r, "rope.scaling.attn_factor", &attn) || !maybe_number(r, "rope.scaling.yarn_beta_fast", &rope->beta_fast)
+        || !maybe_number(r, "rope.scaling.yarn_beta_slow", &rope->beta_slow))
+        return false;
+    int original = (int)n;
+    if (!maybe_size(r, "rope.scaling.original_context_length", &original))
+        return false;
+    rope->original_n_ctx   = original;
+    rope->attention_factor = attn; /* < 0: from the factor, as llama.cpp */
+    return true;
+}
+
+static bool read_rope(const Reader *r)
+{
+    Config    *c = r->c;
+    Rope      *rope = &c->rope;
+    char       full[KEY_MAX];
+    GgufString type = { "none", 4 };
+    c->rotary_dim = c->head_dim;
+    if (!maybe_number(r, "rope.freq_base", &c->theta) || !maybe_size(r, "rope.dimension_count", &c->rotary_dim))
+        return false;
+    if (has(r, "rope.scaling.type") && !gguf_read_string(r->f->meta, full_key(r, "rope.scaling.type", full), &type, r->err))
+        return false;
+    if (gguf_tensor(r->f, "rope_freqs.weight"))
+        rope->type = ROPE_FACTORS;
+    if (gguf_tensor(r->f, "rope_factors_long.weight") || gguf_tensor(r->f, "rope_factors_short.weight")
+        || gguf_string_is(type, "longrope"))
+        return fail(r->err, INPUT, "%s: rope type longrope is not supported", r->f->meta->path);
+    if (gguf_string_is(type, "none"))
+        return true;
+    bool linear = gguf_string_is(type, "linear");
+    if (!linear && !gguf_string_is(type, "yarn"))
+        return fail(r->err, INPUT, "%s: key %s: expected none, linear or yarn, found '%.*s'", r->f->meta->path, full,
+                    (int)(type.n < 40 ? type.n : 40), type.bytes);
+    if (rope->type == ROPE_FACTORS)
+        return fail(r->err, INPUT, "%s: key %s: expected none beside tensor rope_freqs.weight, found another", r->f->meta->path, full);
+    rope->factor = 1;
+    if (!maybe_number(r, "rope.scaling.factor", &rope->factor))
+        return false;
+    if (rope->factor == 1)
+        return true;
+    rope->type = linear ? ROPE_LINEAR : ROPE_YARN;
+    return linear || read_yarn(r);
+}
+
+/* Gemma 3: layers with a window rotate by a base of their own, not scaled. */
+static bool read_window_theta(const Reader *r)
+{
+    Config *c = r->c;
+    if (strcmp(r->arch->name, "gemma3") != 0 || c->window == 0)
+        return true;
+    c->theta_window = 10000;
+    return maybe_number(r, "rope.freq_base_swa", &c->theta_window);
+}
+
+static bool read_ids(const Reader *r)
+{
+    static const char *const ends[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id" };
+    Config  *c = r->c;
+    int64_t  id;
+    if (gguf_find(r->f->meta, "tokenizer.ggml.bos_token_id")) {
+        if (!gguf_read_int(r->f->meta, "tokenizer.ggml.bos_token_id", 0, c->vocab_size - 1, &id, r->err))
+            return false;
+        c->bos = (int)id;
+    }
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        if (!gguf_find(r->f->meta, ends[i]))
+            continue;
+        if (!gguf_read_int(r->f->meta, ends[i], 0, c->vocab_size - 1, &id, r->err))
+            return false;
+        bool known = false;
+        for (int j = 0; j < c->n_eos; j++)
+            known |= c->eos[j] == (int)id;
+        if (!known)
+            c->eos[c->n_eos++] = (int)id;
+    }
+    return true;
+}
+
+bool gguf_config(Config *out, const GgufArch *a, const GgufFile *f, const char *path, Error *err)
+{
+    Reader r = { a, f, out, err };
+    config_defaults(out);
+    out->ffn       = a->ffn;
+    out->positions = a->flags & LEARNED ? POS_LEARNED : POS_ROPE;
+    if (!read_sizes(&r) || !read_norms(&r) || !read_window(&r) || !read_scales(&r) || !read_experts(&r) || !read_rope(&r)
+        || !read_window_theta(&r) || !read_ids(&r))
+        return false;
+    see_tensors(&r);
+    snprintf(out->family, sizeof out->family, "%s", out->n_experts && a->moe_family ? a->moe_family : a->family);
+    return config_check(out, path, err) && config_supported(out, path, err);
+}

@@ -1,0 +1,212 @@
+/* source/gguf_model.c: the tensors of a GGUF file as ours: names, fused matrices, the order of rotated dimensions. */
+#include "source/gguf_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool gguf_is(const unsigned char *head, size_t n)
+{
+    static const char magics[][4] = { { 'G', 'G', 'U', 'F' }, { 'F', 'U', 'G', 'G' }, { 't', 'j', 'g', 'g' }, { 'f', 'm', 'g', 'g' },
+                                      { 'l', 'm', 'g', 'g' }, { 'a', 'l', 'g', 'g' } };
+    for (size_t i = 0; n >= 4 && i < sizeof magics / sizeof *magics; i++)
+        if (memcmp(head, magics[i], 4) == 0)
+            return true;
+    return false;
+}
+
+/* ---- Names ---- */
+
+static const char *const names[ROLE_COUNT] = {
+    [ROLE_EMBED] = "token_embd",            [ROLE_POS_EMBED] = "position_embd",     [ROLE_ROPE_FACTORS] = "rope_freqs",
+    [ROLE_ATTN_NORM] = "attn_norm",         [ROLE_WQ] = "attn_q",                   [ROLE_WK] = "attn_k",
+    [ROLE_WV] = "attn_v",                   [ROLE_Q_NORM] = "attn_q_norm",          [ROLE_K_NORM] = "attn_k_norm",
+    [ROLE_WO] = "attn_output",              [ROLE_ATTN_POST_NORM] = "post_attention_norm",
+    [ROLE_FFN_NORM] = "ffn_norm",           [ROLE_W_GATE] = "ffn_gate",             [ROLE_W_UP] = "ffn_up",
+    [ROLE_W_DOWN] = "ffn_down",             [ROLE_ROUTER] = "ffn_gate_inp",         [ROLE_EXPERT_GATE] = "ffn_gate_exps",
+    [ROLE_EXPERT_UP] = "ffn_up_exps",       [ROLE_EXPERT_DOWN] = "ffn_down_exps",   [ROLE_SHARED_ROUTER] = "ffn_gate_inp_shexp",
+    [ROLE_SHARED_GATE] = "ffn_gate_shexp",  [ROLE_SHARED_UP] = "ffn_up_shexp",      [ROLE_SHARED_DOWN] = "ffn_down_shexp",
+    [ROLE_FFN_POST_NORM] = "post_ffw_norm", [ROLE_FINAL_NORM] = "output_norm",      [ROLE_LM_HEAD] = "output",
+};
+
+enum { NAME_MAX_BYTES = 80 };
+
+/* What is being bound. */
+typedef struct Binder {
+    Source         *s;
+    const GgufArch *arch;
+    bool           *used;    /* [n_tensors of the file] */
+    Error          *err;
+} Binder;
+
+static const Tensor *find(Binder *b, const TensorSpec *s, const char *base, char *name)
+{
+    const char *end = s->bias ? "bias" : "weight";
+    if (s->layer < 0)
+        snprintf(name, NAME_MAX_BYTES, "%s.%s", base, end);
+    else
+        snprintf(name, NAME_MAX_BYTES, "blk.%d.%s.%s", s->layer, base, end);
+    const Tensor *t = gguf_tensor(&b->s->gguf, name);
+    if (t)
+        b->used[t - b->s->gguf.tensors] = true;
+    return t;
+}
+
+/* ---- Rows ---- */
+
+/* Which rows of which tensor one of ours is. */
+typedef struct Place {
+    const Tensor *t;
+    int           base;      /* its first row there     */
+    size_t        rows;      /* that the whole tensor has */
+} Place;
+
+/* Ours alone, or a part of a fused matrix: q, k and v in attn_qkv; gate and up in ffn_up. */
+static Place find_place(Binder *b, const TensorSpec *s, char *name)
+{
+    const Config *c = &b->s->checkpoint.config;
+    size_t        q = (size_t)c->heads * (size_t)c->head_dim, kv = (size_t)c->kv_heads * (size_t)c->head_dim, ff = (size_t)c->d_ff;
+    char          own[NAME_MAX_BYTES];
+    Place         p = { .t = find(b, s, names[s->role], name), .rows = (size_t)s->stack * (size_t)s->rows };
+    bool          gate = s->role == ROLE_W_GATE, up = s->role == ROLE_W_UP;
+    if (!p.t && (s->role == ROLE_WQ || s->role == ROLE_WK || s->role == ROLE_WV))
+        p = (Place){ find(b, s, "attn_qkv", own), s->role == ROLE_WQ ? 0 : s->role == ROLE_WK ? (int)q : (int)(q + kv), q + 2 * kv };
+    else if (gate && !p.t)
+        p = (Place){ find(b, s, names[ROLE_W_UP], own), 0, 2 * ff };
+    else if (up && p.t && p.t->rank >= 1 && (uint64_t)p.t->shape[0] == 2 * ff && config_gated(c))
+        p = (Place){ p.t, (int)ff, 2 * ff };
+    return p;
+}
+
+static bool wrong_shape(const Binder *b, const Tensor *t, size_t rows, int k)
+{
+    char found[160], want[64];
+    if (k > 1)
+        snprintf(want, sizeof want, "[%zu, %d]", rows, k);
+    else
+        snprintf(want, sizeof want, "[%zu]", rows);
+    return fail(b->err, INPUT, "%s: tensor %s: expected %s, found %s", gguf_part_of(&b->s->gguf, t)->map.path, t->name, want,
+                tensor_shape_text(t, found, sizeof found));
+}
+
+/* The elements in rows of k, whatever the ranks: stacks are [experts, rows, k], norms of heads [heads, head_dim]. */
+static bool check_shape(const Binder *b, const TensorSpec *s, const Place *p)
+{
+    size_t k = (size_t)(s->k ? s->k : 1);
+    bool   columns = s->k == 0 || (p->t->rank >= 1 && p->t->shape[p->t->rank - 1] == s->k);
+    return columns && p->t->n_elements == p->rows * k ? true : wrong_shape(b, p->t, p->rows, (int)k);
+}
+
+/* Does the file hold this tensor's rows by neighbouring dimensions of a head, where ours are by halves? */
+static int pair_of(const Binder *b, const TensorSpec *s)
+{
+    const Config *c = &b->s->checkpoint.config;
+    bool rotated = s->role == ROLE_WQ || s->role == ROLE_WK || (c->qk_norm == QK_HEADS && (s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM));
+    return rotated && gguf_arch_pairs(b->arch) ? c->rotary_dim : 0;
+}
+
+/* ---- Experts one by one, as files of 2023 have them: blk.0.ffn_gate.3.weight ---- */
+
+static bool bind_experts(Binder *b, const TensorSpec *s, RowSource *r)
+{
+    const char *base = s->role == ROLE_EXPERT_GATE ? "ffn_gate" : s->role == ROLE_EXPERT_UP ? "ffn_up" : "ffn_down";
+    char        one[32], name[NAME_MAX_BYTES];
+    r->part = source_alloc(b->s, (size_t)s->stack * sizeof *r->part, b->err);
+    if (!r->part)
+        return false;
+    for (r->n_parts = 0; r->n_parts < s->stack; r->n_parts++) {
+        snprintf(one, sizeof one, "%s.%d", base, r->n_parts);
+        Place p = { .t = find(b, s, one, name), .rows = (size_t)s->rows };
+        if (!p.t)
+            return fail(b->err, INPUT, "%s: tensor %s: expected [%d, %d], found no such tensor", b->s->path, name, s->rows, s->k);
+        if (!check_shape(b, s, &p))
+            return false;
+        if (r->n_parts > 0 && p.t->dtype != r->part[0].t->dtype)
+            return fail(b->err, INPUT, "%s: tensor %s: expected the type of the experts before, %s, found %s", b->s->path, name,
+                        dtype_name(r->part[0].t->dtype), dtype_name(p.t->dtype));
+        r->part[r->n_parts] = (SourcePart){ p.t, &gguf_part_of(&b->s->gguf, p.t)->map };
+    }
+    return true;
+}
+
+/* ---- Binding ---- */
+
+static bool bind_place(Binder *b, const TensorSpec *s, RowSource *r, const char *name, const Place *p)
+{
+    if (!p->t)
+        return fail(b->err, INPUT, "%s: tensor %s: expected [%d, %d], found no such tensor", b->s->path, name, s->rows,
+                    s->k ? s->k : 1);
+    if (!check_shape(b, s, p))
+        return false;
+    r->part      = source_alloc(b->s, sizeof *r->part, b->err);
+    r->n_parts   = 1;
+    r->base      = p->base;
+    r->item_rows = s->rows;
+    if (r->part)
+        r->part[0] = (SourcePart){ p->t, &gguf_part_of(&b->s->gguf, p->t)->map };
+    return r->part != NULL;
+}
+
+static bool bind(Binder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
+{
+    char  name[NAME_MAX_BYTES];
+    bool  expert = s->role == ROLE_EXPERT_GATE || s->role == ROLE_EXPERT_UP || s->role == ROLE_EXPERT_DOWN;
+    Place p = find_place(b, s, name);
+    *r = (RowSource){ .stack = s->stack, .rows = s->rows, .k = s->k ? s->k : 1, .head_dim = b->s->checkpoint.config.head_dim,
+                      .pair = pair_of(b, s) };
+    if (!(expert && !p.t ? bind_experts(b, s, r) : bind_place(b, s, r, name, &p)))
+        return false;
+    const Tensor *t = r->part[0].t;
+    r->name = t->name;
+    if (!row_source_type(t->dtype, &r->type))
+        return fail(b->err, INPUT, "%s: tensor %s: expected a type of weights, found %s", b->s->path, t->name, dtype_name(t->dtype));
+    if (s->k == 0 && weight_type_quantized(r->type))
+        return fail(b->err, INPUT, "%s: tensor %s: expected floats, found %s", b->s->path, t->name, dtype_name(t->dtype));
+    *out = (CheckedTensor){ .rows = r, .type = r->type };
+    return true;
+}
+
+/* A tensor that nothing asked for would change the result; but for tables that follow from the config. */
+static bool check_unused(const Binder *b)
+{
+    const GgufFile *f = &b->s->gguf;
+    for (size_t i = 0; i < f->n_tensors; i++) {
+        const char *name = f->tensors[i].name, *end = strrchr(name, '.');
+        bool        table = strstr(name, ".attn_rot_embd.") || strstr(name, ".rotary_emb.inv_freq");
+        if (!b->used[i] && !table)
+            return fail(b->err, INPUT, "%s: tensor %s: expected no such tensor for architecture and settings of this file%s",
+                        gguf_part_of(f, &f->tensors[i])->map.path, name, end && strcmp(end, ".bias") == 0 ? " (no bias there)" : "");
+    }
+    return true;
+}
+
+static bool bind_all(Binder *b)
+{
+    Checkpoint *c = &b->s->checkpoint;
+    int         i = 0;
+    c->n       = tensor_list_count(&c->config);
+    c->tensor  = calloc((size_t)c->n, sizeof *c->tensor);
+    b->s->rows = source_alloc(b->s, (size_t)c->n * sizeof *b->s->rows, b->err);
+    b->used    = source_alloc(b->s, b->s->gguf.n_tensors, b->err);
+    if (!c->tensor || !b->s->rows || !b->used)
+        return fail(b->err, SYSTEM, "%s: out of memory", b->s->path);
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++)
+        if (!bind(b, &s, &b->s->rows[i], &c->tensor[i]))
+            return false;
+    return check_unused(b);
+}
+
+bool gguf_model_open(Source *s, Error *err)
+{
+    if (!gguf_open(&s->gguf, s->path, err))
+        return false;
+    if (s->gguf.n_tensors == 0)
+        return true;
+    Binder b = { .s = s, .err = err };
+    if (!(b.arch = gguf_arch(&s->gguf, err)) || !gguf_config(&s->checkpoint.config, b.arch, &s->gguf, s->path, err))
+        return false;
+    s->checkpoint.path = s->path;
+    s->config_json     = config_to_json(&s->checkpoint.config, err);
+    s->has_weights     = s->config_json && bind_all(&b);
+    return s->has_weights;
+}

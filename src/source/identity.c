@@ -1,0 +1,91 @@
+#include "source/identity.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+struct SourceHash { pthread_mutex_t mutex; char hex[65]; };
+
+SourceHash *source_hash_new(void)
+{
+    SourceHash *h = calloc(1, sizeof *h);
+    if (h && pthread_mutex_init(&h->mutex, NULL) != 0) {
+        free(h);
+        return NULL;
+    }
+    return h;
+}
+
+void source_hash_free(SourceHash *h)
+{
+    if (h)
+        pthread_mutex_destroy(&h->mutex);
+    free(h);
+}
+
+static Sha256 *new_hash(const Source *s, Error *err)
+{
+    Sha256 *sha = sha256_new();
+    if (!sha)
+        fail(err, SYSTEM, "%s: no memory for a hash", s->path);
+    return sha;
+}
+
+static bool compute(const Source *s, char hex[65], Error *err)
+{
+    Sha256 *sha = new_hash(s, err);
+    if (!sha)
+        return false;
+    if (s->kind == SOURCE_MODEL_FILE)
+        sha256_add(sha, s->file.map.data + s->file.data_offset, s->file.data_bytes);
+    for (int i = 0; s->rows && i < s->checkpoint.n; i++) {
+        const RowSource *r = &s->rows[i];
+        for (int j = 0; j < r->n_parts; j++)
+            sha256_add(sha, r->part[j].t->data, r->part[j].t->n_bytes);
+        row_source_release(r);
+    }
+    sha256_end(sha, hex);
+    return true;
+}
+
+const char *source_hash(const Source *s, Error *err)
+{
+    const char *recorded = source_meta(s, "sha256");
+    if (recorded && recorded[0])
+        return recorded;
+    SourceHash *h = s->hash;
+    pthread_mutex_lock(&h->mutex);
+    bool ok = h->hex[0] || compute(s, h->hex, err);
+    pthread_mutex_unlock(&h->mutex);
+    return ok ? h->hex : NULL;
+}
+
+static void add_tensor(Sha256 *sha, const Tensor *t)
+{
+    sha256_add(sha, t->name, strlen(t->name) + 1);
+    sha256_add(sha, dtype_name(t->dtype), strlen(dtype_name(t->dtype)) + 1);
+    sha256_add(sha, t->shape, (size_t)t->rank * sizeof *t->shape);
+    sha256_add(sha, &t->n_bytes, sizeof t->n_bytes);
+}
+
+bool source_layout_hash(const Source *s, char hex[65], Error *err)
+{
+    const TensorFile *f   = &s->file;
+    Sha256           *sha = new_hash(s, err);
+    if (!sha)
+        return false;
+    for (int i = 0; i < f->n_tensors; i++)
+        add_tensor(sha, &f->tensors[i]);
+    for (int i = 0; s->rows && i < s->checkpoint.n; i++)
+        for (int j = 0; j < s->rows[i].n_parts; j++)
+            add_tensor(sha, s->rows[i].part[j].t);
+    for (int i = 0; i < f->n_meta; i++)
+        if (strncmp(f->meta[i].key, "type.", 5) == 0) {
+            sha256_add(sha, f->meta[i].key, strlen(f->meta[i].key) + 1);
+            sha256_add(sha, f->meta[i].value, f->meta[i].value_bytes + 1);
+        }
+    sha256_end(sha, hex);
+    return true;
+}

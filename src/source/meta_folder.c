@@ -1,0 +1,299 @@
+#include "source/meta_folder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "format/pth.h"
+
+enum { MAX_PARAMS = 1 << 20, MAX_SHARDS = 64, PATH_BYTES = 4096, LARGEST = 1 << 24 };
+
+static bool path_in(const char *folder, const char *name, char *out)
+{
+    int n = snprintf(out, PATH_BYTES, "%s/%s", folder, name);
+    return n > 0 && n < PATH_BYTES;
+}
+
+static bool there(const char *folder, const char *name)
+{
+    char path[PATH_BYTES];
+    return path_in(folder, name, path) && access(path, F_OK) == 0;
+}
+
+bool meta_folder_is(const char *path) { return there(path, "params.json") && there(path, "consolidated.00.pth"); }
+
+/* ---- params.json ---- */
+
+/* Keys that say how a model was trained or is to be run, not what it computes. ffn_dim_multiplier and multiple_of: the width
+ * follows from the tensors; so does vocab_size, which the first files have as -1. */
+static const char *const harmless[] = { "multiple_of", "ffn_dim_multiplier", "vocab_size", "max_batch_size", "max_seq_len",
+                                        "model_parallel_size" };
+
+typedef struct Params {
+    Config     *c;
+    const char *file;
+    bool        scaled;      /* use_scaled_rope */
+    Error      *err;
+} Params;
+
+static bool read_size(const Params *p, const Json *item, const char *key, int *out)
+{
+    int64_t v;
+    char    what[PATH_BYTES + 64];
+    snprintf(what, sizeof what, "%s: %s", p->file, key);
+    if (!json_read_int(item, what, 1, LARGEST, &v, p->err))
+        return false;
+    *out = (int)v;
+    return true;
+}
+
+static bool read_key(Params *p, const char *key, const Json *item)
+{
+    Config *c = p->c;
+    char    what[PATH_BYTES + 64];
+    struct { const char *key; int *to; } sizes[] = {
+        { "dim", &c->d_model },        { "n_layers", &c->n_layers }, { "n_heads", &c->heads }, { "n_kv_heads", &c->kv_heads },
+        { "head_dim", &c->head_dim },  { "hidden_dim", &c->d_ff },   { "sliding_window", &c->window },
+    };
+    snprintf(what, sizeof what, "%s: %s", p->file, key);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (strcmp(key, sizes[i].key) == 0)
+            return json_is_null(item) || read_size(p, item, key, sizes[i].to);
+    if (strcmp(key, "norm_eps") == 0)
+        return json_read_double(item, what, 1e-30, 1, &c->norm_eps, p->err);
+    if (strcmp(key, "rope_theta") == 0)
+        return json_read_double(item, what, 1, 1e15, &c->theta, p->err);
+    if (strcmp(key, "use_scaled_rope") == 0)
+        return json_read_bool(item, what, &p->scaled, p->err);
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        if (strcmp(key, harmless[i]) == 0)
+            return true;
+    return fail(p->err, INPUT, "%s: expected no such key (it may change what the model computes)", what);
+}
+
+/* What no file says, by what tells the generations apart: Llama 1 has eps 1e-6 and 2,048 positions; Llama 3 a vocabulary over
+ * 128,000; those whose rope is scaled 131,072 positions, by 32 in the small models (1B, 3B), by 8 in the others. */
+static void fill_in(Params *p, int vocab_size)
+{
+    Config *c      = p->c;
+    bool    llama3 = vocab_size >= 128000;
+    c->n_ctx = p->scaled ? 131072 : llama3 ? 8192 : c->norm_eps < 5e-6 ? 2048 : 4096;
+    c->bos   = llama3 ? 128000 : 1;
+    c->n_eos = llama3 ? 3 : 1;
+    memcpy(c->eos, llama3 ? (int[]){ 128001, 128008, 128009 } : (int[]){ 2, 0, 0 }, sizeof(int[3]));
+    if (p->scaled)
+        c->rope = (Rope){ .type = ROPE_LLAMA3, .factor = c->d_model <= 3072 ? 32 : 8, .low_freq_factor = 1, .high_freq_factor = 4,
+                          .original_n_ctx = 8192, .beta_fast = 32, .beta_slow = 1, .attention_factor = -1, .truncate = true };
+}
+
+static bool read_params(Params *p)
+{
+    char  *text;
+    size_t n;
+    if (!file_read(p->file, MAX_PARAMS, &text, &n, p->err))
+        return false;
+    Json *root = json_parse(text, n, p->file, p->err);
+    free(text);
+    bool ok = root && (json_is_object(root) || fail(p->err, INPUT, "%s: expected an object, found %s", p->file, json_kind(root)));
+    for (const Json *i = ok ? json_first(root) : NULL; ok && i; i = json_next(i))
+        ok = read_key(p, json_key(i), i);
+    json_free(root);
+    if (!ok)
+        return false;
+    const char *absent = !p->c->d_model ? "dim" : !p->c->n_layers ? "n_layers" : !p->c->heads ? "n_heads" : NULL;
+    return absent ? fail(p->err, INPUT, "%s: %s: expected a size, found nothing", p->file, absent) : true;
+}
+
+/* ---- Shards ---- */
+
+typedef struct Shards { TensorFile *file; int n; } Shards;
+
+static bool open_shards(Source *s, Shards *shards, Error *err)
+{
+    char name[32], path[PATH_BYTES];
+    shards->file = source_files(s, MAX_SHARDS, err);
+    for (shards->n = 0; shards->file && shards->n < MAX_SHARDS; shards->n++) {
+        snprintf(name, sizeof name, "consolidated.%02d.pth", shards->n);
+        if (!path_in(s->path, name, path))
+            return fail(err, INPUT, "%s: expected a shorter path", s->path);
+        if (access(path, F_OK) != 0)
+            return shards->n > 0;
+        if (!pth_open(&shards->file[shards->n], path, err))
+            return false;
+    }
+    return shards->file ? fail(err, INPUT, "%s: expected at most %d shards", s->path, MAX_SHARDS) : false;
+}
+
+/* ---- Tensors ---- */
+
+typedef enum Cut { WHOLE, ROWS, COLUMNS } Cut;
+
+static const struct Name { TensorRole role; const char *name; Cut cut; } names[] = {
+    { ROLE_EMBED, "tok_embeddings.weight", COLUMNS }, /* Llama 3: ROWS */
+    { ROLE_ATTN_NORM, "attention_norm.weight", WHOLE }, { ROLE_WQ, "attention.wq.weight", ROWS },
+    { ROLE_WK, "attention.wk.weight", ROWS },           { ROLE_WV, "attention.wv.weight", ROWS },
+    { ROLE_WO, "attention.wo.weight", COLUMNS },        { ROLE_FFN_NORM, "ffn_norm.weight", WHOLE },
+    { ROLE_W_GATE, "feed_forward.w1.weight", ROWS },    { ROLE_W_UP, "feed_forward.w3.weight", ROWS },
+    { ROLE_W_DOWN, "feed_forward.w2.weight", COLUMNS }, { ROLE_FINAL_NORM, "norm.weight", WHOLE },
+    { ROLE_LM_HEAD, "output.weight", ROWS },
+};
+
+typedef struct Binder {
+    Source *s;
+    Shards  shards;
+    Error  *err;
+} Binder;
+
+static void full_name(const struct Name *n, int layer, char *out, size_t size)
+{
+    if (layer < 0)
+        snprintf(out, size, "%s", n->name);
+    else
+        snprintf(out, size, "layers.%d.%s", layer, n->name);
+}
+
+/* The shapes that the shards of one tensor must have: [rows, k] with one of them cut. */
+static bool check_shard(const Binder *b, const TensorSpec *s, const TensorFile *f, const char *name, Cut cut, DType dtype)
+{
+    const Tensor *t = tensor_find(f, name);
+    int64_t       n = b->shards.n, rows = cut == ROWS ? s->rows / n : s->rows, k = cut == COLUMNS ? s->k / n : s->k;
+    char          found[160], want[64];
+    snprintf(want, sizeof want, s->k ? "[%lld, %lld]" : "[%lld]", (long long)rows, (long long)k);
+    if (!t)
+        return fail(b->err, INPUT, "%s: tensor %s: expected %s, found no such tensor", f->map.path, name, want);
+    if (t->rank != (s->k ? 2 : 1) || t->shape[0] != rows || (s->k && t->shape[1] != k))
+        return fail(b->err, INPUT, "%s: tensor %s: expected %s, found %s", f->map.path, name, want,
+                    tensor_shape_text(t, found, sizeof found));
+    return t->dtype == dtype ? true : fail(b->err, INPUT, "%s: tensor %s: expected %s as in the first shard, found %s", f->map.path,
+                                           name, dtype_name(dtype), dtype_name(t->dtype));
+}
+
+static bool divides(const Binder *b, const TensorSpec *s, const char *name, Cut cut)
+{
+    int size = cut == ROWS ? s->rows : s->k;
+    return cut == WHOLE || size % b->shards.n == 0
+               ? true
+               : fail(b->err, INPUT, "%s: tensor %s: expected a width that %d shards divide, found %d", b->s->path, name, b->shards.n, size);
+}
+
+static bool bind(Binder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
+{
+    const struct Name *n = names;
+    const Config      *c = &b->s->checkpoint.config;
+    char               name[96];
+    while (n->role != s->role)
+        n++;
+    full_name(n, s->layer, name, sizeof name);
+    const Tensor *first = tensor_find(&b->shards.file[0], name);
+    Cut           cut   = b->shards.n == 1 ? WHOLE : n->cut;
+    if (s->role == ROLE_EMBED && cut == COLUMNS && first && first->rank == 2 && first->shape[1] == s->k)
+        cut = ROWS;
+    int n_parts = cut == WHOLE ? 1 : b->shards.n;
+    *r = (RowSource){ .stack = 1, .rows = s->rows, .k = s->k ? s->k : 1, .head_dim = c->head_dim, .n_parts = n_parts,
+                      .pair = s->role == ROLE_WQ || s->role == ROLE_WK ? c->head_dim : 0,
+                      .shards = n_parts > 1 ? n_parts : 0, .by_columns = cut == COLUMNS,
+                      .part = source_alloc(b->s, (size_t)n_parts * sizeof(SourcePart), b->err) };
+    if (!r->part || !divides(b, s, name, cut))
+        return false;
+    for (int i = 0; i < n_parts; i++) {
+        const TensorFile *f = &b->shards.file[i];
+        if (!check_shard(b, s, f, name, cut, first ? first->dtype : DT_F32))
+            return false;
+        r->part[i] = (SourcePart){ tensor_find(f, name), &f->map };
+    }
+    r->name = r->part[0].t->name;
+    if (!row_source_type(r->part[0].t->dtype, &r->type))
+        return fail(b->err, INPUT, "%s: tensor %s: expected F32, F16 or BF16, found %s", b->s->path, name,
+                    dtype_name(r->part[0].t->dtype));
+    *out = (CheckedTensor){ .rows = r, .type = r->type };
+    return true;
+}
+
+/* The name without its layer; NULL where there is no such layer. */
+static const char *part_name(const char *name, int n_layers)
+{
+    int n = 0, layer;
+    if (sscanf(name, "layers.%9d.%n", &layer, &n) != 1 || n == 0)
+        return name;
+    return layer >= 0 && layer < n_layers ? name + n : NULL;
+}
+
+/* A tensor that nothing asked for would change the result; but for the table of frequencies, which follows from theta. */
+static bool check_rest(const Binder *b, int n_layers)
+{
+    for (int i = 0; i < b->shards.n; i++) {
+        const TensorFile *f = &b->shards.file[i];
+        for (int t = 0; t < f->n_tensors; t++) {
+            const char *name = f->tensors[t].name, *part = part_name(name, n_layers);
+            bool        known = strcmp(name, "rope.freqs") == 0;
+            for (size_t j = 0; part && j < sizeof names / sizeof *names; j++)
+                known |= strcmp(part, names[j].name) == 0;
+            if (!known)
+                return fail(b->err, INPUT, "%s: tensor %s: expected no such tensor", f->map.path, name);
+        }
+    }
+    return true;
+}
+
+static bool bind_all(Binder *b)
+{
+    Checkpoint *c = &b->s->checkpoint;
+    int         i = 0;
+    c->n       = tensor_list_count(&c->config);
+    c->tensor  = calloc((size_t)c->n, sizeof *c->tensor);
+    b->s->rows = source_alloc(b->s, (size_t)c->n * sizeof *b->s->rows, b->err);
+    if (!c->tensor || !b->s->rows)
+        return fail(b->err, SYSTEM, "%s: out of memory", b->s->path);
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++)
+        if (!bind(b, &s, &b->s->rows[i], &c->tensor[i]))
+            return false;
+    return check_rest(b, c->config.n_layers);
+}
+
+/* ---- The folder ---- */
+
+/* Sizes that only the tensors tell. */
+static bool sizes_of_tensors(Binder *b, Config *c)
+{
+    const TensorFile *f     = &b->shards.file[0];
+    const Tensor     *embed = tensor_find(f, names[0].name), *w1 = tensor_find(f, "layers.0.feed_forward.w1.weight");
+    const char       *name  = !embed || embed->rank != 2 ? names[0].name : !w1 || w1->rank != 2 ? "layers.0.feed_forward.w1.weight" : NULL;
+    if (name)
+        return fail(b->err, INPUT, "%s: tensor %s: expected a matrix, found none", f->map.path, name);
+    int64_t vocab = embed->shape[0] * (embed->shape[1] == c->d_model ? b->shards.n : 1), ff = w1->shape[0] * b->shards.n;
+    if (vocab > LARGEST || ff > LARGEST || (c->d_ff && c->d_ff != ff))
+        return fail(b->err, INPUT, "%s: tensor %s: expected other sizes for this params.json", f->map.path, w1->name);
+    c->vocab_size      = (int)vocab;
+    c->d_ff            = (int)ff;
+    c->tied_embeddings = !tensor_find(f, "output.weight");
+    return true;
+}
+
+bool meta_folder_open(Source *s, Error *err)
+{
+    char    file[PATH_BYTES];
+    Config *c = &s->checkpoint.config;
+    Params  p = { .c = c, .file = file, .err = err };
+    Binder  b = { .s = s, .err = err };
+    config_defaults(c);
+    c->norm_eps = 1e-5;
+    if (!path_in(s->path, "params.json", file))
+        return fail(err, INPUT, "%s: expected a shorter path", s->path);
+    if (!read_params(&p) || !open_shards(s, &b.shards, err) || !sizes_of_tensors(&b, c))
+        return false;
+    if (c->head_dim == 0 && c->d_model % c->heads != 0)
+        return fail(err, INPUT, "%s: dim: expected a multiple of n_heads %d, found %d", file, c->heads, c->d_model);
+    c->kv_heads   = c->kv_heads ? c->kv_heads : c->heads;
+    c->head_dim   = c->head_dim ? c->head_dim : c->d_model / c->heads;
+    c->rotary_dim = c->head_dim;
+    fill_in(&p, c->vocab_size);
+    snprintf(c->family, sizeof c->family, "llama");
+    s->checkpoint.path = s->path;
+    if (!config_check(c, file, err) || !config_supported(c, file, err))
+        return false;
+    s->config_json = config_to_json(c, err);
+    s->has_weights = s->config_json && bind_all(&b);
+    return s->has_weights;
+}

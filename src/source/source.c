@@ -1,0 +1,100 @@
+#include "source/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "source/gguf_model.h"
+#include "source/llama2c_model.h"
+#include "source/meta_folder.h"
+#include "source/model_file.h"
+
+const char *source_kind_name(SourceKind k)
+{
+    static const char *const names[SOURCE_KINDS] = { [SOURCE_MODEL_FILE] = "model file", [SOURCE_GGUF] = "GGUF",
+                                                     [SOURCE_META] = "Meta folder", [SOURCE_LLAMA2C] = "llama2.c" };
+    return names[k];
+}
+
+static bool recognise(Source *s, Error *err)
+{
+    FileMap map;
+    if (meta_folder_is(s->path)) {
+        s->kind = SOURCE_META;
+        return true;
+    }
+    if (!file_map_open(&map, s->path, err))
+        return false;
+    s->kind = gguf_is(map.data, map.size)                ? SOURCE_GGUF
+            : llama2c_is(map.data, map.size, map.size) ? SOURCE_LLAMA2C
+                                                       : SOURCE_MODEL_FILE;
+    file_map_close(&map);
+    return true;
+}
+
+static bool open_kind(Source *s, Error *err)
+{
+    static bool (*const opens[SOURCE_KINDS])(Source *, Error *) = {
+        [SOURCE_MODEL_FILE] = model_file_open, [SOURCE_GGUF] = gguf_model_open, [SOURCE_META] = meta_folder_open,
+        [SOURCE_LLAMA2C] = llama2c_model_open };
+    return recognise(s, err) && opens[s->kind](s, err);
+}
+
+bool source_open(Source *s, const char *path, Error *err)
+{
+    *s = (Source){ .kind = SOURCE_MODEL_FILE, .path = strdup(path), .hash = source_hash_new() };
+    bool ok = s->path && s->hash ? open_kind(s, err) : fail(err, SYSTEM, "%s: out of memory", path);
+    if (!ok)
+        source_close(s);
+    return ok;
+}
+
+void source_close(Source *s)
+{
+    checkpoint_free(&s->checkpoint);
+    tensor_file_close(&s->file);
+    gguf_close(&s->gguf);
+    llama2c_close(&s->llama2c);
+    for (int i = 0; i < s->n_files; i++)
+        tensor_file_close(&s->files[i]);
+    for (int i = 0; i < s->n_owned; i++)
+        free(s->owned[i]);
+    free(s->owned);
+    free(s->config_json);
+    source_hash_free(s->hash);
+    free(s->path);
+    *s = (Source){ 0 };
+}
+
+TensorFile *source_files(Source *s, int n, Error *err)
+{
+    s->files   = source_alloc(s, (size_t)n * sizeof *s->files, err);
+    s->n_files = s->files ? n : 0;
+    return s->files;
+}
+
+void *source_alloc(Source *s, size_t n_bytes, Error *err)
+{
+    if (s->n_owned == s->cap_owned) {
+        int    cap = s->cap_owned ? 2 * s->cap_owned : 64;
+        void **p   = realloc(s->owned, (size_t)cap * sizeof *p);
+        if (!p) {
+            fail(err, SYSTEM, "%s: out of memory", s->path);
+            return NULL;
+        }
+        s->owned     = p;
+        s->cap_owned = cap;
+    }
+    void *p = calloc(1, n_bytes ? n_bytes : 1);
+    if (!p)
+        fail(err, SYSTEM, "%s: out of memory", s->path);
+    else
+        s->owned[s->n_owned++] = p;
+    return p;
+}
+
+const char *source_meta(const Source *s, const char *key)
+{
+    if (s->config_json && strcmp(key, "config") == 0)
+        return s->config_json;
+    return tensor_meta(&s->file, key);
+}

@@ -1,0 +1,51 @@
+/* source/source.h: whatever a user has on the disk, opened: a model file of ours, a Hugging Face folder, a .gguf ... All commands
+ * take all of them. Lives here: which kind a path is, and how its names and settings become ours. Does not: kernels, binding. */
+#ifndef SOURCE_SOURCE_H
+#define SOURCE_SOURCE_H
+
+#include "format/gguf.h"
+#include "format/llama2c.h"
+#include "model/checkpoint.h"
+
+typedef enum SourceKind { SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_KINDS } SourceKind;
+
+typedef struct SourceHash SourceHash; /* identity.c */
+
+typedef struct Source {
+    SourceKind  kind;
+    char       *path;             /* as it was given                                                  */
+    TensorFile  file;             /* SOURCE_MODEL_FILE: the file. Others: a file that exists in memory only and holds the
+                                     metadata and the tensors of a tokenizer as a model file would     */
+    Checkpoint  checkpoint;
+    bool        has_weights;      /* else only a tokenizer                                            */
+    RowSource  *rows;             /* [checkpoint.n] of another program's files                        */
+    char       *config_json;      /* of those, the config in our words                                */
+    GgufFile    gguf;             /* SOURCE_GGUF                                                      */
+    Llama2cFile llama2c;          /* SOURCE_LLAMA2C                                                   */
+    TensorFile *files;            /* [n_files] the weights of a folder; unopened ones are zeroed      */
+    int         n_files;
+    SourceHash *hash;
+    void      **owned;            /* source_alloc                                                     */
+    int         n_owned, cap_owned;
+} Source;
+
+/* Open and check everything but the values of weights. Errors are INPUT, naming file and place, or SYSTEM. */
+bool source_open(Source *s, const char *path, Error *err);
+void source_close(Source *s);     /* a zeroed Source is accepted */
+
+/* What the path is called: "GGUF" ... */
+const char *source_kind_name(SourceKind k);
+
+SourceHash *source_hash_new(void);
+void        source_hash_free(SourceHash *h);
+
+/* Room for n files in s->files, closed with the source. NULL: none left (err). */
+TensorFile *source_files(Source *s, int n, Error *err);
+
+/* Zeroed memory that lives as long as the source. NULL: none left (err). For the readers of this room. */
+void *source_alloc(Source *s, size_t n_bytes, Error *err);
+
+/* Metadata of a model file as it would be if the source was converted: "tokenizer", "source", "sha256" ...; NULL: none. */
+const char *source_meta(const Source *s, const char *key);
+
+#endif

@@ -1,0 +1,349 @@
+#!/usr/bin/env python3
+"""convert.py: the families beyond Llama and Mistral: where each tensor's values come from, written a second time here in
+plain numpy, and what each family's config means or refuses."""
+import json
+import math
+import os
+import shutil
+import sys
+
+import harness
+from harness import need, temp, convert, converted, refused, source_tensors, to_f32, write_safetensors, expect_config, MODELS
+import numpy as np
+
+FAMILIES = ("cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
+            "qwen2-moe", "qwen3", "qwen3-moe", "stablelm")
+
+
+def stored(m, name):
+    """A tensor of the model file as [rows, k], [items, rows, k] or [n], in f32, by the letter of docs/format.md."""
+    c, e = m.config, m.header[name]
+    bits = to_f32(e["dtype"], m.bits(name))
+    rotary = c.get("rotary_dim", c["head_dim"])
+    assert rotary <= c["head_dim"]
+    shape = {"wq": (c["heads"] * c["head_dim"], c["d_model"]), "wk": (c["kv_heads"] * c["head_dim"], c["d_model"]),
+             "wv": (c["kv_heads"] * c["head_dim"], c["d_model"]), "wo": (c["d_model"], c["heads"] * c["head_dim"]),
+             "w_gate": (c["d_ff"], c["d_model"]), "w_up": (c["d_ff"], c["d_model"]), "w_down": (c["d_model"], c["d_ff"]),
+             "router": (c.get("n_experts"), c["d_model"]), "lm_head": (c["vocab_size"], c["d_model"]),
+             "embed": (c["vocab_size"], c["d_model"]), "shared_router": (1, c["d_model"]),
+             "shared_gate": (c.get("shared_d_ff"), c["d_model"]), "shared_up": (c.get("shared_d_ff"), c["d_model"]),
+             "shared_down": (c["d_model"], c.get("shared_d_ff")), "expert_gate": (c.get("expert_d_ff"), c["d_model"]),
+             "expert_up": (c.get("expert_d_ff"), c["d_model"]), "expert_down": (c["d_model"], c.get("expert_d_ff")),
+             }.get(name.rpartition(".")[2])
+    if bits.ndim <= 2 or bits.shape[1:] == shape:   # row-major
+        return bits
+    rows, k = shape
+    if bits.ndim == 4:
+        bits = bits.transpose(0, 1, 3, 2).reshape(bits.shape[0], -1, 16)[:, :k]
+    per_item = -(-rows // 16)
+    items = bits.shape[0] // per_item
+    plain = bits.transpose(0, 2, 1).reshape(items, per_item * 16, k)
+    assert not plain[:, rows:].any(), "padding of %s" % name
+    return plain[:, :rows] if items > 1 else plain[0, :rows]
+
+
+def halves(a, head_dim):
+    """Rows of each head: even ones first, then odd ones."""
+    heads = a.reshape((-1, head_dim // 2, 2) + a.shape[1:])
+    return np.concatenate([heads[:, :, 0], heads[:, :, 1]], axis=1).reshape(a.shape)
+
+
+LLAMA = {"attn_norm": "input_layernorm", "wq": "self_attn.q_proj", "wk": "self_attn.k_proj", "wv": "self_attn.v_proj",
+         "wo": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm", "w_gate": "mlp.gate_proj", "w_up": "mlp.up_proj",
+         "w_down": "mlp.down_proj", "q_norm": "self_attn.q_norm", "k_norm": "self_attn.k_norm", "router": "mlp.gate",
+         "shared_router": "mlp.shared_expert_gate", "shared_gate": "mlp.shared_expert.gate_proj",
+         "shared_up": "mlp.shared_expert.up_proj", "shared_down": "mlp.shared_expert.down_proj"}
+
+
+def expected(fixture, c, t, name):
+    """The values that our tensor `name` has to have, from the source's tensors t {name: f32 array}."""
+    _, _, rest = name.partition("layers.")
+    layer, _, part = rest.partition(".") if rest else ("", "", name)
+    kind, part = ("bias", part[:-5]) if part.endswith("_bias") else ("weight", part)
+    q, kv, d, ff = c["heads"] * c["head_dim"], c["kv_heads"] * c["head_dim"], c["head_dim"], c["d_ff"]
+    if fixture == "gpt2":
+        names = {"embed": "wte", "pos_embed": "wpe", "final_norm": "ln_f", "attn_norm": "ln_1", "ffn_norm": "ln_2",
+                 "wo": "attn.c_proj", "w_up": "mlp.c_fc", "w_down": "mlp.c_proj"}
+        base = "transformer." + ("h.%s." % layer if layer else "")
+        if part in ("wq", "wk", "wv"):
+            a = np.split(t[base + "attn.c_attn." + kind], 3, axis=-1)["qkv".index(part[1])]
+        else:
+            a = t[base + names[part] + "." + kind]
+        return a.T if part[0] == "w" and kind == "weight" else a
+    if fixture == "gpt-neox":
+        names = {"embed": "gpt_neox.embed_in", "final_norm": "gpt_neox.final_layer_norm", "lm_head": "embed_out",
+                 "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "wo": "attention.dense",
+                 "w_up": "mlp.dense_h_to_4h", "w_down": "mlp.dense_4h_to_h"}
+        base = "gpt_neox.layers.%s." % layer if layer else ""
+        if part in ("wq", "wk", "wv"):
+            a = t[base + "attention.query_key_value." + kind]
+            return a.reshape((c["heads"], 3, d) + a.shape[1:])[:, "qkv".index(part[1])].reshape((q,) + a.shape[1:])
+        return t["%s%s.%s" % (base, names[part], kind)]
+    if not layer:
+        top = {"embed": "model.embed_tokens", "final_norm": "model.norm", "lm_head": "lm_head"}
+        a = t["%s.%s" % (top[part], kind)]
+        return a + np.float32(1) if fixture.startswith("gemma") and part == "final_norm" else a
+    base = "model.layers.%s." % layer
+    if part.startswith("expert_"):
+        pattern = "block_sparse_moe.experts.%d.w%d.weight" if fixture == "mixtral" else "mlp.experts.%d.%s_proj.weight"
+        which = {"gate": 1, "down": 2, "up": 3}[part[7:]] if fixture == "mixtral" else part[7:]
+        return np.stack([t[base + pattern % (e, which)] for e in range(c["n_experts"])])
+    if fixture == "phi3" and part in ("wq", "wk", "wv"):
+        return np.split(t[base + "self_attn.qkv_proj.weight"], [q, q + kv])["qkv".index(part[1])]
+    if fixture == "phi3" and part in ("w_gate", "w_up"):
+        return np.split(t[base + "mlp.gate_up_proj.weight"], [ff])[part == "w_up"]
+    names = dict(LLAMA)
+    if fixture == "mixtral":
+        names["router"] = "block_sparse_moe.gate"
+    if fixture in ("gemma2", "gemma3", "olmo2"):
+        names.update(attn_post_norm="post_attention_layernorm", ffn_post_norm="post_feedforward_layernorm",
+                     ffn_norm="pre_feedforward_layernorm")
+    a = t["%s%s.%s" % (base, names[part], kind)]
+    if fixture == "cohere" and part in ("wq", "wk"):
+        return halves(a, d)
+    return a + np.float32(1) if fixture.startswith("gemma") and "norm" in part else a
+
+
+def test_every_family_has_its_tensors_where_they_belong():
+    for fixture in FAMILIES:
+        folder = need(MODELS, fixture)
+        t = {k: to_f32(*v) for k, v in source_tensors(folder).items()}
+        for layout in ("rows16", "rows"):
+            m = converted(folder, "--layout", layout)
+            for name in m.header:
+                if not name.startswith("pad."):
+                    want, got = expected(fixture, m.config, t, name), stored(m, name)
+                    assert want.shape == got.shape and np.array_equal(want, got), "%s %s %s" % (fixture, layout, name)
+
+
+def test_every_value_of_the_source_is_somewhere():
+    """No tensor of a folder is left behind: as many parameters come out as go in."""
+    for fixture in FAMILIES:
+        folder = need(MODELS, fixture)
+        m = converted(folder, "--layout", "rows")
+        there = sum(int(np.prod(bits.shape)) for _, bits in source_tensors(folder).values())
+        assert there == sum(int(np.prod(e["shape"])) for n, e in m.header.items() if not n.startswith("pad.")), fixture
+
+
+def test_family_configs_say_what_their_folders_say():
+    cases = {
+        "cohere": dict(norm="layer", norm_placement="parallel", logit_scale=0.25, tied_embeddings=True, eos=[], bos=5),
+        "gemma": dict(ffn="geglu", tied_embeddings=True, embed_scale=math.sqrt(48), head_dim=16, kv_heads=1),
+        "gemma2": dict(norm_placement="both", attn_softcap=4, logit_softcap=6, attn_scale=1 / math.sqrt(24), window=8,
+                       full_layers=[1, 3], tied_embeddings=True),
+        "gemma3": dict(norm_placement="both", qk_norm="head", theta=1e6, theta_window=10000, window=8, full_layers=[2],
+                       attn_scale=1 / math.sqrt(20)),
+        "gpt-neox": dict(norm="layer", norm_bias=True, norm_placement="parallel2", ffn="gelu", rotary_dim=6, norm_eps=0.02,
+                         qkv_bias=True, out_bias=True, ffn_bias=True),
+        "gpt2": dict(positions="learned", ffn="gelu_tanh", d_ff=192, n_ctx=96, tied_embeddings=True, norm_eps=0.003),
+        "granite": dict(embed_scale=6, residual_scale=0.35, attn_scale=0.2, logit_scale=1 / 3),
+        "mixtral": dict(n_experts=4, experts_used=2, expert_d_ff=80, renormalize=True, theta=1e6, window=0),
+        "olmo2": dict(norm_placement="output", qk_norm="vector", theta=500000, bos=-1, eos=[]),
+        "phi3": dict(window=0, kv_heads=4, eos=[2]), "qwen2": dict(window=0, qkv_bias=True, out_bias=False, tied_embeddings=True),
+        "qwen2-moe": dict(n_experts=4, experts_used=2, expert_d_ff=40, shared_d_ff=64, shared_router=True, qkv_bias=True),
+        "qwen3": dict(qk_norm="head", head_dim=16), "qwen3-moe": dict(n_experts=4, renormalize=True, qk_norm="head"),
+        "stablelm": dict(norm="layer", norm_bias=True, rotary_dim=6, qkv_bias=True, out_bias=False, norm_placement="pre"),
+    }
+    for name, values in cases.items():
+        m = converted(need(MODELS, name))
+        expect_config(m, **values)
+        for key in ("renormalize", "n_experts", "rotary_dim", "window"):   # sparse keys that must be absent
+            assert key in values or key == "window" or key not in m.config, (name, key)
+
+
+def edited(fixture, config=None, drop=(), tensors=None):
+    """A copy of a fixture's folder with other config keys and tensors {name: (dtype, bits)}."""
+    source, folder = need(MODELS, fixture), temp("edited")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    c = json.load(open(os.path.join(source, "config.json")))
+    c.update(config or {})
+    for key in drop:
+        del c[key]
+    json.dump(c, open(os.path.join(folder, "config.json"), "w"))
+    t = source_tensors(source)
+    if tensors:
+        tensors(t)
+    write_safetensors(os.path.join(folder, "model.safetensors"), t)
+    return folder
+
+
+def same_weights(a, b):
+    return a.data[a.start:] == b.data[b.start:]
+
+
+def test_experts_may_be_one_by_one_or_fused():
+    for fixture, base, gate, up, down in (("mixtral", "block_sparse_moe.experts", "w1", "w3", "w2"),
+                                          ("qwen3-moe", "mlp.experts", "gate_proj", "up_proj", "down_proj")):
+        def fuse(t):
+            for n in range(2):
+                take = lambda e, w: t.pop("model.layers.%d.%s.%d.%s.weight" % (n, base, e, w))  # noqa: E731
+                all_ = [[take(e, w) for w in (gate, up, down)] for e in range(4)]
+                dtype = all_[0][0][0]
+                t["model.layers.%d.mlp.experts.gate_up_proj" % n] = (dtype, np.stack([np.concatenate([g[1], u[1]]) for g, u, _ in all_]))
+                t["model.layers.%d.mlp.experts.down_proj" % n] = (dtype, np.stack([x[1] for _, _, x in all_]))
+        one, fused = converted(need(MODELS, fixture), out="a.bin"), converted(edited(fixture, tensors=fuse), out="b.bin")
+        assert same_weights(one, fused) and one.config == fused.config
+
+        def fewer(t):
+            fuse(t)
+            t["model.layers.0.mlp.experts.down_proj"] = (t["model.layers.0.mlp.experts.down_proj"][0],
+                                                         t["model.layers.0.mlp.experts.down_proj"][1][:3])
+        refused(edited(fixture, tensors=fewer), "experts.down_proj", "n_experts 4", "fits 3")
+        refused(edited(fixture, tensors=lambda t: t.pop("model.layers.1.%s.3.%s.weight" % (base, up))), ".3.%s" % up, "no such tensor")
+        refused(edited(fixture, config={"num_local_experts": 3}), "gate.weight", "[3, 48]", "[4, 48]")
+
+
+def test_dense_layers_among_experts():
+    def dense(t):
+        for n in (0,):
+            for name in [k for k in t if k.startswith("model.layers.%d.mlp." % n)]:
+                del t[name]
+            for name, shape in (("gate_proj", (96, 48)), ("up_proj", (96, 48)), ("down_proj", (48, 96))):
+                t["model.layers.%d.mlp.%s.weight" % (n, name)] = ("BF16", np.full(shape, 0x3F80, "<u2"))
+    for config in ({"mlp_only_layers": [0]}, {"decoder_sparse_step": 2}):
+        m = converted(edited("qwen3-moe", config=config, tensors=dense))
+        expect_config(m, dense_layers=[0], n_experts=4)
+        assert "layers.0.w_gate" in m.header and "layers.1.expert_up" in m.header and "layers.0.router" not in m.header
+    refused(edited("qwen3-moe", config={"mlp_only_layers": [0]}), "mlp.gate_proj.weight", "no such tensor")
+
+
+def test_gpt2_with_and_without_its_prefix_and_buffers():
+    def bare(t):
+        for name in list(t):
+            t[name[len("transformer."):]] = t.pop(name)
+
+    def old(t):
+        for n in range(3):
+            t["transformer.h.%d.attn.bias" % n] = ("BF16", np.zeros((1, 1, 96, 96), "<u2"))
+            t["transformer.h.%d.attn.masked_bias" % n] = ("F32", np.zeros((), "<u4"))
+        t["lm_head.weight"] = t["transformer.wte.weight"]
+    m = converted(need(MODELS, "gpt2"), out="a.bin")
+    assert same_weights(m, converted(edited("gpt2", tensors=bare), out="b.bin"))
+    assert same_weights(m, converted(edited("gpt2", tensors=old), out="b.bin"))
+    for config, *expected in (({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx"),
+                              ({"add_cross_attention": True}, "add_cross_attention"), ({"activation_function": "silu"}, "gelu_new", "'silu'")):
+        refused(edited("gpt2", config=config), "config.json", *expected)
+    expect_config(converted(edited("gpt2", config={"scale_attn_weights": False, "reorder_and_upcast_attn": True})), attn_scale=1)
+
+
+def test_gpt_neox_serial_and_buffers():
+    def old(t):
+        t["gpt_neox.layers.0.attention.bias"] = ("BF16", np.zeros((1, 1, 8, 8), "<u2"))
+        t["gpt_neox.layers.0.attention.masked_bias"] = ("F32", np.zeros((), "<u4"))
+        t["gpt_neox.layers.0.attention.rotary_emb.inv_freq"] = ("F32", (10000.0 ** (-np.arange(0, 6, 2) / 6)).astype("<f4").view("<u4"))
+        t["lm_head.weight"] = t.pop("embed_out.weight")
+    m = converted(need(MODELS, "gpt-neox"), out="a.bin")
+    serial = converted(edited("gpt-neox", config={"use_parallel_residual": False}, tensors=old), out="b.bin")
+    assert same_weights(m, serial) and serial.config["norm_placement"] == "pre"
+    expect_config(converted(edited("gpt-neox", drop=["rotary_emb_base"], config={"rotary_pct": 1})), theta=10000)
+    refused(edited("gpt-neox", drop=["rotary_pct"]), "partial_rotary_factor", "head_dim 12", "0.25")   # 3 dimensions
+    refused(edited("gpt-neox", config={"hidden_act": "silu"}), "hidden_act", "'silu'")
+
+
+def test_windows_of_each_family():
+    def layers(fixture, **config):
+        m = converted(edited(fixture, config=config))
+        return m.config["window"], m.config.get("full_layers", [])
+    assert layers("qwen2", use_sliding_window=True) == (8, [0, 1])
+    assert layers("qwen2", use_sliding_window=True, max_window_layers=0) == (8, [])
+    assert layers("qwen2", use_sliding_window=True, max_window_layers=3) == (0, [])
+    assert layers("qwen2", use_sliding_window=True, layer_types=["sliding_attention"] * 2 + ["full_attention"]) == (8, [2])
+    assert layers("gemma2", layer_types=None) == (8, [1, 3])
+    assert layers("gemma2", layer_types=None, sliding_window=None) == (0, [])
+    assert layers("gemma3", layer_types=None) == (8, [])
+    assert layers("gemma3", layer_types=None, _sliding_window_pattern=2) == (8, [1])
+    assert layers("gemma3", layer_types=["full_attention"] * 3) == (0, [])
+    assert layers("mixtral", sliding_window=9) == (9, [])
+    assert layers("phi3", sliding_window=9) == (9, [])
+    refused(edited("qwen3-moe", config={"use_sliding_window": True, "sliding_window": 8}), "layer_types", "use_sliding_window")
+    refused(edited("qwen2", config={"layer_types": ["sliding_attention"] * 3}), "layer_types[0]", "no sliding_window")
+    refused(edited("gemma2", config={"layer_types": ["full_attention"] * 3 + ["chunked_attention"]}), "layer_types[3]", "chunked")
+
+
+def test_gemma3_in_both_dialects_and_inside_a_model_of_several_kinds_of_input():
+    m = converted(need(MODELS, "gemma3"), out="a.bin")
+    v4 = converted(edited("gemma3", drop=["rope_parameters"], config={"rope_theta": 1e6, "rope_local_base_freq": 1e4}), out="b.bin")
+    assert v4.config == m.config and same_weights(v4, m)
+    scaled = converted(edited("gemma3", drop=["rope_parameters"], config={"rope_scaling": {"rope_type": "linear", "factor": 8.0}}))
+    expect_config(scaled, rope={"type": "linear", "factor": 8}, theta=1e6, theta_window=1e4)
+    text = json.load(open(os.path.join(need(MODELS, "gemma3"), "config.json")))
+    for base, head in (("language_model.model.", "language_model."), ("model.language_model.", "")):
+        def wrap(t):
+            for name in list(t):
+                t[base + name[len("model."):]] = t.pop(name)
+            t["vision_tower.encoder.weight" if head else "model.vision_tower.encoder.weight"] = ("F32", np.zeros(3, "<u4"))
+            t["multi_modal_projector.w"] = ("F32", np.zeros(3, "<u4"))
+        folder = edited("gemma3", tensors=wrap)
+        outer = {"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "eos_token_id": [1, 106],
+                 "text_config": {k: v for k, v in text.items() if k != "architectures"}, "vision_config": {"hidden_size": 8}}
+        json.dump(outer, open(os.path.join(folder, "config.json"), "w"))
+        whole = converted(folder, out="b.bin")
+        assert same_weights(whole, m) and dict(whole.config, eos=0) == dict(m.config, eos=0) and whole.config["eos"] == [1, 106]
+    refused(edited("gemma3", config={"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2}}}),
+            "sliding_attention", "'default'", "linear")
+
+
+def test_what_each_family_refuses():
+    def case(fixture, config, *expected):
+        refused(edited(fixture, config=config), *expected)
+    case("phi3", {"rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [1]}}, "rope_type", "default", "'longrope'")
+    case("phi3", {"rope_scaling": {"type": "su"}}, "rope_type", "'su'")
+    case("gemma2", {"final_logit_softcapping": 0}, "final_logit_softcapping", "above 0")
+    case("gemma2", {"use_bidirectional_attention": True}, "use_bidirectional_attention", "true")
+    case("granite", {"logits_scaling": 0}, "logits_scaling", "above 0")
+    case("cohere", {"use_qk_norm": True}, "self_attn.q_norm.weight", "no such tensor")
+    case("stablelm", {"partial_rotary_factor": 0.3}, "partial_rotary_factor", "head_dim 12")
+    case("stablelm", {"head_dim": 12}, "head_dim", "unknown")
+    case("qwen2", {"attention_bias": True}, "attention_bias", "false")
+    case("qwen3", {"attention_bias": True}, "q_proj.bias", "asks for this bias")
+    case("qwen3-moe", {"num_experts": 5}, "num_local_experts", "num_experts", "4")
+    case("mixtral", {"num_experts_per_tok": 5}, "experts_used", "n_experts 4", "5")
+    case("gemma", {"architectures": ["GemmaForTokenClassification"]}, "architectures")
+    refused(edited("qwen2", tensors=lambda t: t.pop("model.layers.1.self_attn.k_proj.bias")), "k_proj.bias", "asks for this bias")
+    refused(edited("phi3", tensors=lambda t: t.update({"model.layers.0.self_attn.qkv_proj.weight": ("BF16", np.zeros((143, 48), "<u2"))})),
+            "qkv_proj", "[144, 48]", "[143, 48]")
+    refused(edited("gpt2", tensors=lambda t: t.update({"transformer.h.0.attn.c_attn.weight": ("F32", np.zeros((144, 48), "<u4"))})),
+            "c_attn", "[48, 144]", "[144, 48]")
+
+
+def test_absent_keys_mean_the_family_s_default():
+    refused(edited("gemma", drop=["head_dim"]), "q_proj", "[1024, 48]")                       # 256
+    refused(edited("gemma2", drop=["num_key_value_heads"], config={"num_attention_heads": 8}), "q_proj", "[128, 48]")
+    expect_config(converted(edited("gemma2", drop=["attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar"])),
+                  attn_softcap=50, logit_softcap=30, attn_scale=0.0625)
+    expect_config(converted(edited("gemma", config={"hidden_act": "gelu"})), ffn="geglu")
+    expect_config(converted(edited("gemma", config={"hidden_act": "gelu", "hidden_activation": "gelu_pytorch_tanh"})), ffn="geglu")
+    expect_config(converted(edited("cohere", drop=["logit_scale", "rope_theta"])), logit_scale=0.0625, theta=500000)
+    expect_config(converted(edited("granite", drop=["attention_multiplier", "embedding_multiplier"])), attn_scale=1)
+    expect_config(converted(edited("mixtral", drop=["rope_theta", "rms_norm_eps"])), theta=1e6, norm_eps=1e-5)
+    refused(edited("stablelm", drop=["use_qkv_bias"]), "bias", "no bias here")
+    refused(edited("gpt2", drop=["n_positions"]), "wpe", "[1024, 48]")
+    expect_config(converted(edited("olmo2", drop=["rms_norm_eps"])), norm_eps=1e-5)
+
+
+def test_q_and_k_norms_of_each_head():
+    """Cohere's [heads, head_dim] in neighbour pairs, StableLM's one tensor for each head."""
+    random = np.random.default_rng(3)
+    values = {n: random.standard_normal((n, 12)).astype("<f4") for n in (4, 2)}
+
+    def cohere(t):
+        for layer in range(2):
+            for name, n in (("q", 4), ("k", 2)):
+                t["model.layers.%d.self_attn.%s_norm.weight" % (layer, name)] = ("F32", values[n].view("<u4"))
+
+    def stablelm(t):
+        for layer in range(2):
+            for name, n in (("q", 4), ("k", 2)):
+                for h in range(n):
+                    t["model.layers.%d.self_attn.%s_layernorm.norms.%d.weight" % (layer, name, h)] = ("F32", values[n][h].view("<u4"))
+    m = converted(edited("cohere", config={"use_qk_norm": True}, tensors=cohere))
+    expect_config(m, qk_norm="heads")
+    assert np.array_equal(stored(m, "layers.1.q_norm"), halves(values[4].reshape(-1), 12))
+    m = converted(edited("stablelm", config={"qk_layernorm": True}, tensors=stablelm))
+    expect_config(m, qk_norm="heads")
+    assert np.array_equal(stored(m, "layers.0.k_norm"), values[2].reshape(-1))
+
+
+if __name__ == "__main__":
+    sys.exit(harness.main(globals()))
