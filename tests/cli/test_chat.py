@@ -19,6 +19,7 @@ TOOL = ROOT / os.environ.get("BUILD", "build/release") / "tests/text/chat_tool"
 MODEL = str(ROOT / "models/shakespeare.bin")
 PATIENCE = 30   # seconds; a busy machine is no failure
 TEMP = None
+EDITS = True   # is the program built with libedit? main looks
 
 
 class Terminal:
@@ -30,7 +31,7 @@ class Terminal:
         if self.pid == 0:
             os.chdir(TEMP)
             os.execve(TBLOCK, [TBLOCK, "chat", MODEL, "--chat-format", "alpaca", *args], env)
-        self.seen, self.edits = "", term != "dumb"
+        self.seen, self.edits = "", EDITS and term != "dumb"
 
     def until(self, what):
         """What is shown up to and with `what`."""
@@ -309,11 +310,30 @@ CLAIMS = [answers_are_those_of_run, regen_draws_with_the_next_seed, lines_can_be
           without_a_format_the_option_is_named]
 
 
+def takes_the_terminal_over():
+    """Does the program edit lines: is the terminal no longer in line mode after the prompt?"""
+    t = chat()
+    for _ in range(2000):
+        if not termios.tcgetattr(t.fd)[3] & termios.ICANON:
+            break
+        time.sleep(0.001)
+    else:
+        return False
+    t.type("\x04")
+    return t.end() == 0
+
+
 def main():
-    global TEMP
+    global TEMP, EDITS
     failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        TEMP = pathlib.Path(folder)
+        EDITS = takes_the_terminal_over()
     for claim in CLAIMS:
         if len(sys.argv) > 1 and claim.__name__ not in sys.argv[1:]:
+            continue
+        if claim is lines_can_be_edited_and_called_back and not EDITS:
+            print("skip %s: built without libedit" % claim.__name__)
             continue
         with tempfile.TemporaryDirectory() as folder:
             TEMP = pathlib.Path(folder)
