@@ -112,7 +112,8 @@ static int by_text(const void *a, const void *b)
 static bool number_texts(Reader *r, CharsmapTable *m)
 {
     size_t total = 0;
-    qsort(r->text, r->n_texts, sizeof *r->text, by_text);
+    if (r->n_texts)
+        qsort(r->text, r->n_texts, sizeof *r->text, by_text);
     for (size_t i = 0; i < r->n_texts; i++)
         total += i && text_is(r->text[i].text, r->text[i - 1].text) ? 0 : r->text[i].text.n;
     if (total > MOST_REPLACED)

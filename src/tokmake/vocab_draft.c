@@ -170,8 +170,10 @@ bool byte_of(Text piece, char *byte)
     if (piece.n != 6 || memcmp(piece.p, "<0x", 3) != 0 || piece.p[5] != '>')
         return false;
     int high = hex_digit(piece.p[3]), low = hex_digit(piece.p[4]);
+    if (high < 0 || low < 0)
+        return false;
     *byte = (char)(high << 4 | low);
-    return high >= 0 && low >= 0;
+    return true;
 }
 
 bool draft_byte_pieces(Draft *d, bool *all)
