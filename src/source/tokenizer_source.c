@@ -52,7 +52,9 @@ bool open_tokenizer_source(Source *s, Error *err)
 {
     const Config        *c = &s->checkpoint.config;
     TokenizerMakeOptions opt = { .bos = s->has_weights ? c->bos : -1, .eos = s->has_weights && c->n_eos ? c->eos[0] : -1 };
-    if (s->kind == SOURCE_GGUF ? !tokenizer_make_gguf(&s->tokenizer, s->gguf.meta, err) : !tokenizer_make(&s->tokenizer, s->path, &opt, err))
+    bool ok = s->kind == SOURCE_GGUF ? tokenizer_make_gguf(&s->tokenizer, s->gguf.meta, err)
+                                     : tokenizer_make(&s->tokenizer, s->path, &opt, err);
+    if (!ok)
         return false;
     if (s->tokenizer.metadata)
         return tokenizer_data_view(&s->file, &s->tokenizer, err);

@@ -117,7 +117,8 @@ static bool number_texts(Reader *r, CharsmapTable *m)
     for (size_t i = 0; i < r->n_texts; i++)
         total += i && text_is(r->text[i].text, r->text[i - 1].text) ? 0 : r->text[i].text.n;
     if (total > MOST_REPLACED)
-        return fail(r->d->err, INPUT, "%s: %s: expected at most %d bytes of replacements, found %zu", r->d->file, r->what, MOST_REPLACED, total);
+        return fail(r->d->err, INPUT, "%s: %s: expected at most %d bytes of replacements, found %zu", r->d->file, r->what,
+                    MOST_REPLACED, total);
     m->bytes   = malloc(total + 1);
     m->offsets = malloc((r->n_texts + 1) * sizeof *m->offsets);
     if (!m->bytes || !m->offsets)
