@@ -7,6 +7,7 @@
 #include "model/count.h"
 #include "model/data_check.h"
 #include "model/flops.h"
+#include "source/contents.h"
 
 /* Memory of a run, as the runtime would allocate it on one thread. */
 typedef struct MemoryPlan {
@@ -32,7 +33,9 @@ typedef struct InfoPoint {
 /* What there is to draw. Everything belongs to the caller. */
 typedef struct Info {
     const char       *path;
-    const TensorFile *file;        /* NULL: a bare config                                             */
+    const char       *kind;        /* "model file", "GGUF" ...; NULL: a bare config                   */
+    bool              ours;        /* a model file                                                    */
+    const SourceContents *contents; /* NULL: a bare config                                            */
     const Config     *cfg;         /* NULL: the file holds only a tokenizer; then nothing is counted  */
     const Count      *count;       /* of the file, or of the config with matrices of `type`           */
     WeightType        type;        /* of a bare config                                                */

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "source/folder_chat.h"
+
 /* ---- Which paths are one ---------------------------------------------------------------------------------------- */
 
 static bool holds(const char *folder, const char *name)
@@ -46,15 +48,30 @@ bool tokenizer_source_is(const char *path)
     return is;
 }
 
+/* The folder s->path is, or that the file s->path lies in. NULL: no memory. */
+static char *folder_of(Source *s, Error *err)
+{
+    struct stat st;
+    const char *slash = strrchr(s->path, '/');
+    if (stat(s->path, &st) == 0 && S_ISDIR(st.st_mode))
+        return s->path;
+    size_t n      = slash ? (size_t)(slash - s->path) : 0;
+    char  *folder = source_alloc(s, n + 2, err);
+    if (folder)
+        memcpy(folder, n ? s->path : slash ? "/" : ".", n ? n : 1);
+    return folder;
+}
+
 /* ---- Making it -------------------------------------------------------------------------------------------------- */
 
 bool open_tokenizer_source(Source *s, Error *err)
 {
     const Config        *c = &s->checkpoint.config;
     TokenizerMakeOptions opt = { .bos = s->has_weights ? c->bos : -1, .eos = s->has_weights && c->n_eos ? c->eos[0] : -1 };
-    bool ok = s->kind == SOURCE_GGUF ? tokenizer_make_gguf(&s->tokenizer, s->gguf.meta, err)
-                                     : tokenizer_make(&s->tokenizer, s->path, &opt, err);
-    if (!ok)
+    char *folder = s->kind == SOURCE_HF ? folder_of(s, err) : s->path;
+    bool  ok = folder && (s->kind == SOURCE_GGUF ? tokenizer_make_gguf(&s->tokenizer, s->gguf.meta, err)
+                                                 : tokenizer_make(&s->tokenizer, folder, &opt, err));
+    if (!ok || (s->kind == SOURCE_HF && !folder_chat_template(s, folder, err)))
         return false;
     if (s->tokenizer.metadata)
         return tokenizer_data_view(&s->file, &s->tokenizer, err);
