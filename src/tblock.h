@@ -384,7 +384,7 @@ TBLOCK_API const float *tblock_attention_head(const tblock_attention *a, int lay
 
 /* Write a file, atomically. format:
  *   "html"         one page with heat maps, for people; it loads nothing from elsewhere
- *   "json"         one object: tokens, pieces, layers, heads, window, attention [{layer, head, p: n rows of n numbers}]
+ *   "json"         one object: tokens, pieces, layers, heads, window, windows, attention [{layer, head, p: n rows of n numbers}]
  *   "safetensors"  tokens I32 [n], attn.layerI F32 [heads kept, n, n]; metadata: heads, window, and what changes bits
  * The same as html or json in pieces: put returns false to stop. */
 TBLOCK_API bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format, tblock_error *err);

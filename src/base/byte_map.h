@@ -1,4 +1,4 @@
-/* base/byte_map.h: a hash table from byte strings to numbers. Its hash is seeded anew in every process, so that no file can
+/* base/byte_map.h: a hash table from byte strings to numbers. The hash of each is seeded at random, so that no file can
  * choose keys that collide; what it answers never depends on the seed. */
 #ifndef BASE_BYTE_MAP_H
 #define BASE_BYTE_MAP_H
@@ -8,12 +8,15 @@
 #include "base/error.h"
 
 typedef struct ByteSlot {
-    const char *p;      /* not copied; NULL: an empty slot */
-    uint32_t    n, tag; /* tag: bits of the hash           */
+    const char *p;     /* not copied; NULL: an empty slot                               */
+    uint64_t    first; /* up to 8 bytes of it: most keys are compared without a look at p */
+    uint32_t    n;
     int32_t     value;
 } ByteSlot;
 
-typedef struct ByteMap { ByteSlot *slot; size_t mask, n; } ByteMap; /* zero it to begin */
+typedef struct HashSeed { uint64_t secret[3]; } HashSeed;
+
+typedef struct ByteMap { ByteSlot *slot; size_t mask, n; HashSeed seed; } ByteMap; /* zero it to begin */
 
 /* Room for n keys in all, so that they come in without moving. SYSTEM: no memory. */
 bool byte_map_reserve(ByteMap *m, size_t n, Error *err);
@@ -26,7 +29,8 @@ int32_t *byte_map_put(ByteMap *m, const char *p, size_t n, int32_t value, bool *
 int32_t byte_map_find(const ByteMap *m, const char *p, size_t n, int32_t otherwise);
 
 /* The hash itself, for tables of other things. */
-uint64_t byte_hash(const void *p, size_t n);
+HashSeed hash_seed_new(void);
+uint64_t byte_hash(const HashSeed *seed, const void *p, size_t n);
 
 void byte_map_free(ByteMap *m); /* a zeroed map is accepted */
 

@@ -280,7 +280,10 @@ static bool answer(Session *s, const float *logits, uint64_t seed, tblock_error 
     tblock_sampler *sampler = sampling_new(s->o.sampling, s->info.vocab_size, seed, err);
     Answer          a = { .prefix = s->format.answer_prefix, .stop = { .texts = s->format.stop_texts, .n = s->format.n_stop_texts } };
     a.stream = sampler ? tblock_stream_new(s->model, true, err) : NULL;
-    bool good = a.stream && draw(s, &a, sampler, logits, err) && keep_answer(s, &a, n_prompt, err);
+    bool good = a.stream && draw(s, &a, sampler, logits, err);
+    if (good && s->end == ANSWER_INTERRUPTED && s->n_drawn == 0)
+        good = cli_fail(err, CLI_INTERRUPTED, "%s", "");
+    good = good && keep_answer(s, &a, n_prompt, err);
     tblock_stream_free(a.stream);
     tblock_sampler_free(sampler);
     free(a.stop.held.data);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "source/folder_chat.h"
 #include "source/hf_folder.h"
 
 /* ---- Which paths are one ---------------------------------------------------------------------------------------- */
@@ -67,7 +68,7 @@ bool open_tokenizer_source(Source *s, Error *err)
     bool ok = s->kind == SOURCE_GGUF ? tokenizer_make_gguf(&s->tokenizer, s->gguf.meta, err) : tokenizer_make(&s->tokenizer, from, &opt, err);
     if (!ok)
         return false;
-    if (!note(s, err))
+    if (!note(s, err) || (s->kind == SOURCE_HF && !folder_chat_template(s, from, err)))
         return false;
     if (s->tokenizer.metadata)
         return tokenizer_data_view(&s->file, &s->tokenizer, err);

@@ -2,7 +2,7 @@
  * name, for files that do not hold their own. */
 #include <string.h>
 #include "base/utf8.h"
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 /* ---- Bytes ------------------------------------------------------------------------------------------------------ */
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/checked.h"
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 enum {
     DEEPEST = 127,             /* nodes under the root; published maps have about ten */

@@ -2,7 +2,7 @@
  * (src/llama-vocab.cpp); the patterns are the models' own, of their tokenizer.json, where llama.cpp's are approximations that
  * its own matcher needs. Steps cut one after the other, each what the one before left. */
 #include <string.h>
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 #include "tokmake/gguf_pre.h"
 
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"

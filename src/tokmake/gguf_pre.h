@@ -2,7 +2,7 @@
 #ifndef TOKMAKE_GGUF_PRE_H
 #define TOKMAKE_GGUF_PRE_H
 
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 /* Sets pretokenize, ignore_merges and normalizer; *add_bos: what holds where the file does not say it. INPUT: an unknown name. */
 bool gguf_pre_settings(Draft *d, Text name, bool *add_bos);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 #include "tokmake/gguf_pre.h"
 
 #define KEY "tokenizer.ggml."

@@ -2,7 +2,7 @@
  * files: it follows from the tokenizer's class in tokenizer_config.json, or is named by the option. */
 #include <string.h>
 #include "base/utf8.h"
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 static bool set_pattern(Draft *d, const char *config_path, const JsonNode *config)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 /* ---- BPE -------------------------------------------------------------------------------------------------------- */
 

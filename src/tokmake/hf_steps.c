@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 enum { MOST_STEPS = 16, MOST_NODES = 64 };
 

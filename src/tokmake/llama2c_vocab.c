@@ -2,7 +2,7 @@
  * bytes have spaces for U+2581, and newlines around <s> and </s>; the settings are those that run.c builds in. */
 #include <math.h>
 #include <string.h>
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 static const char BLANK[] = "\xE2\x96\x81";
 

@@ -2,7 +2,7 @@
  * it is known for the published rank files by their number of ranks, or named by the option. */
 #include <stdlib.h>
 #include <string.h>
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 enum { LONGEST_PIECE = 1024, LLAMA3_RANKS = 128000 }; /* published pieces are under 130 bytes; every cut of one is looked at */
 

@@ -1,7 +1,7 @@
 /* Refuses what Oniguruma, which runs the patterns of a tokenizer.json for the library tokenizers, and PCRE2 read differently. */
 #include <stdlib.h>
 #include <string.h>
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 static bool refuse(Draft *d, const char *what, Text regex, Text part)
 {

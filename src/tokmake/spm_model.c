@@ -2,7 +2,7 @@
  * 0.2); the wire format is https://protobuf.dev/programming-guides/encoding. */
 #include <math.h>
 #include <string.h>
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 enum { MODEL_PIECES = 1, MODEL_TRAINER, MODEL_NORMALIZER, MODEL_DENORMALIZER = 5 };
 enum { PIECE_TEXT = 1, PIECE_SCORE, PIECE_TYPE };

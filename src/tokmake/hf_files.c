@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/utf8.h"
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 static const char JSON_NAME[] = "tokenizer.json", MODEL_NAME[] = "tokenizer.model", CONFIG_NAME[] = "tokenizer_config.json",
                   ADDED_NAME[] = "added_tokens.json", SPECIAL_NAME[] = "special_tokens_map.json";
@@ -73,13 +73,15 @@ static bool spell_pieces(Draft *d)
 
 /* ---- Files beside it -------------------------------------------------------------------------------------------- */
 
+/* Digits; a number too large for an id is some number too large for an id. */
 static bool read_key_id(const JsonNode *entry, int64_t *id)
 {
     *id = 0;
     for (uint32_t i = 0; i < entry->key_n; i++) {
-        if (entry->key[i] < '0' || entry->key[i] > '9' || *id > DRAFT_LARGEST)
+        if (entry->key[i] < '0' || entry->key[i] > '9')
             return false;
-        *id = 10 * *id + (entry->key[i] - '0');
+        if (*id < DRAFT_LARGEST)
+            *id = 10 * *id + (entry->key[i] - '0');
     }
     return entry->key_n > 0;
 }

@@ -1,14 +1,15 @@
 /* Merges of a vocabulary, whose pieces have to be there. */
 #include <stdlib.h>
 #include <string.h>
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 /* ---- Pairs ------------------------------------------------------------------------------------------------------ */
 
 static bool pair_map_grow(PairMap *m, Error *err)
 {
     size_t  slots = m->slot ? 2 * (m->mask + 1) : 1024;
-    PairMap grown = { .slot = malloc(slots * sizeof *grown.slot), .mask = slots - 1, .n = m->n };
+    PairMap grown = { .slot = malloc(slots * sizeof *grown.slot), .mask = slots - 1, .n = m->n,
+                      .seed = m->slot ? m->seed : hash_seed_new() };
     if (!grown.slot)
         return fail(err, SYSTEM, "no memory for %zu merges", slots / 2);
     for (size_t i = 0; i < slots; i++)
@@ -16,7 +17,7 @@ static bool pair_map_grow(PairMap *m, Error *err)
     for (size_t i = 0; m->slot && i <= m->mask; i++) {
         if (m->slot[i].row < 0)
             continue;
-        size_t at = byte_hash(&m->slot[i].key, sizeof m->slot[i].key) & grown.mask;
+        size_t at = byte_hash(&grown.seed, &m->slot[i].key, sizeof m->slot[i].key) & grown.mask;
         while (grown.slot[at].row >= 0)
             at = (at + 1) & grown.mask;
         grown.slot[at] = m->slot[i];
@@ -31,7 +32,7 @@ static int32_t *pair_map_put(PairMap *m, uint32_t left, uint32_t right, int32_t 
     if ((!m->slot || m->n + 1 > (m->mask + 1) / 2) && !pair_map_grow(m, err))
         return NULL;
     uint64_t key = (uint64_t)left << 32 | right;
-    size_t   at = byte_hash(&key, sizeof key) & m->mask;
+    size_t   at = byte_hash(&m->seed, &key, sizeof key) & m->mask;
     while (m->slot[at].row >= 0 && m->slot[at].key != key)
         at = (at + 1) & m->mask;
     *found = m->slot[at].row >= 0;

@@ -2,7 +2,7 @@
  * here may get slow because keys were chosen to collide. */
 #include <stdlib.h>
 #include <string.h>
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 /* ---- Hash tables of the model file ------------------------------------------------------------------------------ */
 

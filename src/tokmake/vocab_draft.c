@@ -1,4 +1,4 @@
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "base/checked.h"
 #include "base/hash.h"
-#include "tokmake/draft.h"
+#include "tokmake/vocab_draft.h"
 
 /* ---- The metadata entry ----------------------------------------------------------------------------------------- */
 

@@ -1,16 +1,16 @@
-/* tokmake/draft.h: a tokenizer while it is made, and what the readers of the file formats share; nobody else includes it.
- *   draft.c          pieces, special tokens, settings; files that are read
- *   draft_finish.c   the draft's metadata entry and tensors
- *   merges.c         merges by the spelling of their pieces
- *   tables.c         hash tables and tries of the model file
+/* tokmake/vocab_draft.h: a tokenizer while it is made, and what the readers of the file formats share; nobody else includes it.
+ *   vocab_draft.c    pieces, special tokens, settings; files that are read
+ *   vocab_finish.c   the draft's metadata entry and tensors
+ *   vocab_merges.c   merges by the spelling of their pieces
+ *   vocab_tables.c   hash tables and tries of the model file
  *   byte_level.c     byte-level vocabularies: stand-ins of the bytes, split patterns by name
  *   charsmap_rules.c SentencePiece's precompiled_charsmap
  *   hf_folder.c      which tokenizer a path holds; the small files beside it
  *   hf_json.c        tokenizer.json: model and added tokens; hf_steps.c: the parts around; regex_syntax.c: their patterns
  *   gguf_vocab.c     vocabularies of GGUF files; gguf_pre.c: how their texts are cut
  *   spm_model.c, rank_file.c, gpt2_files.c, llama2c_vocab.c: the other files */
-#ifndef TOKMAKE_DRAFT_H
-#define TOKMAKE_DRAFT_H
+#ifndef TOKMAKE_VOCAB_DRAFT_H
+#define TOKMAKE_VOCAB_DRAFT_H
 
 #include <string.h>
 #include "base/byte_map.h"
@@ -106,7 +106,7 @@ static inline bool is_kind(const JsonNode *j, NodeKind kind) { return j && j->ki
 #define SHOWN(t) ((t).n < 100 ? (int)(t).n : 100), (t).p /* for %.*s */
 
 /* Merges one after the other; of two of one pair the later holds, or the first. */
-typedef struct PairMap { struct PairSlot { uint64_t key; int32_t row; } *slot; size_t mask, n; } PairMap;
+typedef struct PairMap { struct PairSlot { uint64_t key; int32_t row; } *slot; size_t mask, n; HashSeed seed; } PairMap;
 typedef struct MergeReader {
     Draft         *d;
     const ByteMap *ids;   /* spellings of the vocabulary             */
