@@ -180,6 +180,78 @@ def test_llama2c_files_become_the_same_bytes():
         same(model, "--tokenizer", tokens[0])
 
 
+def test_a_template_that_no_form_can_say_is_kept_by_both():
+    folder = temp("chat")
+    shutil.copytree(need(MODELS, "llama3-e2e"), folder)
+    os.chmod(folder, 0o755)
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write("{% for m in messages %}{{ m['content'][::-1] }}{% endfor %}")
+    same(folder)
+    assert harness.ModelFile(temp("c.bin")).meta["chat_template"].startswith("{% for m")
+    assert tblock("convert", folder, "-o", temp("n.bin"), "--no-tokenizer", "-q").returncode == 0
+    m = harness.ModelFile(temp("n.bin"))
+    assert "tokenizer" not in m.meta and "chat_template" not in m.meta and not any(n.startswith("tok.") for n in m.header)
+    assert [s["file"] for s in json.loads(m.meta["source"])] == ["config.json", "generation_config.json", "model.safetensors"]
+
+
+def torch_file(path, tensors):
+    """What torch.save writes of a state dict {name: (dtype, bits)}: a zip of a pickle and of the storages."""
+    import struct
+    import zipfile
+    kinds = {"F32": "FloatStorage", "F16": "HalfStorage", "BF16": "BFloat16Storage"}
+
+    def text(s):
+        return b"X" + struct.pack("<I", len(s.encode())) + s.encode()
+
+    def whole(n):
+        return b"J" + struct.pack("<i", n)
+
+    def size(shape):
+        return b"(" + b"".join(whole(n) for n in shape) + b"t"
+    out, data = b"\x80\x02}(", []
+    for i, (name, (dtype, bits)) in enumerate(tensors.items()):
+        strides = [int(np.prod(bits.shape[d + 1:], dtype=int)) for d in range(bits.ndim)]
+        out += text(name) + b"ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + b"ctorch\n" + kinds[dtype].encode() + b"\n"
+        out += text(str(i)) + text("cpu") + whole(bits.size) + b"tQ" + whole(0) + size(bits.shape) + size(strides) + b"\x89"
+        out += b"ccollections\nOrderedDict\n)RtR"
+        data.append(np.ascontiguousarray(bits).tobytes())
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as z:
+        z.writestr("archive/data.pkl", out + b"u.")
+        z.writestr("archive/byteorder", "little")
+        for i, d in enumerate(data):
+            z.writestr("archive/data/%d" % i, d)
+
+
+def test_files_of_pytorch_hold_the_same_weights():
+    """pytorch_model.bin, its shards, and one such file alone."""
+    for fixture in ("llama-gqa", "llama-bias"):
+        source = need(MODELS, fixture)
+        folder = temp(fixture)
+        os.makedirs(folder)
+        for name in ("config.json", "generation_config.json"):
+            shutil.copy(os.path.join(source, name), folder)
+        t = source_tensors(source)
+        expected = converted(source)
+        torch_file(os.path.join(folder, "pytorch_model.bin"), t)
+        for path in (folder, os.path.join(folder, "pytorch_model.bin")):
+            done = tblock("convert", path, "-o", temp("c.bin"), "-q")
+            assert done.returncode == 0, done.stderr
+            got = harness.ModelFile(temp("c.bin"))
+            assert got.data[got.start:] == expected.data[expected.start:] and got.config == expected.config
+        os.unlink(os.path.join(folder, "pytorch_model.bin"))
+        names = sorted(t)
+        index = {"weight_map": {n: "pytorch_model-0000%d-of-00002.bin" % (1 + (i % 2)) for i, n in enumerate(names)}}
+        json.dump(index, open(os.path.join(folder, "pytorch_model.bin.index.json"), "w"))
+        for k in (1, 2):
+            torch_file(os.path.join(folder, "pytorch_model-0000%d-of-00002.bin" % k), {n: t[n] for n in names[k - 1::2]})
+        done = tblock("convert", folder, "-o", temp("c.bin"), "-q")
+        assert done.returncode == 0, done.stderr
+        got = harness.ModelFile(temp("c.bin"))
+        assert got.data[got.start:] == expected.data[expected.start:]
+        assert [s["file"] for s in json.loads(got.meta["source"])][2:] == ["pytorch_model.bin.index.json", "pytorch_model-00001-of-00002.bin",
+                                                                        "pytorch_model-00002-of-00002.bin"]
+
+
 def test_both_refuse_the_same():
     def case(*expected, **more):
         both_refuse(made(**more), *expected)
