@@ -72,8 +72,7 @@ static void stop_hashing(Convert *c)
 /* Files of a tokenizer of its own come first, then those of the source, whose last ones are its tokenizer's. */
 static bool list_files(Convert *c, Error *err)
 {
-    bool other = c->opt->tokenizer || c->opt->no_tokenizer;
-    int  own   = c->in.n_used - (other ? (int)c->in.tokenizer.n_files : 0);
+    int own = c->opt->tokenizer || c->opt->no_tokenizer ? c->in.n_used_weights : c->in.n_used;
     c->file = calloc(c->tokenizer.n_files + (size_t)own + 1, sizeof *c->file);
     c->hex  = calloc(c->tokenizer.n_files + (size_t)own + 1, sizeof *c->hex);
     if (!c->file || !c->hex)
@@ -229,7 +228,8 @@ static bool write_file(Convert *c, const char *out, Error *err)
     if (!source)
         return false;
     ModelContents contents = { .config = &c->in.checkpoint.config, .types = c->types, .source = source,
-                               .tokenizer = o->tokenizer ? &c->tokenizer_view : o->no_tokenizer ? NULL : &c->in.file };
+                               .tokenizer = o->tokenizer ? &c->tokenizer_view : o->no_tokenizer ? NULL : &c->in.file,
+                               .chat_template = source_meta(&c->in, "chat_template") };
     c->hashing = pthread_create(&c->thread, NULL, hash_all, c) == 0;
     if (!c->hashing)
         hash_all(c);

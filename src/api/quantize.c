@@ -114,7 +114,7 @@ static bool make_source(Quantize *q, const tblock_quantize_options *opt, Error *
 static bool write_file(Quantize *q, const char *path, const tblock_quantize_options *opt, Error *err)
 {
     ModelContents contents = { .config = &q->in.checkpoint.config, .types = q->types, .source = q->source,
-                               .tokenizer = &q->in.file };
+                               .tokenizer = &q->in.file, .chat_template = source_meta(&q->in, "chat_template") };
     return weight_stream_write(&(WeightStream){ .path = path, .contents = &contents,
                                                 .threads = opt->threads, .make = make_block, .made = blocks_made,
                                                 .progress = opt->progress, .user = q,

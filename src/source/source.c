@@ -56,6 +56,7 @@ static bool note_weights(Source *s, Error *err)
     for (int i = 0; ok && s->kind == SOURCE_META && i < s->n_files; i++)
         if (s->files[i].map.path)
             ok = source_uses(s, s->files[i].map.path, err);
+    s->n_used_weights = s->n_used;
     return ok;
 }
 
@@ -124,10 +125,19 @@ void *source_alloc(Source *s, size_t n_bytes, Error *err)
     return p;
 }
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 bool source_uses(Source *s, const char *path, Error *err)
 {
-    size_t n    = strlen(path) + 1;
-    char  *copy = source_alloc(s, n, err), **grown;
+    size_t n = strlen(path) + 1;
+    for (int i = 0; i < s->n_used; i++) /* all files of a source are in one folder */
+        if (strcmp(base_name(s->used[i]), base_name(path)) == 0)
+            return true;
+    char *copy = source_alloc(s, n, err), **grown;
     if (!copy)
         return false;
     grown = realloc(s->used, (size_t)(s->n_used + 1) * sizeof *grown);
