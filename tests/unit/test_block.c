@@ -527,7 +527,6 @@ static void gguf_types_take_activations_of_8_bits(void)
     Layer     l  = {.wq = q6_k, .wk = q8, .wv = f, .wo = q8, .w_gate = q8, .w_up = f, .w_down = q6_k};
     Model     m  = {.cfg = config_of(16, 1, 1, 16, 16, 0), .layer = &l, .lm_head = f};
     Numerics  n;
-    Error     err;
     CHECK(numerics_choose(&n, &m, NULL, NULL, &err) && n.math == MATH_INT8 && model_is_quantized(&m), "auto");
     CHECK(input_bits(n, &m, 0, INPUT_QKV) == 8 && input_bits(n, &m, 0, INPUT_DOWN) == 8, "a group with a GGUF type");
     CHECK(input_bits(n, &m, 0, INPUT_FFN) == 16 && input_bits(n, &m, 0, INPUT_WO) == 16, "groups without");
