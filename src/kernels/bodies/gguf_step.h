@@ -118,11 +118,13 @@ V_INLINE void gguf_pair_dots(i512 part[I_PANELS][GGUF_T], WeightType type, GgufS
         if (type == WT_Q8_0)
             low[0] = i_offset(low[0]), high[0] = i_offset(high[0]);
     }
-    UNROLL for (int p = 0; from == FROM_BLOCK && p < n_p; p++)
-        low[p] = i_load(codes + 64 * (2 * i * n_p + p));
+    if (from == FROM_BLOCK)
+        UNROLL for (int p = 0; p < n_p; p++)
+            low[p] = i_load(codes + 64 * (2 * i * n_p + p));
     gguf_dots(part, type, low, x + 8 * i, row, n_p, n_t);
-    UNROLL for (int p = 0; from == FROM_BLOCK && p < n_p; p++)
-        high[p] = i_load(codes + 64 * ((2 * i + 1) * n_p + p));
+    if (from == FROM_BLOCK)
+        UNROLL for (int p = 0; p < n_p; p++)
+            high[p] = i_load(codes + 64 * ((2 * i + 1) * n_p + p));
     gguf_dots(part, type, high, x + 8 * i + 4, row, n_p, n_t);
 }
 
@@ -196,6 +198,16 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
 
 /* ---- K-quants: one integer for all sub-blocks -------------------------------------------------------------------- */
 
+/* s: a sub-scale for each panel. */
+V_INLINE void gguf_add_part(i512 acc[I_PANELS][GGUF_T], i512 part[I_PANELS][GGUF_T], const i512 *s, int n_p, int n_t)
+{
+    UNROLL for (int p = 0; p < n_p; p++) {
+        i512 scale = i_load(s + p);
+        UNROLL for (int t = 0; t < n_t; t++)
+            acc[p][t] = i_scale(acc[p][t], part[p][t], scale);
+    }
+}
+
 V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p, int n_t)
 {
     const size_t         row = form_bytes(f);
@@ -211,19 +223,14 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
         gguf_ahead(type, from, codes);
         if (f == FORM_WORDS)
             gguf_word_dots(acc, from, codes, x, row, n_p, n_t);
-        UNROLL for (int i = 0; f == FORM_BYTES && i < 4; i++) {
-            if (i % pairs == 0)
-                gguf_start(part, starts ? start + 4 * (i / pairs) : NULL, n_p, n_t);
-            gguf_pair_dots(part, type, from, codes, i, x, row, n_p, n_t);
-            if (i % pairs != pairs - 1)
-                continue;
-            const i512 *s = sub + (type == WT_Q6_K ? i / 2 : 0) * n_p;
-            UNROLL for (int p = 0; p < n_p; p++) {
-                i512 scale = i_load(s + p);
-                UNROLL for (int t = 0; t < n_t; t++)
-                    acc[p][t] = i_scale(acc[p][t], part[p][t], scale);
+        else
+            UNROLL for (int i = 0; i < 4; i++) {
+                if (i % pairs == 0)
+                    gguf_start(part, starts ? start + 4 * (i / pairs) : NULL, n_p, n_t);
+                gguf_pair_dots(part, type, from, codes, i, x, row, n_p, n_t);
+                if (i % pairs == pairs - 1)
+                    gguf_add_part(acc, part, sub + (type == WT_Q6_K ? i / 2 : 0) * n_p, n_p, n_t);
             }
-        }
         codes += gguf_source_bytes(type, from, f, n_p), sub += gguf_run_subs(type) * n_p, start += 8, x += f == FORM_WORDS ? 64 : 32;
     }
     UNROLL for (int t = 0; t < n_t; t++)

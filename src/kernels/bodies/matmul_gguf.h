@@ -56,9 +56,9 @@ V_INLINE void gguf_load_scales(GgufScales *to, WeightType type, const Walk *w, i
         gguf_scales(to, type, walk_to(w, 1, p + j, s), gguf_halves(type, w, p + j, s), runs, j, n_p);
 }
 
-V_INLINE GgufStep gguf_step_of(const IntMatmulArgs *a, const GgufScales *scales, int p, int s)
+V_INLINE GgufStep gguf_step_of(const IntMatmulArgs *a, int p, int s)
 {
-    GgufStep step = { .scales = scales, .runs = gguf_runs_of(a->k, s) };
+    GgufStep step = { .runs = gguf_runs_of(a->k, s) };
     step.end = (Finish){ .d_stride = a->d_stride, .y_stride = a->y_stride, .first = s == 0 };
     step.end.bias = a->bias ? a->bias + (size_t)p * LANES : NULL;
     return step;
@@ -78,8 +78,9 @@ V_INLINE void gguf_step_at(GgufStep *step, const IntMatmulArgs *a, const Slice *
 V_INLINE void gguf_stream_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, int p, int s)
 {
     GgufScales scales;
-    GgufStep   step = gguf_step_of(a, &scales, p, s);
+    GgufStep   step = gguf_step_of(a, p, s);
     gguf_load_scales(&scales, type, w, p, 1, s, step.runs);
+    step.scales = &scales;
     for (int part = 1; part < (gguf_has_runs(type) ? 2 : 3); part++) /* those of four superblocks on */
         for (size_t i = 0; i < w->superblock[part]; i += 64)
             __builtin_prefetch(walk_to(w, part, p, s + 4) + i);
@@ -121,9 +122,10 @@ V_INLINE void gguf_block_superblock(const IntMatmulArgs *a, WeightType type, For
                                     int p, int n_p, int s)
 {
     GgufScales scales;
-    GgufStep   step = gguf_step_of(a, &scales, p, s);
+    GgufStep   step = gguf_step_of(a, p, s);
     int        each = gguf_block_step(type, f), tiles = (x->n_tok + each - 1) / each;
     gguf_load_scales(&scales, type, w, p, n_p, s, step.runs);
+    step.scales = &scales;
     for (int j = 0; j < n_p; j++)
         gguf_unpack(ws + 64 * j, type, f, walk_to(w, 0, p + j, s), scales.sub + j, n_p, step.runs, 64 * (size_t)n_p);
     step.codes = (const unsigned char *)ws;
