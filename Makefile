@@ -29,6 +29,9 @@ WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 PKGS       = libcjson libpcre2-8 libutf8proc nettle
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
+# line editing of tblock chat; without it, plain lines
+EDIT_LIBS := $(shell pkg-config --libs libedit 2>/dev/null)
+EDIT_CFLAGS := $(if $(EDIT_LIBS),$(shell pkg-config --cflags libedit) -DHAVE_LIBEDIT)
 ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(THREADS) $(WARN) $(CFLAGS)
 CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
 LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
@@ -61,7 +64,8 @@ $(BUILD)/src/kernels/neondot/%.o:    ISA_FLAGS = $(LINES) -march=armv8.2-a+dotpr
 $(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
 
 # Test and bench programs, one for each file, linked with every room's functions.
-TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c tests/fuzz/fuzz_*.c)) tests/exact/exact.c tests/neon/make_image.c
+TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c tests/fuzz/fuzz_*.c)) tests/exact/exact.c tests/neon/make_image.c \
+             tests/text/chat_tool.c tests/text/make_tokenizer.c
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c bench/*/bench_*.c))
 ifeq ($(config),neon) # a static program without other libraries, for tests/neon: the rooms and tests that need none
 SRC       := $(filter-out %/json.c %/hash.c %/config_json.c %/model_writer.c,$(filter src/base/% src/quant/% src/format/tensors.c src/kernels/% src/model/% src/runtime/%,$(SRC)))
@@ -86,6 +90,8 @@ $(BUILD)/%.html.inc: %.html Makefile
 $(BUILD)/src/report/attn_html.o: $(BUILD)/src/report/attn_page.html.inc
 $(BUILD)/src/report/attn_html.o: CPPFLAGS += -I$(BUILD)/src
 
+$(BUILD)/src/cli/chat_line.o: CPPFLAGS += $(EDIT_CFLAGS)
+
 headers:
 	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing
 
@@ -100,7 +106,7 @@ $(BUILD)/libtblock.so: $(LIB_OBJ)
 	$(call Q,ld) $(LINK) -shared -Wl,-soname,$(@F).$(SOMAJOR) -o $@ $^ $(LIBS) && ln -sf $(@F) $@.$(SOMAJOR)
 
 $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a
-	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
+	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS)
 
 $(TEST_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)

@@ -118,6 +118,59 @@ TBLOCK_API const char    *tblock_stream_put(tblock_stream *s, int32_t id, size_t
 TBLOCK_API const char    *tblock_stream_flush(tblock_stream *s, size_t *n_bytes); /* what is left, half or not */
 TBLOCK_API void           tblock_stream_free(tblock_stream *s);
 
+/* ---- Chat (docs/chat.md) -------------------------------------------------------------------------------------- */
+
+typedef struct tblock_chat tblock_chat; /* how a conversation becomes tokens of one model; immutable, uses the model */
+
+typedef struct tblock_chat_message {
+    const char    *role;    /* "system", "user" or "assistant"                                                 */
+    const char    *text;    /* any bytes: special tokens spelled in it stay ordinary text                      */
+    size_t         n_bytes;
+    const int32_t *ids;     /* of an answer the tokens as they were drawn, without the one that ended it; or NULL */
+    size_t         n_ids;
+} tblock_chat_message;
+
+/* The chat format of the model (format NULL), or one chosen: a name of tblock_chat_known, or a JSON object as in docs/format.md,
+ * "Chat". Fails with TBLOCK_INPUT (the model has no tokenizer or no format, its chat template is not recognised, bad JSON),
+ * TBLOCK_USAGE (an unknown name) and TBLOCK_SYSTEM. */
+TBLOCK_API tblock_chat *tblock_chat_new(const tblock_model *m, const char *format, tblock_error *err);
+TBLOCK_API void         tblock_chat_free(tblock_chat *c); /* NULL is accepted */
+TBLOCK_API const char  *tblock_chat_known(size_t i);      /* the names, from 0; NULL past the last one */
+
+/* What becomes of a system text: it is told to the model, left out by the format, or an error. */
+enum { TBLOCK_CHAT_SYSTEM_TOLD, TBLOCK_CHAT_SYSTEM_IGNORED, TBLOCK_CHAT_SYSTEM_REFUSED };
+
+typedef struct tblock_chat_info {
+    const char        *name;       /* "llama3"                                                        */
+    int                system;     /* the enum above                                                  */
+    const int32_t     *stop_ids;   /* tokens that end an answer, the model's own among them           */
+    size_t             n_stop_ids;
+    const char *const *stop_texts; /* texts that do                                                   */
+    size_t             n_stop_texts;
+    const char        *answer_prefix; /* what stands between the opening and an answer's content (" " after "ASSISTANT:"): where the
+                                         model draws it, it is no part of the message's text */
+} tblock_chat_info;
+TBLOCK_API void tblock_chat_describe(const tblock_chat *c, tblock_chat_info *out); /* lives as long as c */
+
+/* A conversation as token ids, BOS and all: a system message first or none, then turns. answer: end with what opens the
+ * assistant's answer. The ids are those of the text that the model's chat template renders, tokenized as a whole with special
+ * tokens, but what a message spells is never one. An answer with ids keeps them where the format puts its text back unchanged
+ * and a special token ends it. *ids is allocated. Fails with TBLOCK_INPUT (a role, an order of roles or a system text that the format has no
+ * place for; no turn) and TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool answer, int32_t **ids,
+                                   size_t *n_ids, tblock_error *err);
+
+/* A conversation as JSON, {"messages": [{"role": ..., "content": ...}, ...]}, and back; an array alone is read too. *json and
+ * *messages (one piece of memory, ids NULL) are allocated. Reading fails with TBLOCK_INPUT, `what` beginning the message: no JSON,
+ * another role, a content that is no text, NUL in it. */
+TBLOCK_API bool tblock_chat_to_json(const tblock_chat_message *messages, size_t n, char **json, tblock_error *err);
+TBLOCK_API bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what, tblock_chat_message **messages, size_t *n,
+                                      tblock_error *err);
+
+/* The same as text, to look at: which parts of it are special tokens no longer shows. *text is NUL-terminated too. */
+TBLOCK_API bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool answer, char **text,
+                                 size_t *n_bytes, tblock_error *err);
+
 /* ---- Context and decode --------------------------------------------------------------------------------------- */
 
 typedef struct tblock_context_options {

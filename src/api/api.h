@@ -15,6 +15,8 @@ struct tblock_model {
     bool       has_weights;
     Tokenizer *tokenizer;       /* NULL: the file has none */
     char       types[64];       /* "bf16,f32" */
+    const char *chat, *chat_template; /* how a conversation is written (api/chat.h), NULL: not said. Whoever opens another kind
+                                         of source sets them, to texts that live as long as the model */
     char      *retyped;         /* "q4 embed=f16": what was asked for when it was opened; NULL: as stored */
 };
 

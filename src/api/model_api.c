@@ -50,6 +50,8 @@ static bool bind_weights(tblock_model *m, const tblock_open_options *opt, Error 
 
 static bool open_tokenizer(tblock_model *m, Error *err)
 {
+    m->chat          = source_meta(&m->source, "chat");
+    m->chat_template = source_meta(&m->source, "chat_template");
     if (!source_meta(&m->source, "tokenizer"))
         return true;
     if (!tokenizer_open(&m->tokenizer, &m->source.file, err))

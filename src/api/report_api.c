@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/chat.h"
 #include "base/checked.h"
 #include "report/info.h"
 
@@ -192,24 +193,48 @@ static bool parse_meta(const Source *s, const char *key, Json **out, Error *err)
     return *out != NULL;
 }
 
+/* The name of the chat format, "" for none. A template that is not recognised is no fault of the file. */
+static bool name_chat(const Source *s, char name[80], Error *err)
+{
+    const char *chat = source_meta(s, "chat"), *program = source_meta(s, "chat_template");
+    ChatFormat *format;
+    Error       ignored;
+    *name = '\0';
+    if (!chat_source_format(s->path, chat, program, &format, chat ? err : &ignored)) {
+        if (!chat)
+            snprintf(name, 80, "a template that is not recognised");
+        return chat == NULL;
+    }
+    if (format)
+        snprintf(name, 80, "%s%s", chat_format_name(format), chat ? "" : ", recognised");
+    chat_format_free(format);
+    return true;
+}
+
 static bool report_source(const Source *src, const tblock_report_options *opt, char **text, Error *err)
 {
     Json         *tokenizer = NULL, *source = NULL;
     const Config *c = src->has_weights ? &src->checkpoint.config : NULL;
     Count         count;
     DataCheck     check;
+    char          chat[80];
     if (opt->type)
         return fail(err, USAGE, "type: goes with a bare config: %s has types of its own", src->path);
-    bool ok = parse_meta(src, "tokenizer", &tokenizer, err) && parse_meta(src, "source", &source, err);
+    SourceContents contents;
+    bool ok = source_contents(&contents, src, err) && parse_meta(src, "tokenizer", &tokenizer, err) && parse_meta(src, "source", &source, err)
+              && name_chat(src, chat, err);
     if (ok && c)
         count_checkpoint(&count, &src->checkpoint);
     if (ok && opt->check)
-        ok = data_check(&check, c, &src->file, err);
+        ok = data_check(&check, c ? &src->checkpoint : NULL, &src->file, err);
     if (ok) {
-        Info info = { .path = src->path, .file = &src->file, .cfg = c, .count = &count, .tokenizer = tokenizer,
-                      .source = source, .sha256 = source_meta(src, "sha256"), .check = opt->check ? &check : NULL };
+        Info info = { .path = src->path, .kind = source_kind_name(src->kind), .contents = &contents,
+                      .ours = src->kind == SOURCE_MODEL_FILE, .cfg = c, .count = &count, .tokenizer = tokenizer,
+                      .source = source, .chat = *chat ? chat : NULL, .sha256 = source_meta(src, "sha256"),
+                      .check = opt->check ? &check : NULL };
         ok = draw(&info, opt, text, err);
     }
+    source_contents_free(&contents);
     json_free(tokenizer);
     json_free(source);
     return ok;
@@ -233,9 +258,7 @@ bool tblock_report(const char *path, const tblock_report_options *opt, char **te
     if (!opt)
         opt = &defaults;
     *text = NULL;
-    if (!file_map_open(&map, path, err))
-        return false;
-    bool config = is_json(&map);
+    bool config = file_map_open(&map, path, NULL) && is_json(&map); /* a folder is no config; what else is wrong says source_open */
     file_map_close(&map);
     if (config)
         return report_config(path, opt, text, err);

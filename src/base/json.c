@@ -39,6 +39,14 @@ static void number_env_leave(NumberEnv e)
         freelocale(e.c);
 }
 
+double json_number(const char *text)
+{
+    NumberEnv env = number_env_enter();
+    double    value = strtod(text, NULL);
+    number_env_leave(env);
+    return value;
+}
+
 /* ---- Checking the text ------------------------------------------------------------------------------------------ */
 
 typedef struct Check {
@@ -149,9 +157,9 @@ static bool shorten_number(Check *c, size_t start)
     memcpy(digits, c->text + start, n);
     digits[n] = 0;
 
+    double    value = json_number(digits);
+    char      text[40];
     NumberEnv env = number_env_enter();
-    double   value = strtod(digits, NULL);
-    char     text[40];
     if (isinf(value))
         snprintf(text, sizeof text, "%s", value < 0 ? "-1e999" : "1e999");
     else

@@ -34,6 +34,7 @@ const char *json_kind(const Json *j); /* "object", "array", "string", "number", 
 bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, int64_t *out, Error *err);
 bool json_read_double(const Json *j, const char *what, double min, double max, double *out, Error *err);
 bool json_read_bool(const Json *j, const char *what, bool *out, Error *err);
+double json_number(const char *text); /* strtod, whatever the locale and the rounding mode */
 bool json_read_string(const Json *j, const char *what, const char **out, Error *err); /* lives as long as the root */
 
 /* A growing text for JSON output; zero it to begin. Lack of memory is reported once, by json_out_take. */

@@ -17,11 +17,10 @@
 
 typedef struct RunArgs {
     const char    *model, *trace, *draft, *load_state, *save_state;
-    int            n_predict, top_k, draft_max, draft_match;
-    double         temp, top_p, min_p, repeat_penalty;
-    Seed           seed;
+    int            n_predict, draft_max, draft_match;
     TextList       stop;
     bool           echo, stats, json;
+    SamplingOptions sampling;
     PromptOptions  prompt;
     ComputeOptions compute;
     GeneralOptions general;
@@ -65,10 +64,6 @@ static bool load(Run *r, tblock_error *err)
 {
     const RunArgs *a = r->args;
     double         start = now_s();
-    tblock_sampler_options sampling = {
-        .temp = (float)a->temp, .top_k = a->top_k, .top_p = a->top_p, .min_p = (float)a->min_p,
-        .repeat_penalty = (float)a->repeat_penalty, .seed = a->seed.value,
-    };
 
     r->model = compute_open(a->model, &a->compute, err);
     if (!r->model)
@@ -78,7 +73,7 @@ static bool load(Run *r, tblock_error *err)
     if (!r->context)
         return false;
     tblock_context_describe(r->context, &r->computing);
-    r->sampler = tblock_sampler_new(r->info.vocab_size, &sampling, err);
+    r->sampler = sampling_new(&a->sampling, r->info.vocab_size, a->sampling.seed.value, err);
     r->stats.load_s = now_s() - start;
     if (a->stop.n > 0 && !need_tokenizer(r->model, a->model, "--stop needs text to compare with", err))
         return false;
@@ -450,9 +445,9 @@ static bool finish(Run *r, tblock_error *err)
 static bool run(void *args, tblock_error *err)
 {
     RunArgs *a = args;
-    if (!seed_choose(&a->seed, a->general.quiet, err))
+    if (!seed_choose(&a->sampling.seed, a->general.quiet, err))
         return false;
-    RunStats stats = { .seed = a->seed.value, .drafts = strcmp(a->draft, "none") != 0 };
+    RunStats stats = { .seed = a->sampling.seed.value, .drafts = strcmp(a->draft, "none") != 0 };
     Run  r = { .args = a, .stats = stats, .ahead.length = DRAFT_START, .stop = { .texts = a->stop.texts, .n = a->stop.n } };
     bool good = check_save_state(a, err) && load(&r, err) && read_prompt(&r, err) && open_trace(&r, err);
     if (good) {
@@ -494,19 +489,6 @@ static const Option state_options[] = {
       "go on from such a FILE: the prompt follows its tokens, no BOS is added, and it may be empty" },
     { 0 },
 };
-static const Option sampling_options[] = {
-    { "temp",           0, "F", OPT_FLOAT, AT(temp),  0, 100, "0.8", "sampling temperature; 0 is greedy" },
-    { "top-k",          0, "N", OPT_INT,   AT(top_k), 0, 1 << 24, "40", "draw from the N most likely tokens; 0: all" },
-    { "top-p",          0, "F", OPT_FLOAT, AT(top_p), 1e-6, 1, "0.95",
-      "of these, the fewest whose probability reaches F; 1: all" },
-    { "min-p",          0, "F", OPT_FLOAT, AT(min_p), 0, 1, "0",
-      "of these, those at least F times as likely as the first; 0: all" },
-    { "repeat-penalty", 0, "F", OPT_FLOAT, AT(repeat_penalty), 0.01, 100, "1",
-      "make tokens that stand in the text less likely; 1: do not" },
-    { "seed",          's', "N|random", OPT_SEED, AT(seed), 0, 0, "0",
-      "the same seed gives the same text; random prints the one it took" },
-    { 0 },
-};
 static const Option draft_options[] = {
     { "draft",       0, "none|ngram", OPT_CHOICE, AT(draft), 0, 0, "none",
       "ngram: guess tokens from the text so far and compute them in one batch; the text stays the same" },
@@ -520,7 +502,7 @@ static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" 
 static const OptionGroup groups[] = {
     { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
     { "Generating", generate_options, 0 },
-    { "Sampling", sampling_options, 0 },
+    { "Sampling", sampling_options, AT(sampling) },
     { "Drafts", draft_options, 0 },
     { "State", state_options, 0 },
     { "Computing", compute_options, AT(compute) },

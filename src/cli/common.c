@@ -47,6 +47,22 @@ const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those 
 };
 #undef AT
 
+#define AT(field) offsetof(SamplingOptions, field)
+const Option sampling_options[] = {
+    { "temp",           0, "F", OPT_FLOAT, AT(temp),  0, 100, "0.8", "sampling temperature; 0 is greedy" },
+    { "top-k",          0, "N", OPT_INT,   AT(top_k), 0, 1 << 24, "40", "draw from the N most likely tokens; 0: all" },
+    { "top-p",          0, "F", OPT_FLOAT, AT(top_p), 1e-6, 1, "0.95",
+      "of these, the fewest whose probability reaches F; 1: all" },
+    { "min-p",          0, "F", OPT_FLOAT, AT(min_p), 0, 1, "0",
+      "of these, those at least F times as likely as the first; 0: all" },
+    { "repeat-penalty", 0, "F", OPT_FLOAT, AT(repeat_penalty), 0.01, 100, "1",
+      "make tokens that stand in the text less likely; 1: do not" },
+    { "seed",          's', "N|random", OPT_SEED, AT(seed), 0, 0, "0",
+      "the same seed gives the same text; random prints the one it took" },
+    { 0 },
+};
+#undef AT
+
 #define AT(field) offsetof(PromptOptions, field)
 const Option prompt_options[] = {
     { "prompt",      'p', "TEXT", OPT_TEXT, AT(text),    0, 0, NULL, "the text" },
@@ -66,6 +82,13 @@ tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_err
 {
     return tblock_open(path, &(tblock_open_options){ .mlock = o->mlock, .huge_pages = o->huge_pages, .type = o->type,
                                                      .keep = o->keep.texts, .n_keep = o->keep.n }, err);
+}
+
+tblock_sampler *sampling_new(const SamplingOptions *o, int vocab_size, uint64_t seed, tblock_error *err)
+{
+    return tblock_sampler_new(vocab_size, &(tblock_sampler_options){
+        .temp = (float)o->temp, .top_k = o->top_k, .top_p = o->top_p, .min_p = (float)o->min_p,
+        .repeat_penalty = (float)o->repeat_penalty, .seed = seed }, err);
 }
 
 static bool has_fma(void)

@@ -29,6 +29,17 @@ tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_err
 tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o, bool quiet,
                                 tblock_error *err);
 
+/* How a token is drawn. */
+typedef struct SamplingOptions {
+    double temp, top_p, min_p, repeat_penalty;
+    int    top_k;
+    Seed   seed;
+} SamplingOptions;
+extern const Option sampling_options[];
+
+/* tblock_sampler_new as the options say, but with this seed */
+tblock_sampler *sampling_new(const SamplingOptions *o, int vocab_size, uint64_t seed, tblock_error *err);
+
 /* Where the tokens come from. */
 typedef struct PromptOptions {
     const char *text, *file;

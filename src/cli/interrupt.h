@@ -9,4 +9,9 @@
 void interrupt_catch(void);
 bool interrupted(void);
 
+/* Like interrupt_catch, but every Ctrl-C only sets it, and one that comes while input is waited for ends the waiting (EINTR).
+ * interrupt_forget makes ready for the next. */
+void interrupt_catch_each(void);
+void interrupt_forget(void);
+
 #endif

@@ -114,9 +114,12 @@ static bool write_meta(ModelWriter *w, const ModelContents *what, Error *err)
            && tensor_writer_meta(w->out, "config", json, err) && tensor_writer_meta(w->out, "source", what->source, err)
            && tensor_writer_meta(w->out, "sha256", unknown_yet, err);
     free(json);
-    const char *tokenizer = what->tokenizer ? tensor_meta(what->tokenizer, "tokenizer") : NULL;
-    return ok && (!tokenizer || tensor_writer_meta(w->out, "tokenizer", tokenizer, err))
-        && (!holds_bf16(what) || tensor_writer_meta(w->out, "bf16_min", "2^-50", err));
+    static const char *const of_text[] = { "tokenizer", "chat", "chat_template" };
+    for (int i = 0; ok && what->tokenizer && i < 3; i++) {
+        const char *value = tensor_meta(what->tokenizer, of_text[i]);
+        ok = !value || tensor_writer_meta(w->out, of_text[i], value, err);
+    }
+    return ok && (!holds_bf16(what) || tensor_writer_meta(w->out, "bf16_min", "2^-50", err));
 }
 
 ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error *err)

@@ -16,7 +16,7 @@ typedef struct ModelContents {
     const WeightType *types;      /* of each tensor of the config (tensor_list.h); those of vectors are not looked at: F32.
                                      bf16 that is appended has no magnitude but 0 under 2^-50, as retype_store leaves it */
     const char       *source;     /* JSON for the metadata                                                          */
-    const TensorFile *tokenizer;  /* the file whose tokenizer is copied, metadata and tensors; NULL: none           */
+    const TensorFile *tokenizer;  /* the file whose tokenizer and chat format are copied; NULL: none                 */
 } ModelContents;
 
 /* Begin a file. NULL on failure. Nothing appears at path before model_writer_end. */

@@ -7,6 +7,7 @@
 #include "model/count.h"
 #include "model/data_check.h"
 #include "model/flops.h"
+#include "source/contents.h"
 
 /* Memory of a run, as the runtime would allocate it on one thread. */
 typedef struct MemoryPlan {
@@ -32,13 +33,16 @@ typedef struct InfoPoint {
 /* What there is to draw. Everything belongs to the caller. */
 typedef struct Info {
     const char       *path;
-    const TensorFile *file;        /* NULL: a bare config                                             */
+    const char       *kind;        /* "model file", "GGUF" ...; NULL: a bare config                   */
+    bool              ours;        /* a model file                                                    */
+    const SourceContents *contents; /* NULL: a bare config                                            */
     const Config     *cfg;         /* NULL: the file holds only a tokenizer; then nothing is counted  */
     const Count      *count;       /* of the file, or of the config with matrices of `type`           */
     WeightType        type;        /* of a bare config                                                */
     uint64_t          type_bytes[WT_COUNT]; /* of a bare config: all weights in each type tblock makes */
     const Json       *tokenizer;   /* metadata entries, parsed; NULL: absent                          */
     const Json       *source;
+    const char       *chat;        /* name of the chat format, or what is known of it; NULL: none      */
     const char       *sha256;      /* as recorded in the file; NULL: absent                           */
     const char       *kv_type;     /* "f32", "f16", "q8"                                              */
     FlopLoad          load;        /* of prefill                                                      */

@@ -139,7 +139,7 @@ static void draw_head(JsonOut *o, const Info *info)
     for (int i = 0; page_style[i]; i++)
         json_out_bytes(o, page_style[i], strlen(page_style[i]));
     json_out(o, "</style>\n</head>\n<body>\n<main>\n<div class=\"kicker\">%s</div>\n<h1>",
-             !info->file ? "Model config" : info->cfg ? "Model file" : "Tokenizer file");
+             !info->contents ? "Model config" : !info->cfg ? "Tokenizer" : info->ours ? "Model file" : info->kind);
     page_text(o, base_name(info->path));
     json_out(o, "</h1>\n<p class=\"sub\">");
     page_text(o, info->path);
@@ -396,8 +396,8 @@ static void draw_memory_table(JsonOut *o, const Info *info)
     const MemoryPlan *m = &info->memory;
     char              what[128], a[16];
     json_out(o, "<div class=\"wide\"><table><tbody>\n");
-    snprintf(what, sizeof what, "%s%s, %.3f bits a weight on average", info->file ? "" : "in ",
-             info->file ? "mapped from the file" : weight_type_name(info->type), info_bits(info->count));
+    snprintf(what, sizeof what, "%s%s, %.3f bits a weight on average", info->contents ? "" : "in ",
+             info->contents ? info->ours ? "mapped from the file" : "made from the file" : weight_type_name(info->type), info_bits(info->count));
     memory_row(o, "weights", m->weights, what);
     if (m->packed)
         memory_row(o, "packed", m->packed, "panels made when loading");
@@ -476,13 +476,13 @@ static void draw_check(JsonOut *o, const DataCheck *d)
     json_out(o, "</dl>\n");
 }
 
-static void draw_tensors(JsonOut *o, const TensorFile *f)
+static void draw_tensors(JsonOut *o, const SourceContents *c)
 {
     char shape[160], a[32], b[32];
-    json_out(o, "<h3>Tensors</h3>\n<details><summary>%d tensors</summary>\n<div class=\"wide\"><table><thead><tr><th class=\"l\">name</th>"
-                "<th class=\"l\">dtype</th><th class=\"l\">shape</th><th>bytes</th><th>offset</th></tr></thead><tbody>\n", f->n_tensors);
-    for (int i = 0; i < f->n_tensors; i++) {
-        const Tensor *t = &f->tensors[i];
+    json_out(o, "<h3>Tensors</h3>\n<details><summary>%zu tensors</summary>\n<div class=\"wide\"><table><thead><tr><th class=\"l\">name</th>"
+                "<th class=\"l\">dtype</th><th class=\"l\">shape</th><th>bytes</th><th>offset</th></tr></thead><tbody>\n", c->n_tensors);
+    for (size_t i = 0; i < c->n_tensors; i++) {
+        const Tensor *t = c->tensors[i];
         json_out(o, "<tr><td>");
         page_text(o, t->name);
         json_out(o, "</td><td class=\"l dim\">%s</td><td class=\"l dim\">%s</td><td>%s</td><td>%s</td></tr>\n", dtype_name(t->dtype),
@@ -497,9 +497,11 @@ static void draw_file(JsonOut *o, const Info *info, bool tensors)
     const char *type;
     int64_t     size;
     char        a[32];
-    json_out(o, "<section>\n<h2>File</h2>\n<dl>\n<dt>size</dt><dd>%s bytes, %d tensors</dd>\n",
-             form_count(info->file->map.size, a, sizeof a), info->file->n_tensors);
-    if (info->cfg)
+    json_out(o, "<section>\n<h2>File</h2>\n<dl>\n<dt>kind</dt><dd>%s</dd>\n<dt>size</dt><dd>%s bytes, %zu tensors</dd>\n", info->kind,
+             form_count(info->contents->bytes, a, sizeof a), info->contents->n_tensors);
+    if (!info->ours && *info->contents->types)
+        json_out(o, "<dt>stored as</dt><dd>%s (tensors)</dd>\n", info->contents->types);
+    if (info->cfg && info->ours)
         json_out(o, "<dt>layout</dt><dd>%s</dd>\n", info_layout(info->count));
     json_out(o, "<dt>tokenizer</dt><dd>");
     if (json_read_string(json_get(info->tokenizer, "type"), "", &type, &ignored)
@@ -508,6 +510,11 @@ static void draw_file(JsonOut *o, const Info *info, bool tensors)
         json_out(o, ", %d tokens</dd>\n", (int)size);
     } else {
         json_out(o, "none</dd>\n");
+    }
+    if (info->chat) {
+        json_out(o, "<dt>chat format</dt><dd>");
+        page_text(o, info->chat);
+        json_out(o, "</dd>\n");
     }
     draw_sources(o, info->source);
     if (info->sha256) {
@@ -519,7 +526,7 @@ static void draw_file(JsonOut *o, const Info *info, bool tensors)
     if (info->check)
         draw_check(o, info->check);
     if (tensors)
-        draw_tensors(o, info->file);
+        draw_tensors(o, info->contents);
     json_out(o, "</section>\n");
 }
 
@@ -535,7 +542,7 @@ bool info_html(const Info *info, const tblock_report_options *opt, char **text, 
         draw_plots(&o, info);
         draw_memory(&o, info);
     }
-    if (info->file)
+    if (info->contents)
         draw_file(&o, info, opt->tensors);
     json_out(&o, "<footer>tblock %s; docs/info.md says how each number is counted.</footer>\n</main>\n</body>\n</html>\n", TBLOCK_VERSION);
     *text = json_out_take(&o, err);

@@ -63,15 +63,15 @@ static void out_bytes(JsonOut *o, const Info *info)
     const Count *n     = info->count;
     const char  *comma = "";
     json_out(o, ", \"weight_bytes\": {");
-    for (int i = 0; info->file && i < WT_COUNT; i++)
+    for (int i = 0; info->contents && i < WT_COUNT; i++)
         if (n->bytes_of[info_types[i]]) {
             json_out(o, "%s\"%s\": %" PRIu64, comma, info_type_name(info_types[i]), n->bytes_of[info_types[i]]);
             comma = ", ";
         }
-    for (int t = 0; !info->file && t < WT_MADE; t++)
+    for (int t = 0; !info->contents && t < WT_MADE; t++)
         json_out(o, "%s\"%s\": %" PRIu64, t ? ", " : "", weight_type_name((WeightType)t), info->type_bytes[t]);
     json_out(o, "}");
-    if (!info->file)
+    if (!info->contents)
         json_out(o, ", \"weight_type\": \"%s\"", weight_type_name(info->type));
     json_out(o, ", \"bits_per_weight\": ");
     json_out_double(o, info_bits(n));
@@ -200,8 +200,12 @@ static void out_sources(JsonOut *o, const Json *source)
 
 static void out_file(JsonOut *o, const Info *info)
 {
-    json_out(o, ", \"file_bytes\": %zu, \"data_offset\": %zu", info->file->map.size, info->file->data_offset);
-    if (info->cfg)
+    out_text(o, "source_kind", info->kind);
+    json_out(o, ", \"file_bytes\": %llu, \"files\": %zu", (unsigned long long)info->contents->bytes, info->contents->n_files);
+    if (info->ours)
+        json_out(o, ", \"data_offset\": %zu", info->contents->data_offset);
+    out_text(o, "stored_as", info->contents->types);
+    if (info->cfg && info->ours)
         out_text(o, "layout", info_layout(info->count));
     if (info->tokenizer) {
         json_out(o, ", \"tokenizer\": {\"present\": true");
@@ -211,16 +215,17 @@ static void out_file(JsonOut *o, const Info *info)
     } else {
         json_out(o, ", \"tokenizer\": {\"present\": false}");
     }
+    out_text(o, "chat", info->chat);
     out_sources(o, info->source);
     out_text(o, "sha256", info->sha256);
 }
 
-static void out_tensors(JsonOut *o, const TensorFile *f)
+static void out_tensors(JsonOut *o, const SourceContents *c)
 {
     char shape[160];
     json_out(o, ", \"tensors\": [");
-    for (int i = 0; i < f->n_tensors; i++) {
-        const Tensor *t = &f->tensors[i];
+    for (size_t i = 0; i < c->n_tensors; i++) {
+        const Tensor *t = c->tensors[i];
         json_out(o, "%s{\"name\": ", i ? ", " : "");
         json_out_string(o, t->name, strlen(t->name));
         json_out(o, ", \"dtype\": \"%s\", \"shape\": %s, \"bytes\": %zu, \"offset\": %zu}", dtype_name(t->dtype),
@@ -237,7 +242,7 @@ bool info_json(const Info *info, const tblock_report_options *opt, char **text, 
         return false;
     json_out(&o, "{\"path\": ");
     json_out_string(&o, info->path, strlen(info->path));
-    out_text(&o, "kind", !info->file ? "config" : info->cfg ? "model" : "tokenizer");
+    out_text(&o, "kind", !info->contents ? "config" : info->cfg ? "model" : "tokenizer");
     if (info->cfg) {
         json_out(&o, ", \"config\": %s", config);
         out_parameters(&o, info->count);
@@ -245,12 +250,12 @@ bool info_json(const Info *info, const tblock_report_options *opt, char **text, 
         out_costs(&o, info);
         out_memory(&o, info);
     }
-    if (info->file)
+    if (info->contents)
         out_file(&o, info);
     if (info->check)
         out_check(&o, info->check);
-    if (info->file && opt->tensors)
-        out_tensors(&o, info->file);
+    if (info->contents && opt->tensors)
+        out_tensors(&o, info->contents);
     json_out(&o, "}\n");
     free(config);
     *text = json_out_take(&o, err);

@@ -244,9 +244,9 @@ static void draw_weights(Page *p, const Info *info)
     char         size[16];
     int          drawn = 0;
     json_out(&p->out, "  %-12s  %8s  ", "weights", form_bytes((double)info->memory.weights, size, sizeof size));
-    if (!info->file)
+    if (!info->contents)
         json_out(&p->out, "in %s", weight_type_name(info->type));
-    for (int i = 0; info->file && i < WT_COUNT; i++) {
+    for (int i = 0; info->contents && i < WT_COUNT; i++) {
         WeightType t = info_types[i];
         if (n->bytes_of[t] == 0)
             continue;
@@ -272,7 +272,7 @@ static void draw_memory(Page *p, const Info *info)
     draw_amount(p, "activations", m->activations, what);
     draw_amount(p, "logits", m->logits, "of one token");
     draw_amount(p, "total", m->total, "on one thread");
-    if (info->file)
+    if (info->contents)
         return;
     label(p, "by type");
     for (int t = 0; t < WT_MADE; t++)
@@ -343,10 +343,21 @@ static void draw_file(Page *p, const Info *info)
     int64_t     size;
     char        bytes[32];
     heading(p, "file");
+    label(p, "kind");
+    json_out(&p->out, "%s\n", info->kind);
     label(p, "size");
-    json_out(&p->out, "%s bytes, %d tensors, data at byte %zu\n", form_count(info->file->map.size, bytes, sizeof bytes),
-             info->file->n_tensors, info->file->data_offset);
-    if (info->cfg) {
+    json_out(&p->out, "%s bytes", form_count(info->contents->bytes, bytes, sizeof bytes));
+    if (info->contents->n_files > 1)
+        json_out(&p->out, " in %zu files", info->contents->n_files);
+    json_out(&p->out, ", %zu tensors", info->contents->n_tensors);
+    if (info->ours)
+        json_out(&p->out, ", data at byte %zu", info->contents->data_offset);
+    json_out(&p->out, "\n");
+    if (!info->ours && *info->contents->types) {
+        label(p, "stored as");
+        json_out(&p->out, "%s (tensors)\n", info->contents->types);
+    }
+    if (info->cfg && info->ours) {
         label(p, "layout");
         json_out(&p->out, "%s\n", info_layout(info->count));
     }
@@ -358,6 +369,11 @@ static void draw_file(Page *p, const Info *info)
     } else {
         json_out(&p->out, "none\n");
     }
+    if (info->chat) {
+        label(p, "chat");
+        out_safe(p, info->chat);
+        json_out(&p->out, "\n");
+    }
     draw_sources(p, info->source);
     if (info->sha256) {
         label(p, "sha256");
@@ -366,13 +382,13 @@ static void draw_file(Page *p, const Info *info)
     }
 }
 
-static void draw_tensors(Page *p, const TensorFile *f)
+static void draw_tensors(Page *p, const SourceContents *c)
 {
     char shape[160], bytes[32], offset[32];
     heading(p, "tensors");
     json_out(&p->out, "  %-23s %-5s %-20s %13s %13s\n", "name", "dtype", "shape", "bytes", "offset");
-    for (int i = 0; i < f->n_tensors; i++) {
-        const Tensor *t   = &f->tensors[i];
+    for (size_t i = 0; i < c->n_tensors; i++) {
+        const Tensor *t   = c->tensors[i];
         int           gap = 23 - (int)(strlen(t->name) < 23 ? strlen(t->name) : 23);
         json_out(&p->out, "  ");
         out_safe(p, t->name);
@@ -395,12 +411,12 @@ bool info_text(const Info *info, const tblock_report_options *opt, char **text, 
         draw_kv(&p, info);
         draw_memory(&p, info);
     }
-    if (info->file)
+    if (info->contents)
         draw_file(&p, info);
     if (info->check)
         draw_check(&p, info->check);
-    if (info->file && opt->tensors)
-        draw_tensors(&p, info->file);
+    if (info->contents && opt->tensors)
+        draw_tensors(&p, info->contents);
     *text = json_out_take(&p.out, err);
     return *text != NULL;
 }

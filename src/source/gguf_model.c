@@ -196,9 +196,26 @@ static bool bind_all(Binder *b)
     return check_unused(b);
 }
 
+/* The template of conversations, as a text of our own. One with a NUL inside is none. */
+static bool keep_template(Source *s, Error *err)
+{
+    static const char key[] = "tokenizer.chat_template";
+    GgufString        text;
+    if (!gguf_find(s->gguf.meta, key))
+        return true;
+    if (!gguf_read_string(s->gguf.meta, key, &text, err))
+        return false;
+    if (memchr(text.bytes, 0, text.n))
+        return true;
+    s->chat_template = source_alloc(s, text.n + 1, err);
+    if (s->chat_template)
+        memcpy(s->chat_template, text.bytes, text.n);
+    return s->chat_template != NULL;
+}
+
 bool gguf_model_open(Source *s, Error *err)
 {
-    if (!gguf_open(&s->gguf, s->path, err))
+    if (!gguf_open(&s->gguf, s->path, err) || !keep_template(s, err))
         return false;
     if (s->gguf.n_tensors == 0)
         return true;

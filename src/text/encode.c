@@ -156,66 +156,213 @@ static size_t spaces_after(const char *text, size_t n, size_t end)
 
 enum { RAW, NORMALIZED }; /* special tokens of the raw text first, then of the normalized text between them */
 
-static bool split_special(Encoder *e, int pass, const char *text, size_t n, bool at_start, Error *err);
+/* A piece of text on its way through split_special: which pass, and the spans that lie in it. */
+typedef struct Part {
+    int             pass;
+    const char     *text;
+    size_t          n;
+    bool            at_start;
+    const TextSpan *span;  /* ascending; they may begin before the part and end after it */
+    size_t          n_spans;
+    size_t          shift; /* of the part's first byte in what the spans count           */
+} Part;
 
-static bool between_special(Encoder *e, int pass, const char *text, size_t n, bool at_start, Error *err)
+/* The first span that ends after byte `at`. */
+static size_t span_after(const Part *p, size_t at)
 {
-    if (pass == NORMALIZED || n == 0)
-        return segment(e, text, n, at_start, err);
-    if (!e->t->normalizer)
-        return split_special(e, NORMALIZED, text, n, at_start, err);
-    return normalizer_run(e->t->normalizer, e->regex, text, n, &e->normal, &e->scratch, err) &&
-           split_special(e, NORMALIZED, e->normal.p, e->normal.n, at_start, err);
+    size_t low = 0, high = p->n_spans;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (p->span[middle].end > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
 }
 
-static bool split_special(Encoder *e, int pass, const char *text, size_t n, bool at_start, Error *err)
+/* Bytes from i on that lie outside all spans. */
+static size_t outside_spans(const Part *p, size_t i)
 {
-    const PieceSet *set = &e->t->special_set[pass][e->parse_special];
+    size_t at = p->shift + i, s = span_after(p, at);
+    if (s == p->n_spans || p->span[s].start >= p->shift + p->n)
+        return p->n - i;
+    return p->span[s].start > at ? p->span[s].start - at : 0;
+}
+
+/* The longest special token at byte i, its length or 0: any one that lies outside the spans, or one that also plain text has. */
+static size_t special_at(const Encoder *e, const Part *p, size_t i, int32_t *which)
+{
+    const PieceSet *set = e->t->special_set[p->pass];
+    const char     *text = p->text + i;
+    if (!set[e->parse_special].starts[(unsigned char)*text])
+        return 0;
+    if (!p->n_spans)
+        return piece_set_match(&set[e->parse_special], text, p->n - i, which);
+    int32_t any;
+    size_t  plain = piece_set_match(&set[false], text, p->n - i, which);
+    size_t  found = piece_set_match(&set[true], text, outside_spans(p, i), &any);
+    if (found > plain)
+        *which = any;
+    return found > plain ? found : plain;
+}
+
+/* Does the text go on after byte i with a special token, or end there? */
+static bool special_follows(const Encoder *e, const Part *p, size_t i)
+{
+    int32_t which;
+    return i == p->n || special_at(e, p, i, &which) > 0;
+}
+
+static bool split_special(Encoder *e, const Part *p, Error *err);
+
+/* Where the plain spans of p, a part of the raw text, lie in its normalized form. A step looks at neighbours at most, so what
+ * comes before a span is normalized alike with and without the rest; where it is not, the span takes in all to the end of
+ * the part: a special token of the format may be missed then, but none is found in plain text. */
+static bool normalize_spans(Encoder *e, const Part *p, size_t first, size_t n, Error *err)
+{
+    TextSpan *grown = realloc(e->normal_span, (n + 1) * sizeof *grown);
+    if (!grown)
+        return fail(err, SYSTEM, "tokenizer: no memory for %zu spans", n);
+    e->normal_span = grown;
+    Bytes before = { 0 };
+    bool  ok = true;
+    for (size_t i = 0; ok && i < 2 * n; i++) {
+        const TextSpan *s = &p->span[first + i / 2];
+        size_t at = i % 2 ? s->end : s->start;
+        size_t raw = at <= p->shift ? 0 : at - p->shift < p->n ? at - p->shift : p->n;
+        ok = normalizer_run(e->t->normalizer, e->regex, p->text, raw, &before, &e->scratch, err);
+        bool same = before.n <= e->normal.n && (!before.n || memcmp(before.p, e->normal.p, before.n) == 0);
+        if (i % 2)
+            grown[i / 2].end = same && raw < p->n ? before.n : e->normal.n;
+        else
+            grown[i / 2] = (TextSpan){ .start = raw && same ? before.n : 0 };
+    }
+    free(before.p);
+    return ok;
+}
+
+static bool between_special(Encoder *e, const Part *p, size_t from, size_t to, Error *err)
+{
+    Part part = *p;
+    part.text += from;
+    part.n = to - from;
+    part.shift += from;
+    part.at_start = p->at_start && from == 0;
+    if (p->pass == NORMALIZED || part.n == 0)
+        return segment(e, part.text, part.n, part.at_start, err);
+    part.pass = NORMALIZED;
+    if (!e->t->normalizer)
+        return split_special(e, &part, err);
+    size_t first = span_after(&part, part.shift), last = first;
+    while (last < part.n_spans && part.span[last].start < part.shift + part.n)
+        last++;
+    if (!normalizer_run(e->t->normalizer, e->regex, part.text, part.n, &e->normal, &e->scratch, err) ||
+        (last > first && !normalize_spans(e, &part, first, last - first, err)))
+        return false;
+    Part normal = { NORMALIZED, e->normal.p, e->normal.n, part.at_start, e->normal_span, last - first, 0 };
+    return split_special(e, &normal, err);
+}
+
+/* The span with ids that begins at byte i of the raw text and is to be used; NULL: none. */
+static const TextSpan *ids_at(const Encoder *e, const Part *p, size_t i)
+{
+    if (p->pass != RAW || !p->n_spans)
+        return NULL;
+    size_t s = span_after(p, i);
+    if (s == p->n_spans || p->span[s].start != i || !p->span[s].ids)
+        return NULL;
+    return !p->span[s].if_safe || special_follows(e, p, p->span[s].end) ? &p->span[s] : NULL;
+}
+
+static bool split_special(Encoder *e, const Part *p, Error *err)
+{
+    bool   any = e->t->special_set[p->pass][e->parse_special].n || (p->pass == RAW && p->n_spans);
     size_t done = 0;
-    for (size_t i = 0; set->n && i < n;) {
+    for (size_t i = 0; any && i < p->n;) {
+        const TextSpan *given = ids_at(e, p, i);
+        if (given) {
+            if (!between_special(e, p, done, i, err) || !push_all(e->out, given->ids, given->n_ids, err))
+                return false;
+            done = i = given->end;
+            continue;
+        }
         int32_t which;
-        size_t  start = i, len = piece_set_match(set, text + i, n - i, &which);
+        size_t  start = i, len = special_at(e, p, i, &which);
         if (len == 0) {
             i++;
             continue;
         }
         i += len;
         const SpecialToken *s = &e->t->special[which];
-        if (s->single_word && !stands_alone(text, n, start, i))
+        if (s->single_word && !stands_alone(p->text, p->n, start, i))
             continue;
         if (s->lstrip)
-            start = spaces_before(text, done, start);
+            start = spaces_before(p->text, done, start);
         if (s->rstrip)
-            i = spaces_after(text, n, i);
-        if (!between_special(e, pass, text + done, start - done, at_start && done == 0, err) || !ids_push(e->out, s->id, err))
+            i = spaces_after(p->text, p->n, i);
+        if (!between_special(e, p, done, start, err) || !ids_push(e->out, s->id, err))
             return false;
         done = i;
     }
-    return between_special(e, pass, text + done, n - done, at_start && done == 0, err);
+    return between_special(e, p, done, p->n, err);
+}
+
+static bool encode(Encoder *e, const char *text, size_t n_bytes, bool add_special, Error *err)
+{
+    const Tokenizer *t = e->t;
+    if (n_bytes > LONGEST_TEXT)
+        return fail(err, INPUT, "tokenizer: expected a text of at most %d bytes, found %zu", LONGEST_TEXT, n_bytes);
+    if (n_bytes >= CACHE_FROM)
+        e->cache = calloc(WORD_CACHE_SLOTS, sizeof *e->cache); /* without memory: slower, nothing else */
+    if (n_bytes >= FILTER_FROM)
+        merger_filter(&e->merger, &t->vocab);
+    Part whole = { RAW, text, n_bytes, true, e->span, e->n_spans, 0 };
+    bool ok = is_sentencepiece(t) || (regex_begin(&e->regex, err) && pretokenize_begin(&e->run, t->pretokenizer, e->regex, err));
+    if (ok && e->regex)
+        regex_budget(e->regex, n_bytes);
+    ok = ok && (!add_special || push_all(e->out, t->prefix, t->n_prefix, err));
+    ok = ok && split_special(e, &whole, err);
+    ok = ok && (!add_special || push_all(e->out, t->suffix, t->n_suffix, err));
+    pretokenize_end(e->run);
+    regex_end(e->regex);
+    merger_free(&e->merger);
+    free(e->cache);
+    free(e->node);
+    free(e->normal_span);
+    free(e->normal.p);
+    free(e->scratch.p);
+    return ok;
 }
 
 bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, bool parse_special, bool add_special, Ids *out,
                       Error *err)
 {
-    if (n_bytes > LONGEST_TEXT)
-        return fail(err, INPUT, "tokenizer: expected a text of at most %d bytes, found %zu", LONGEST_TEXT, n_bytes);
     Encoder e = { .t = t, .parse_special = parse_special, .out = out };
-    if (n_bytes >= CACHE_FROM)
-        e.cache = calloc(WORD_CACHE_SLOTS, sizeof *e.cache); /* without memory: slower, nothing else */
-    if (n_bytes >= FILTER_FROM)
-        merger_filter(&e.merger, &t->vocab);
-    bool ok = is_sentencepiece(t) || (regex_begin(&e.regex, err) && pretokenize_begin(&e.run, t->pretokenizer, e.regex, err));
-    if (ok && e.regex)
-        regex_budget(e.regex, n_bytes);
-    ok = ok && (!add_special || push_all(out, t->prefix, t->n_prefix, err));
-    ok = ok && split_special(&e, RAW, text, n_bytes, true, err);
-    ok = ok && (!add_special || push_all(out, t->suffix, t->n_suffix, err));
-    pretokenize_end(e.run);
-    regex_end(e.regex);
-    merger_free(&e.merger);
-    free(e.cache);
-    free(e.node);
-    free(e.normal.p);
-    free(e.scratch.p);
-    return ok;
+    return encode(&e, text, n_bytes, add_special, err);
+}
+
+bool tokenizer_encode_spans(const Tokenizer *t, const char *text, size_t n_bytes, const TextSpan *span, size_t n_spans, Ids *out,
+                            Error *err)
+{
+    Encoder e = { .t = t, .parse_special = true, .span = span, .n_spans = n_spans, .out = out };
+    return encode(&e, text, n_bytes, false, err);
+}
+
+int tokenizer_special_id(const Tokenizer *t, const char *text, size_t n_bytes)
+{
+    for (int pass = RAW; pass <= NORMALIZED; pass++) {
+        int32_t which;
+        if (n_bytes && piece_set_match(&t->special_set[pass][true], text, n_bytes, &which) == n_bytes)
+            return t->special[which].id;
+    }
+    return -1;
+}
+
+bool tokenizer_is_special(const Tokenizer *t, int id)
+{
+    for (size_t i = 0; i < t->n_special; i++)
+        if (t->special[i].id == id)
+            return true;
+    return false;
 }

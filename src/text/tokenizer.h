@@ -24,6 +24,25 @@ typedef struct Ids { int32_t *id; size_t n, cap; } Ids; /* release id with free(
 bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, bool parse_special, bool add_special, Ids *out,
                       Error *err);
 
+/* A stretch of a text that is not the format's own: what a user wrote, or what the model did. */
+typedef struct TextSpan {
+    size_t         start, end;
+    const int32_t *ids;     /* NULL: plain text, in which no special token is found; else what stands for it */
+    size_t         n_ids;
+    bool           if_safe; /* with ids: only where a special token or the end of the text follows; else plain text */
+} TextSpan;
+
+/* Append the ids of text, in which special tokens count outside the spans only: ascending, apart from each other, inside the
+ * text. Where no plain span spells one, and none has ids, the ids are those of tokenizer_encode with parse_special. What a plain
+ * span holds never becomes a special token, alone or together with the text around it. Errors as tokenizer_encode. */
+bool tokenizer_encode_spans(const Tokenizer *t, const char *text, size_t n_bytes, const TextSpan *span, size_t n_spans, Ids *out,
+                            Error *err);
+
+/* The special token that text spells from its first byte to its last; -1: none. */
+int tokenizer_special_id(const Tokenizer *t, const char *text, size_t n_bytes);
+/* Is this id one of the special tokens that are found in a text? */
+bool tokenizer_is_special(const Tokenizer *t, int id);
+
 /* Decode ids to the exact bytes; ids out of range are an error (INPUT). *text: caller frees, NUL-terminated as well. */
 bool tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, char **text, size_t *n_bytes, Error *err);
 

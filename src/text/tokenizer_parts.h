@@ -75,6 +75,9 @@ typedef struct CachedWord {
 typedef struct Encoder {
     const Tokenizer *t;
     bool             parse_special;
+    const TextSpan  *span;          /* of the whole text; NULL: none                                            */
+    size_t           n_spans;
+    TextSpan        *normal_span;   /* where the plain ones lie in the normalized text of the segment; scratch  */
     Ids             *out;
     size_t           segment_first; /* where the ids of this piece of text between special tokens begin in out */
     Merger           merger;

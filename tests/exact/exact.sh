@@ -22,10 +22,11 @@ fi
 mapfile -t models < <(cut -d' ' -f1 "$BUILD/exact.models")
 mapfile -t cases < <(awk '$2 == "case" { print $1 }' "$BUILD/exact.models")
 # Some of them quantized: the codes are the same on every machine, and so are the digests.
-for name in wide chunks odd; do
+for name in wide.rows16 chunks.rows16 odd.rows16 experts.rows shared.rows neox.rows cohere.rows; do
+    source=$BUILD/golden/$name.bin name=${name%.*}
     for type in q8 q4; do
         quantized=$BUILD/golden/$name-$type.bin
-        if ! "$BUILD/tblock" quantize "$BUILD/golden/$name.rows16.bin" "$quantized" --type $type --quiet > /dev/null 2> "$BUILD/exact.quantize"; then
+        if ! "$BUILD/tblock" quantize "$source" "$quantized" --type $type --quiet > /dev/null 2> "$BUILD/exact.quantize"; then
             echo "FAIL exact_$name-$type: $(head -n 1 "$BUILD/exact.quantize")"
             exit 1
         fi

@@ -6,8 +6,8 @@
 
 For each model folder, in both layouts: `verify` against the float64 logits within the folder's tolerance, with the greedy
 continuations token by token; in one layout also with an f16 KV cache. Hidden states of `logits --hidden`; generated text
-of the models that have a tokenizer. Folders: tests/data/models, the cases of make_cases.py, and where they lie
-$TBLOCK_SHARED (../shared): recorded fixtures too large or not ours to copy, and llama2.c files.
+of the models that have a tokenizer. Folders: tests/data/models, the cases of make_cases.py, the model files of shapes.py
+(which are not converted), and where they lie $TBLOCK_SHARED (../shared): recorded fixtures too large or not ours to copy, and llama2.c files.
 """
 import argparse
 import concurrent.futures
@@ -20,6 +20,7 @@ import sys
 import numpy as np
 
 import make_cases
+import shapes
 from ref import read_safetensors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -32,7 +33,9 @@ FIXTURES = SHARED / "fixtures" / "models"
 F16_KV_TOLERANCE = 4e-3
 
 RECORDED = ["llama-bias", "llama-gqa", "llama-headdim", "llama-linear-scaled", "llama-mha", "llama-mqa", "llama-sharded", "llama-tied",
-            "llama-wide", "llama-yarn", "llama3-e2e", "llama3-rope-scaled", "mistral-window", "mistral-window64", "mistral-window100"]
+            "llama-wide", "llama-yarn", "llama3-e2e", "llama3-rope-scaled", "mistral-window", "mistral-window64", "mistral-window100",
+            "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2", "qwen2-moe",
+            "qwen3", "qwen3-moe", "stablelm"]
 
 
 class Failure(Exception):
@@ -66,6 +69,12 @@ class Test:
         if f16:
             largest = max(np.abs(v).max() for k, v in read_safetensors(golden).items() if "logits" in k)
             self.run(self.tblock, "verify", model, golden, "--tol", F16_KV_TOLERANCE * largest, "--kv-type", "f16")
+
+    def shape(self, name):
+        """The same of a model file of shapes.py."""
+        shapes.write(self.out, name)
+        folder, model = self.out / "shapes" / name, self.out / f"{name}.rows.bin"
+        self.run(self.tblock, "verify", model, folder / "golden.safetensors", "--greedy", "--tol", tolerance(folder))
 
     def hidden(self, name, source, golden):
         """logits --hidden gives the golden residual stream after every layer."""
@@ -133,6 +142,9 @@ def checks(t):
         make_cases.write(t.out / "cases", name)
         yield from folder_checks(t, name, folder)
 
+    for name in shapes.SHAPES:
+        yield f"golden_shape_{name}", t.out, lambda name=name: t.shape(name)
+
     stories = FIXTURES / "stories260K"
     yield from folder_checks(t, "stories260K", stories)
     yield "golden_stories260K_text", stories, lambda: t.texts("stories260K", stories, texts_of(stories))
@@ -174,6 +186,9 @@ def list_models(t):
                 continue
             t.convert(folder, name + ".rows16")
         yield f"{model}{kind}"
+    for name in shapes.SHAPES:
+        shapes.write(t.out, name)
+        yield f"{t.out / name}.rows.bin case"
 
 
 def attempt(check):

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from . import bytelevel, hf, llama2c, model, plan, sentencepiece, tiktoken, tokenizers, writer
+from . import bytelevel, chat, hf, llama2c, model, plan, sentencepiece, tiktoken, tokenizers, writer
 from .errors import INTERRUPTED, SYSTEM, USAGE, ConvertError, Interrupted, bad
 from .source import Sources
 
@@ -85,6 +85,7 @@ def convert(args):
     sources = Sources()
     try:
         checkpoint, vocab = load(args, sources)
+        talk = chat.from_folder(args.src, sources, vocab) if vocab and os.path.isdir(args.src) else None
         for f in sources.files:
             if os.path.exists(args.output) and os.path.samefile(f.path, args.output):
                 raise ConvertError(USAGE, "-o %s: expected a new file, found one of the sources" % args.output)
@@ -93,7 +94,7 @@ def convert(args):
         sources.start_hashing()
         progress = Progress(sum(e.n_bytes for e in entries)) if sys.stderr.isatty() and not args.quiet else None
         try:
-            n_bytes, digest = writer.write(args.output, entries, lambda sha: metadata(checkpoint, vocab, entries, sources, sha),
+            n_bytes, digest = writer.write(args.output, entries, lambda sha: metadata(checkpoint, vocab, talk, entries, sources, sha),
                                            progress and progress.add)
         finally:
             if progress:
@@ -101,11 +102,12 @@ def convert(args):
     finally:
         sources.close()
     for line in (checkpoint.warnings if checkpoint else []) + (vocab.warnings if vocab else []) + \
+            (talk.warnings() if talk else []) + \
             mismatch(args.output, checkpoint, vocab) + \
             ["tensor %s: %d values are NaN or infinite: kept" % item for item in seen.not_finite.items()]:
         print("convert.py: warning: %s" % line, file=sys.stderr)
     if not args.quiet:
-        summary(args.output, checkpoint, vocab, entries, seen, n_bytes, digest, time.monotonic() - started)
+        summary(args.output, checkpoint, vocab, talk, entries, seen, n_bytes, digest, time.monotonic() - started)
 
 
 def load(args, sources):
@@ -151,7 +153,7 @@ def unknown(path, head):
     return bad(path, "", "a Hugging Face folder, a llama2.c checkpoint or a tokenizer file", "none of these", hint)
 
 
-def metadata(checkpoint, vocab, entries, sources, sha256):
+def metadata(checkpoint, vocab, talk, entries, sources, sha256):
     """The __metadata__ of the model file; with sha256 None, placeholders of the right length."""
     result = {"format": "tblock", "version": "1"}
     if checkpoint:
@@ -160,6 +162,8 @@ def metadata(checkpoint, vocab, entries, sources, sha256):
     result["sha256"] = sha256 or "0" * 64
     if vocab:
         result["tokenizer"] = vocab.metadata()
+    if talk:
+        result.update(talk.metadata())
     if any(e.dtype == "BF16" for e in entries):
         result["bf16_min"] = "2^-50"
     return result
@@ -207,7 +211,7 @@ def size_text(n):
         n /= 1000.0
 
 
-def summary(path, checkpoint, vocab, entries, seen, n_bytes, digest, seconds):
+def summary(path, checkpoint, vocab, talk, entries, seen, n_bytes, digest, seconds):
     """The table at the end, on stdout."""
     rows = []
     if checkpoint:
@@ -237,6 +241,9 @@ def summary(path, checkpoint, vocab, entries, seen, n_bytes, digest, seconds):
         rows.append(("tokenizer", "%s, %d ids, %d special" % (kind, vocab.size(), len(vocab.special))))
     else:
         rows.append(("tokenizer", "none: commands that need text will say so"))
+    if talk and talk.format:
+        rows.append(("chat", "format %s" % talk.format["name"]))
+        rows += [("note", line) for line in talk.notes]
     rows.append(("sha256", digest))
     rows.append(("written", "%s: %s (%d bytes) in %.1f s" % (path, size_text(n_bytes), n_bytes, seconds)))
     for name, text in rows:

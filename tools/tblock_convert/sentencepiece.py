@@ -1,5 +1,6 @@
 """tokenizer.model: a SentencePiece model, BPE or unigram. Field numbers are those of sentencepiece_model.proto (sentencepiece 0.2)."""
 import math
+import re
 
 from .errors import bad, quoted
 from . import charsmap, protobuf, vocab
@@ -76,12 +77,8 @@ def _piece(v, data):
 
 def byte_of(piece):
     """b'<0x0A>' -> b'\\n'; None for another text."""
-    if len(piece) == 6 and piece.startswith(b"<0x") and piece.endswith(b">"):
-        try:
-            return bytes([int(piece[3:5], 16)])
-        except ValueError:
-            return None
-    return None
+    match = re.fullmatch(rb"<0x([0-9A-Fa-f]{2})>", piece)
+    return bytes.fromhex(match.group(1).decode()) if match else None
 
 
 def _ids(v, trainer):

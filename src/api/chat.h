@@ -1,0 +1,12 @@
+/* api/chat.h: the chat format that a source of a model brings along. */
+#ifndef API_CHAT_H
+#define API_CHAT_H
+
+#include "text/chat_format.h"
+
+/* chat: the metadata entry `chat` (docs/format.md, "Chat"), or NULL; then program: a chat template as its author wrote it (a
+ * GGUF's tokenizer.chat_template, tokenizer_config.json), which is recognised, or NULL. *out is NULL without both. path begins the
+ * messages. Fails with INPUT (bad JSON, a template that is not recognised) and SYSTEM. */
+bool chat_source_format(const char *path, const char *chat, const char *program, ChatFormat **out, Error *err);
+
+#endif

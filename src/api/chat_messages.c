@@ -1,0 +1,94 @@
+/* api/chat_messages.c: conversations as JSON, the way most programs store them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/json.h"
+
+enum { MOST_MESSAGES = 1 << 20 };
+
+bool tblock_chat_to_json(const tblock_chat_message *m, size_t n, char **json, tblock_error *err)
+{
+    JsonOut o = { 0 };
+    json_out(&o, "{\"messages\": [");
+    for (size_t i = 0; i < n; i++) {
+        json_out(&o, "%s\n  {\"role\": ", i ? "," : "");
+        json_out_string(&o, m[i].role, strlen(m[i].role));
+        json_out(&o, ", \"content\": ");
+        json_out_string(&o, m[i].text, m[i].n_bytes);
+        json_out(&o, "}");
+    }
+    json_out(&o, "\n]}\n");
+    *json = json_out_take(&o, err);
+    return *json != NULL;
+}
+
+/* One message as pointers into the parsed text. */
+static bool read_message(const Json *j, const char *what, size_t i, tblock_chat_message *out, Error *err)
+{
+    static const char *const roles[] = { "system", "user", "assistant" };
+    char        name[512];
+    const char *role, *text;
+    snprintf(name, sizeof name, "%.400s: message %zu", what, i + 1);
+    if (!json_is_object(j))
+        return fail(err, INPUT, "%s: expected an object with role and content, found %s", name, json_kind(j));
+    snprintf(name, sizeof name, "%.400s: message %zu: role", what, i + 1);
+    if (!json_read_string(json_get(j, "role"), name, &role, err))
+        return false;
+    int r = 0;
+    while (r < 3 && strcmp(role, roles[r]) != 0)
+        r++;
+    if (r == 3)
+        return fail(err, INPUT, "%s: expected system, user or assistant, found '%s'", name, role);
+    snprintf(name, sizeof name, "%.400s: message %zu: content", what, i + 1);
+    if (!json_read_string(json_get(j, "content"), name, &text, err))
+        return false;
+    *out = (tblock_chat_message){ .role = roles[r], .text = text, .n_bytes = strlen(text) };
+    return true;
+}
+
+/* Their texts follow the messages in the same memory. */
+static tblock_chat_message *own(const tblock_chat_message *m, size_t n, Error *err)
+{
+    size_t bytes = n * sizeof *m + 1;
+    for (size_t i = 0; i < n; i++)
+        if (!add_size(bytes, m[i].n_bytes + 1, &bytes)) {
+            fail(err, SYSTEM, "out of memory");
+            return NULL;
+        }
+    tblock_chat_message *out = malloc(bytes);
+    if (!out) {
+        fail(err, SYSTEM, "out of memory");
+        return NULL;
+    }
+    char *text = (char *)(out + n);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = m[i];
+        out[i].text = memcpy(text, m[i].text, m[i].n_bytes + 1);
+        text += m[i].n_bytes + 1;
+    }
+    return out;
+}
+
+bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what, tblock_chat_message **messages, size_t *n,
+                           tblock_error *err)
+{
+    Json *root = json_parse(json, n_bytes, what, err);
+    if (!root)
+        return false;
+    const Json *list = json_is_object(root) ? json_get(root, "messages") : root;
+    size_t      count = json_count(list), i = 0;
+    bool        ok = (json_is_array(list) && count <= MOST_MESSAGES)
+              || fail(err, INPUT, "%s: expected {\"messages\": [...]}, found %s", what, json_kind(list));
+    tblock_chat_message *m = ok ? calloc(count + 1, sizeof *m) : NULL;
+    if (ok && !m)
+        ok = fail(err, SYSTEM, "out of memory");
+    for (const Json *j = ok ? json_first(list) : NULL; ok && j; j = json_next(j), i++)
+        ok = read_message(j, what, i, &m[i], err);
+    *messages = ok ? own(m, count, err) : NULL;
+    *n = count;
+    free(m);
+    json_free(root);
+    return *messages != NULL;
+}

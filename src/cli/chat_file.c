@@ -1,0 +1,55 @@
+#include "chat_file.h"
+
+#include "common.h"
+#include "input.h"
+#include "message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool write_all(int fd, const char *text, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = write(fd, text, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return false;
+        text += done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+bool chat_file_write(const char *path, const char *model_path, const char *text, size_t n, tblock_error *err)
+{
+    char temp[PATH_MAX];
+    if (same_file(path, model_path))
+        return cli_fail(err, TBLOCK_USAGE, "%s: expected a file other than the model", path);
+    if (snprintf(temp, sizeof temp, "%s.%ld.tmp", path, (long)getpid()) >= (int)sizeof temp)
+        return cli_fail(err, TBLOCK_USAGE, "%.60s...: the name is too long", path);
+    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return cli_fail(err, TBLOCK_SYSTEM, "%s: %s", path, strerror(errno));
+    bool good = write_all(fd, text, n);
+    good = close(fd) == 0 && good && rename(temp, path) == 0;
+    if (good)
+        return true;
+    cli_fail(err, TBLOCK_SYSTEM, "%s: %s", path, strerror(errno));
+    unlink(temp);
+    return false;
+}
+
+bool chat_file_read(const char *path, tblock_chat_message **messages, size_t *n, tblock_error *err)
+{
+    Bytes text = { 0 };
+    bool  good = input_read(path, INPUT_PROMPT, &text, err)
+                && tblock_chat_from_json(text.data ? text.data : "", text.n, path, messages, n, err);
+    free(text.data);
+    return good;
+}

@@ -1,0 +1,66 @@
+/* cli/chat_session.h: a conversation with a model: its messages, the KV cache that follows them, and answers. */
+#ifndef CLI_CHAT_SESSION_H
+#define CLI_CHAT_SESSION_H
+
+#include "common.h"
+#include "output.h"
+
+typedef struct SessionOptions {
+    const char            *path;        /* of the model, for messages */
+    const char            *chat_format; /* NULL: the model's own      */
+    int                    n_predict;   /* most tokens of an answer; 0: as many as fit */
+    bool                   quiet;
+    const SamplingOptions *sampling;
+    const ComputeOptions  *compute;
+} SessionOptions;
+
+/* Texts belong to the session. */
+typedef struct SessionMessage { const char *role; char *text; size_t n; int32_t *ids; size_t n_ids; } SessionMessage;
+
+typedef enum AnswerEnd { ANSWER_DONE, ANSWER_LENGTH, ANSWER_CONTEXT, ANSWER_INTERRUPTED } AnswerEnd;
+
+typedef struct Session {
+    SessionOptions      o;
+    tblock_model       *model;
+    tblock_model_info   info;
+    tblock_context     *context;
+    tblock_context_info computing;
+    tblock_chat        *chat;
+    tblock_chat_info    format;
+    SessionMessage     *message;         /* [n]; the first may be a system text */
+    size_t              n, cap;
+    size_t              n_left_out;      /* oldest messages after the system text that the model no longer sees */
+    int32_t            *ids;             /* [n_ctx] of the sequence; the first n_cached are in the KV cache     */
+    size_t              n_ids, n_cached;
+    uint64_t            seed;            /* of the answer now or before */
+    AnswerEnd           end;
+    size_t              n_reused, n_read, n_drawn; /* of the last answer: tokens found in the cache, read, drawn */
+    double              read_s, draw_s;
+    size_t              n_answers, all_drawn;
+    double              all_draw_s;
+} Session;
+
+bool session_open(Session *s, const SessionOptions *o, tblock_error *err);
+void session_close(Session *s); /* a zeroed one is accepted */
+
+/* Replace the system text. Fails (TBLOCK_USAGE) where the format has no place for one. */
+bool session_system(Session *s, const char *text, tblock_error *err);
+void session_reset(Session *s); /* forget all turns; the system text stays */
+
+/* Add what the user says and write the answer to standard output as it comes. On failure the message is taken back. Ctrl-C
+ * (interrupt.h) ends the answer, which stays as far as it came; before its first token the message is taken back. */
+bool session_say(Session *s, const char *text, size_t n, tblock_error *err);
+
+/* The last answer anew, with the next seed. Fails (TBLOCK_USAGE) without one. */
+bool session_again(Session *s, tblock_error *err);
+
+bool session_save(const Session *s, const char *path, tblock_error *err);
+/* Fails with the conversation as it was. *waits: the last message is the user's, and session_answer is due. */
+bool session_load(Session *s, const char *path, bool *waits, tblock_error *err);
+
+/* Answer the last message, a user's, with seed `seed`. */
+bool session_answer(Session *s, uint64_t seed, tblock_error *err);
+
+void session_stats(const Session *s); /* lines on standard error */
+
+#endif

@@ -1,0 +1,315 @@
+/* tblock chat: a conversation on a terminal, or one question from a pipe. */
+#include "chat_line.h"
+#include "chat_session.h"
+#include "command.h"
+#include "input.h"
+#include "interrupt.h"
+#include "message.h"
+#include "nearest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct ChatArgs {
+    const char     *model, *system, *chat_format;
+    int             n_predict;
+    bool            no_history;
+    SamplingOptions sampling;
+    ComputeOptions  compute;
+    GeneralOptions  general;
+} ChatArgs;
+
+typedef struct Chat {
+    const ChatArgs *args;
+    Session         session;
+    ChatLines      *lines;
+    bool            quit;
+} Chat;
+
+/* ---- Answers -------------------------------------------------------------------------------------------------- */
+
+/* A line end after the answer, and why it ended where that is not plain. */
+static bool close_answer(const Chat *c, tblock_error *err)
+{
+    const Session *s = &c->session;
+    bool           quiet = c->args->general.quiet;
+    output_write("\n", 1);
+    if (!output_flush(err))
+        return false;
+    if (s->end == ANSWER_LENGTH)
+        cli_note(quiet, "the answer stops here: --predict %d", s->o.n_predict);
+    if (s->end == ANSWER_CONTEXT)
+        cli_note(quiet, "the answer stops here: the context of %d tokens is full; with the next message the oldest turns are left out",
+                 s->computing.n_ctx);
+    if (s->end == ANSWER_INTERRUPTED)
+        cli_note(quiet, "stopped; what was said so far stays in the conversation");
+    return true;
+}
+
+/* After an attempt to answer: an error of this message alone is told, and the conversation goes on. */
+static bool after_answer(Chat *c, bool good, tblock_error *err)
+{
+    interrupt_forget();
+    if (good)
+        return close_answer(c, err);
+    if (err->status == CLI_INTERRUPTED)
+        cli_note(c->args->general.quiet, "stopped before the answer began; the message is taken back");
+    else if (err->status == TBLOCK_USAGE || err->status == TBLOCK_INPUT)
+        fprintf(stderr, "tblock: %s\n", err->msg);
+    else
+        return false;
+    *err = (tblock_error){ 0 };
+    return true;
+}
+
+/* ---- Commands ------------------------------------------------------------------------------------------------- */
+
+typedef struct ChatCommand {
+    const char *name, *argument, *help; /* argument: NULL where it takes none */
+    bool (*run)(Chat *c, const char *argument, tblock_error *err); /* false: as session functions */
+} ChatCommand;
+enum { N_COMMANDS = 9 }; /* the last one is empty */
+static const ChatCommand chat_commands[N_COMMANDS];
+
+static bool run_reset(Chat *c, const char *argument, tblock_error *err)
+{
+    (void)argument, (void)err;
+    session_reset(&c->session);
+    cli_note(c->args->general.quiet, "the conversation begins anew");
+    return true;
+}
+
+static bool run_system(Chat *c, const char *argument, tblock_error *err)
+{
+    const Session *s = &c->session;
+    bool told = s->n && strcmp(s->message[0].role, "system") == 0;
+    if (*argument)
+        return session_system(&c->session, argument, err);
+    fprintf(stderr, "%s\n", told ? s->message[0].text : "(no system text)");
+    return true;
+}
+
+static bool need_file(const char *name, const char *argument, tblock_error *err)
+{
+    return *argument || cli_fail(err, TBLOCK_USAGE, "/%s: expected the name of a file", name);
+}
+
+static bool run_save(Chat *c, const char *argument, tblock_error *err)
+{
+    if (!need_file("save", argument, err) || !session_save(&c->session, argument, err))
+        return false;
+    cli_note(c->args->general.quiet, "saved %zu messages to %s", c->session.n, argument);
+    return true;
+}
+
+static bool run_load(Chat *c, const char *argument, tblock_error *err)
+{
+    bool waits;
+    if (!need_file("load", argument, err) || !session_load(&c->session, argument, &waits, err))
+        return false;
+    cli_note(c->args->general.quiet, "loaded %zu messages from %s", c->session.n, argument);
+    return !waits || after_answer(c, session_answer(&c->session, c->args->sampling.seed.value, err), err);
+}
+
+static bool run_regen(Chat *c, const char *argument, tblock_error *err)
+{
+    (void)argument;
+    return session_again(&c->session, err) && close_answer(c, err);
+}
+
+static bool run_stats(Chat *c, const char *argument, tblock_error *err)
+{
+    (void)argument, (void)err;
+    session_stats(&c->session);
+    return true;
+}
+
+static bool run_quit(Chat *c, const char *argument, tblock_error *err)
+{
+    (void)argument, (void)err;
+    c->quit = true;
+    return true;
+}
+
+static bool run_help(Chat *c, const char *argument, tblock_error *err)
+{
+    (void)c, (void)argument, (void)err;
+    for (const ChatCommand *i = chat_commands; i->name; i++) {
+        char left[32];
+        snprintf(left, sizeof left, "/%s%s%s", i->name, i->argument ? " " : "", i->argument ? i->argument : "");
+        fprintf(stderr, "  %-14s %s\n", left, i->help);
+    }
+    fprintf(stderr, "A line that ends with \\ goes on in the next; \"\"\" begins and ends a message of several lines; // at its start is one /.\n"
+                    "Ctrl-C stops an answer, Ctrl-D at the prompt ends the program.\n");
+    return true;
+}
+
+static const ChatCommand chat_commands[N_COMMANDS] = {
+    { "reset",  NULL,   "forget the conversation; the system text stays",              run_reset },
+    { "system", "TEXT", "set the system text; without TEXT, show it",                  run_system },
+    { "save",   "FILE", "write the conversation as JSON",                              run_save },
+    { "load",   "FILE", "go on with the conversation of such a file",                  run_load },
+    { "regen",  NULL,   "draw the last answer anew, with the next seed",               run_regen },
+    { "stats",  NULL,   "tokens, speed, seed",                                         run_stats },
+    { "help",   NULL,   "this list",                                                   run_help },
+    { "quit",   NULL,   "end, as Ctrl-D does",                                         run_quit },
+    { 0 },
+};
+
+/* text: a line without its first '/'. */
+static bool run_command(Chat *c, const char *text, tblock_error *err)
+{
+    size_t      n = strcspn(text, " \t");
+    const char *argument = text + n + strspn(text + n, " \t");
+    char        name[32];
+    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    Nearest near = { name, 0, 0 };
+    for (const ChatCommand *i = chat_commands; i->name; i++) {
+        nearest_offer(&near, i->name);
+        if (strcmp(name, i->name) != 0)
+            continue;
+        if (*argument && !i->argument)
+            return cli_fail(err, TBLOCK_USAGE, "/%s takes nothing after it", name);
+        return i->run(c, argument, err);
+    }
+    const char *meant = nearest_answer(&near);
+    return cli_fail(err, TBLOCK_USAGE, "unknown command /%s; %s%s%s", name, meant ? "did you mean /" : "/help lists them",
+                    meant ? meant : "", meant ? "?" : "");
+}
+
+/* ---- The conversation ----------------------------------------------------------------------------------------- */
+
+/* One message or command. */
+static bool take(Chat *c, Bytes *typed, tblock_error *err)
+{
+    if (!bytes_add(typed, "", 1, err))
+        return false;
+    const char *text = typed->data;
+    size_t      n = typed->n - 1;
+    bool        command = text[0] == '/' && text[1] != '/';
+    if (n == 0)
+        return true;
+    if (command && !memchr(text, '\n', n)) {
+        if (run_command(c, text + 1, err)) {
+            interrupt_forget();
+            return true;
+        }
+        if (err->status != TBLOCK_SYSTEM)
+            return after_answer(c, false, err);
+        fprintf(stderr, "tblock: %s\n", err->msg); /* a file that cannot be written ends no conversation */
+        *err = (tblock_error){ 0 };
+        return true;
+    }
+    size_t skip = text[0] == '/' && text[1] == '/';
+    return after_answer(c, session_say(&c->session, text + skip, n - skip, err), err);
+}
+
+static bool converse(Chat *c, tblock_error *err)
+{
+    Bytes typed = { 0 };
+    bool  good = true, quiet = c->args->general.quiet;
+    c->lines = chat_lines_open(!c->args->no_history, err);
+    if (!c->lines)
+        return false;
+    interrupt_catch_each();
+    cli_note(quiet, "chat format %s, context of %d tokens; /help lists commands, Ctrl-D ends", c->session.format.name,
+             c->session.computing.n_ctx);
+    while (good && !c->quit) {
+        LineResult result = chat_lines_read(c->lines, &typed, err);
+        if (result == LINE_INTERRUPT) {
+            interrupt_forget();
+            fputc('\n', stderr);
+            cli_note(quiet, "Ctrl-D or /quit ends the program");
+        } else if (result == LINE_END) {
+            fputc('\n', stderr);
+            break;
+        } else if (result == LINE_FAILED && err->status == TBLOCK_USAGE) {
+            good = after_answer(c, false, err);
+        } else {
+            good = result == LINE_READ && take(c, &typed, err);
+        }
+    }
+    free(typed.data);
+    chat_lines_close(c->lines);
+    return good;
+}
+
+/* The whole of standard input is one message, and the answer alone goes to standard output. */
+static bool answer_once(Chat *c, tblock_error *err)
+{
+    Bytes text = { 0 };
+    bool  good = input_read("-", INPUT_PROMPT, &text, err);
+    if (good && text.n && text.data[text.n - 1] == '\n')
+        text.n--;
+    if (good && text.n == 0)
+        good = cli_fail(err, TBLOCK_USAGE, "standard input is empty: expected a message to answer");
+    interrupt_catch();
+    good = good && session_say(&c->session, text.data, text.n, err);
+    free(text.data);
+    if (!good)
+        return false;
+    if (output_is_terminal())
+        output_write("\n", 1);
+    if (!output_flush(err))
+        return false;
+    const Session *s = &c->session;
+    if (s->end == ANSWER_CONTEXT)
+        cli_note(c->args->general.quiet, "stopped: the context of %d tokens is full", s->computing.n_ctx);
+    return s->end != ANSWER_INTERRUPTED || cli_fail(err, CLI_INTERRUPTED, "%s", "");
+}
+
+static bool chat(void *args, tblock_error *err)
+{
+    ChatArgs *a = args;
+    Chat      c = { .args = a };
+    if (!seed_choose(&a->sampling.seed, a->general.quiet, err))
+        return false;
+    SessionOptions o = { .path = a->model, .chat_format = a->chat_format, .n_predict = a->n_predict, .quiet = a->general.quiet,
+                         .sampling = &a->sampling, .compute = &a->compute };
+    bool good = session_open(&c.session, &o, err) && (!a->system || session_system(&c.session, a->system, err));
+    good = good && (isatty(STDIN_FILENO) == 1 ? converse(&c, err) : answer_once(&c, err));
+    session_close(&c.session);
+    return good;
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------------------------- */
+
+#define AT(field) offsetof(ChatArgs, field)
+static const Option chat_options[] = {
+    { "system",      0,  "TEXT", OPT_TEXT, AT(system),      0, 0, NULL, "what the model is told before the conversation" },
+    { "chat-format", 0,  "NAME", OPT_TEXT, AT(chat_format), 0, 0, NULL,
+      "how turns are written: llama3, chatml, ...; a name that does not exist lists them; else what the model says" },
+    { "predict",    'n', "N",    OPT_INT,  AT(n_predict),   0, 1 << 20, "0", "most tokens of an answer; 0: as many as fit" },
+    { "no-history",  0,  NULL,   OPT_FLAG, AT(no_history),  0, 0, NULL, "neither read nor write the file of typed lines" },
+    { 0 },
+};
+static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const OptionGroup groups[] = {
+    { "Chat", chat_options, 0 },
+    { "Sampling", sampling_options, AT(sampling) },
+    { "Computing", compute_options, AT(compute) },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock chat model.bin --system 'Answer in one sentence.'", "a conversation; /help lists what can be done in it" },
+    { "echo 'What is a rotary embedding?' | tblock chat model.bin > answer.txt", "one question, the answer alone" },
+    { "tblock chat models/shakespeare.bin --chat-format alpaca -n 60", "any model with a tokenizer, whatever it makes of it" },
+    { 0 },
+};
+const Command cmd_chat = {
+    { "chat", operands, groups },
+    "hold a conversation",
+    "On a terminal, lines are messages and the answers come as they are drawn, to standard output; prompts and notes go to standard "
+    "error. Ctrl-C stops an answer and not the program, Ctrl-D ends it. Lines that begin with / are commands, /help lists "
+    "them. Typed lines are kept in $XDG_STATE_HOME/tblock/history. Where standard input is no terminal, all of it is one message, "
+    "and only the answer is printed.\n"
+    "The turns are written as the model's chat format says; special tokens that a message spells stay ordinary text. The cache of "
+    "earlier turns is kept, so that only new tokens are computed. Where a conversation leaves less than a quarter of the context "
+    "for the answer (or less than --predict, where that is smaller), the oldest turns after the system text are left out, whole, "
+    "until half of the context is free; a note says so. /regen draws with the next seed. The same "
+    "options and messages give the same answers, and those of tblock run for the same ids.",
+    examples, sizeof(ChatArgs), chat,
+};

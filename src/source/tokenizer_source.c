@@ -1,0 +1,79 @@
+#include "source/tokenizer_source.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "source/folder_chat.h"
+
+/* ---- Which paths are one ---------------------------------------------------------------------------------------- */
+
+static bool holds(const char *folder, const char *name)
+{
+    char path[4096];
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+/* A JSON object is a tokenizer.json where it has these keys, and a vocab.json by its name; others are configs. */
+static bool is_tokenizer_json(const FileMap *m)
+{
+    const char *slash = strrchr(m->path, '/');
+    return strcmp(slash ? slash + 1 : m->path, "vocab.json") == 0 ||
+           (memmem(m->data, m->size, "\"model\"", 7) && memmem(m->data, m->size, "\"vocab\"", 7));
+}
+
+static bool is_tokenizer_file(const FileMap *m)
+{
+    size_t i = 0;
+    if (m->size > 8 && m->data[6] == 0 && m->data[7] == 0 && m->data[8] == '{') /* the length of a safetensors header, and the header */
+        return false;
+    while (i < m->size && (m->data[i] == ' ' || (m->data[i] >= '\t' && m->data[i] <= '\r')))
+        i++;
+    return i < m->size && m->data[i] == '{' ? is_tokenizer_json(m) : tokenizer_looks_like((const char *)m->data, m->size);
+}
+
+bool tokenizer_source_is(const char *path)
+{
+    struct stat s;
+    FileMap     m = { 0 };
+    if (stat(path, &s) != 0)
+        return false;
+    if (S_ISDIR(s.st_mode))
+        return holds(path, "tokenizer.json") || holds(path, "tokenizer.model") || (holds(path, "vocab.json") && holds(path, "merges.txt"));
+    if (!S_ISREG(s.st_mode) || !file_map_open(&m, path, NULL)) /* another reader will say why */
+        return false;
+    bool is = is_tokenizer_file(&m);
+    file_map_close(&m);
+    return is;
+}
+
+/* The folder s->path is, or that the file s->path lies in. NULL: no memory. */
+static char *folder_of(Source *s, Error *err)
+{
+    struct stat st;
+    const char *slash = strrchr(s->path, '/');
+    if (stat(s->path, &st) == 0 && S_ISDIR(st.st_mode))
+        return s->path;
+    size_t n      = slash ? (size_t)(slash - s->path) : 0;
+    char  *folder = source_alloc(s, n + 2, err);
+    if (folder)
+        memcpy(folder, n ? s->path : slash ? "/" : ".", n ? n : 1);
+    return folder;
+}
+
+/* ---- Making it -------------------------------------------------------------------------------------------------- */
+
+bool open_tokenizer_source(Source *s, Error *err)
+{
+    const Config        *c = &s->checkpoint.config;
+    TokenizerMakeOptions opt = { .bos = s->has_weights ? c->bos : -1, .eos = s->has_weights && c->n_eos ? c->eos[0] : -1 };
+    char *folder = s->kind == SOURCE_HF ? folder_of(s, err) : s->path;
+    bool  ok = folder && (s->kind == SOURCE_GGUF ? tokenizer_make_gguf(&s->tokenizer, s->gguf.meta, err)
+                                                 : tokenizer_make(&s->tokenizer, folder, &opt, err));
+    if (!ok || (s->kind == SOURCE_HF && !folder_chat_template(s, folder, err)))
+        return false;
+    if (s->tokenizer.metadata)
+        return tokenizer_data_view(&s->file, &s->tokenizer, err);
+    return s->has_weights || fail(err, INPUT, "%s: expected weights or a tokenizer, found neither", s->path);
+}

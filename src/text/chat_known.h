@@ -1,0 +1,20 @@
+/* text/chat_known.h: the formats that tblock knows by name, as rows of texts. Shared by chat_known.c, which has the table and
+ * writes a row as JSON, and chat_recognise.c, which starts from one and adjusts it. */
+#ifndef TEXT_CHAT_KNOWN_H
+#define TEXT_CHAT_KNOWN_H
+
+#include "text/chat_format.h"
+
+enum { CHAT_KNOWN_STOPS = 2 };
+
+/* NULL: the key is left out. The keys are those of docs/format.md. */
+typedef struct ChatKnown {
+    const char *name, *begin, *system, *user, *user_first, *user_system, *assistant, *open, *close, *default_system, *thinking_end;
+    const char *stop[CHAT_KNOWN_STOPS];
+    bool        system_at_last, alternate, thinking_strip;
+} ChatKnown;
+
+const ChatKnown *chat_known_find(const char *name); /* NULL: none */
+char            *chat_known_json(const ChatKnown *k, Error *err); /* caller frees; NULL: no memory */
+
+#endif

@@ -1,0 +1,116 @@
+/* Refuses what Oniguruma, which runs the patterns of a tokenizer.json for the library tokenizers, and PCRE2 read differently. */
+#include <stdlib.h>
+#include <string.h>
+#include "tokmake/vocab_draft.h"
+
+static bool refuse(Draft *d, const char *what, Text regex, Text part)
+{
+    return fail(d->err, INPUT, "%s: %s: '%.*s' in the regex '%.*s' is not supported", d->file, what, SHOWN(part), SHOWN(regex));
+}
+
+static bool is_name(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || (c & 0x80); }
+
+/* Bytes of "[:alpha:]" at p, 0: none there. */
+static size_t posix_class(const char *p, const char *end)
+{
+    const char *at = p + 2;
+    if (end - p < 5 || p[0] != '[' || p[1] != ':')
+        return 0;
+    at += *at == '^';
+    const char *name = at;
+    while (at < end && is_name(*at))
+        at++;
+    return at > name && end - at >= 2 && at[0] == ':' && at[1] == ']' ? (size_t)(at + 2 - p) : 0;
+}
+
+/* The ']' that ends a set whose members begin at p; NULL: it has no end. Where only a named class has one, that is the end. */
+static const char *set_end(const char *p, const char *end)
+{
+    const char *last = NULL;
+    while (p < end && *p != ']') {
+        size_t n = posix_class(p, end);
+        if (n)
+            last = p + n - 1;
+        p += n ? n : 1;
+    }
+    return p < end ? p : last;
+}
+
+/* "[...]" at p: its last character, and where its members begin; NULL: none. A ']' at the front is a member. */
+static const char *set_at(const char *p, const char *end, const char **members)
+{
+    if (p == end || *p != '[')
+        return NULL;
+    p++;
+    p += p < end && *p == '^';
+    if (p < end && *p == ']') {
+        const char *close = set_end(p + 1, end);
+        *members = p + 1;
+        if (close)
+            return close;
+    }
+    *members = p;
+    return set_end(p, end);
+}
+
+static bool check_members(Draft *d, const char *what, Text regex, const char *p, const char *end)
+{
+    for (size_t n; p < end; p += n) {
+        if (*p == '&' && end - p > 1 && p[1] == '&')
+            return refuse(d, what, regex, TEXT("&&"));
+        n = posix_class(p, end);
+        if (!n && *p == '[')
+            return refuse(d, what, regex, TEXT("[ in ["));
+        n = n ? n : 1;
+    }
+    return true;
+}
+
+/* "(?x:" and the like, with x or m: m is the dot's in Oniguruma. Its bytes, 0: none at p. */
+static size_t option_at(const char *p, const char *end)
+{
+    const char *at = p + 2;
+    bool        hit = false;
+    if (end - p < 3 || p[0] != '(' || p[1] != '?')
+        return 0;
+    for (; at < end && *at >= 'a' && *at <= 'z'; at++)
+        hit |= *at == 'm' || *at == 'x';
+    while (at < end && ((*at >= 'a' && *at <= 'z') || *at == '-'))
+        at++;
+    return hit && at < end && (*at == ':' || *at == ')') ? (size_t)(at + 1 - p) : 0;
+}
+
+/* Outside sets. */
+static bool check_part(Draft *d, const char *what, Text regex, const char *p, const char *end)
+{
+    size_t n = option_at(p, end);
+    if (*p == '^' || *p == '$')
+        return refuse(d, what, regex, (Text){ p, 1 }); /* lines there, the text here */
+    return !n || refuse(d, what, regex, (Text){ p, n });
+}
+
+static bool check_plain(Draft *d, const char *what, Text regex, const char *p, const char *end)
+{
+    while (p < end) {
+        const char *members = p, *close = set_at(p, end, &members);
+        if (!(close ? check_members(d, what, regex, members, close) : check_part(d, what, regex, p, end)))
+            return false;
+        p = close ? close + 1 : p + 1;
+    }
+    return true;
+}
+
+bool regex_syntax_check(Draft *d, const char *what, Text regex)
+{
+    char *plain = draft_bytes(d, regex.n + 1), *out = plain; /* escapes that both know, out of the way */
+    if (!plain)
+        return false;
+    for (size_t i = 0; i < regex.n; i++) {
+        bool escape = regex.p[i] == '\\' && i + 1 < regex.n;
+        if (escape && memchr("hHKGRXyYOkg", regex.p[i + 1], 11))
+            return refuse(d, what, regex, (Text){ regex.p + i, 2 });
+        *out++ = escape ? 'e' : regex.p[i];
+        i += escape;
+    }
+    return check_plain(d, what, regex, plain, out);
+}

@@ -1,0 +1,328 @@
+#!/usr/bin/env python3
+"""Model files of our own for every part that a config can ask for, with golden logits computed here in float64.
+
+    shapes.py OUT [NAME...]     writes OUT/NAME.rows.bin (layout rows) and OUT/shapes/NAME/{golden.safetensors, golden.json}
+    shapes.py --measure         prints the float32 error of each shape, and how far wrong formulas would be from its tolerance
+
+The reference reads a config and tensors as docs/format.md names them and shares no code with the program or the converter.
+Published families, by way of the converter, are compared with recorded answers in golden.py; here the parts meet in other
+combinations, with odd sizes, and long enough for windows and several tiles of the cache.
+"""
+import json
+import math
+import os
+import pathlib
+import sys
+
+import numpy as np
+
+from make_cases import hash_uniform
+from ref import write_safetensors
+
+BASE = {"family": "test", "d_model": 48, "n_layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "d_ff": 80, "vocab_size": 64,
+        "n_ctx": 512, "norm_eps": 1e-3}
+
+SHAPES = {
+    "gpt": {"d_model": 45, "head_dim": 10, "kv_heads": 4, "norm": "layer", "norm_bias": True, "ffn": "gelu_tanh", "positions": "learned",
+            "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True, "n_ctx": 200},
+    "neox": {"head_dim": 20, "rotary_dim": 12, "norm": "layer", "norm_bias": True, "norm_placement": "parallel2", "ffn": "gelu",
+             "qkv_bias": True, "out_bias": True, "ffn_bias": True},
+    "cohere": {"norm": "layer", "norm_placement": "parallel", "qk_norm": "heads", "logit_scale": 0.25, "tied_embeddings": True},
+    "bothsides": {"n_layers": 4, "norm_placement": "both", "ffn": "geglu", "window": 65, "full_layers": [1, 3], "attn_softcap": 2.0,
+                  "logit_softcap": 5.0, "attn_scale": 0.3, "embed_scale": 6.928203, "tied_embeddings": True},
+    "tworopes": {"n_layers": 3, "norm_placement": "both", "ffn": "geglu", "qk_norm": "head", "window": 20, "full_layers": [2],
+                 "theta": 1e6, "theta_window": 1e4, "rope": {"type": "linear", "factor": 8}, "head_dim": 12, "kv_heads": 1},
+    "behind": {"norm_placement": "output", "qk_norm": "vector", "head_dim": 12, "kv_heads": 4, "window": 64, "d_model": 50},
+    "scales": {"ffn": "geglu_erf", "embed_scale": 6.0, "residual_scale": 0.7, "logit_scale": 0.3333333, "attn_scale": 0.2,
+               "ffn_bias": True, "d_ff": 320},
+    "relu": {"ffn": "relu", "norm": "layer", "window": 70, "full_layers": [0], "rotary_dim": 4, "qk_norm": "head", "theta_window": 500.0},
+    "factors": {"rope": {"type": "factors"}, "rotary_dim": 8, "qk_norm": "vector", "norm": "layer"},
+    "experts": {"d_model": 272, "n_experts": 24, "experts_used": 5, "expert_d_ff": 264, "renormalize": True, "qk_norm": "head"},
+    "shared": {"n_layers": 3, "n_experts": 7, "experts_used": 2, "expert_d_ff": 40, "shared_d_ff": 300, "shared_router": True,
+               "dense_layers": [1], "window": 66, "full_layers": [0], "qkv_bias": True},
+    "manyexperts": {"norm_placement": "both", "ffn": "geglu", "n_experts": 70, "experts_used": 9, "expert_d_ff": 17, "shared_d_ff": 33,
+                    "residual_scale": 0.5},
+    "oneexpert": {"norm_placement": "parallel", "n_experts": 3, "experts_used": 1, "expert_d_ff": 48, "shared_d_ff": 20, "window": 1},
+}
+LENGTHS = (1, 5, 130)
+N_GREEDY = 24
+TOLERANCE = 2e-5  # share of the largest logit, as in make_cases.py; --measure shows what it is made of
+
+DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_placement": "pre", "ffn": "swiglu", "qkv_bias": False,
+            "out_bias": False, "ffn_bias": False, "norm_bias": False, "qk_norm": "none", "window": 0, "full_layers": [],
+            "theta_window": 0.0, "positions": "rope", "rope": {"type": "default"}, "embed_scale": 1.0, "residual_scale": 1.0,
+            "logit_scale": 1.0, "attn_scale": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
+            "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "shared_router": False, "dense_layers": []}
+
+
+def config_of(name):
+    return {**BASE, **SHAPES[name]}
+
+
+def make(name):
+    """{tensor: float32 array} in file order."""
+    c = {**DEFAULTS, **config_of(name)}
+    d, q, kv, hd = c["d_model"], c["heads"] * c["head_dim"], c["kv_heads"] * c["head_dim"], c["head_dim"]
+    tensors, seed = {}, 5000 + 1000 * list(SHAPES).index(name)
+
+    def put(tensor, shape, spread, centre=0.0):
+        values = centre + spread * hash_uniform(seed + len(tensors), int(np.prod(shape)))
+        tensors[tensor] = values.astype("<f4").reshape(shape)
+
+    def matrix(tensor, rows, k, bias=False, gain=1.0, stack=None):
+        put(tensor, (rows, k) if stack is None else (stack, rows, k), gain * (3.0 / k) ** 0.5)
+        if bias:
+            put(tensor + "_bias", (rows,), 0.5)
+
+    def norm(tensor, width=d, bias=None):
+        put(tensor, (width,), 0.5, 1.0)
+        if c["norm_bias"] if bias is None else bias:
+            put(tensor + "_bias", (width,), 0.3)
+
+    def block(at, place, gated, layer):
+        if place != "output":
+            norm(at + "attn_norm")
+        matrix(at + "wq", q, d, c["qkv_bias"], 1.5)
+        matrix(at + "wk", kv, d, c["qkv_bias"], 1.5)
+        matrix(at + "wv", kv, d, c["qkv_bias"])
+        if c["qk_norm"] != "none":
+            norm(at + "q_norm", hd if c["qk_norm"] == "head" else q, False)
+            norm(at + "k_norm", hd if c["qk_norm"] == "head" else kv, False)
+        matrix(at + "wo", d, q, c["out_bias"])
+        if place in ("both", "output"):
+            norm(at + "attn_post_norm")
+        if place not in ("output", "parallel"):
+            norm(at + "ffn_norm")
+        if c["n_experts"] and layer not in c["dense_layers"]:
+            e, f, s = c["n_experts"], c["expert_d_ff"], c["shared_d_ff"]
+            matrix(at + "router", e, d, gain=2.0)
+            matrix(at + "expert_gate", f, d, gain=1.5, stack=e)
+            matrix(at + "expert_up", f, d, stack=e)
+            matrix(at + "expert_down", d, f, gain=3.0, stack=e)
+            if s and c["shared_router"]:
+                matrix(at + "shared_router", 1, d)
+            if s:
+                matrix(at + "shared_gate", s, d, gain=1.5)
+                matrix(at + "shared_up", s, d)
+                matrix(at + "shared_down", d, s)
+        else:
+            if gated:
+                matrix(at + "w_gate", c["d_ff"], d, c["ffn_bias"], 1.5)
+            matrix(at + "w_up", c["d_ff"], d, c["ffn_bias"])
+            matrix(at + "w_down", d, c["d_ff"], c["ffn_bias"])
+        if place in ("both", "output"):
+            norm(at + "ffn_post_norm")
+
+    put("embed", (c["vocab_size"], d), 1.0)
+    if c["positions"] == "learned":
+        put("pos_embed", (c["n_ctx"], d), 0.5)
+    if c["rope"]["type"] == "factors":
+        put("rope_factors", (c["rotary_dim"] // 2,), 0.9, 2.0)
+    for i in range(c["n_layers"]):
+        block(f"layers.{i}.", c["norm_placement"], c["ffn"] in ("swiglu", "geglu", "geglu_erf"), i)
+    norm("final_norm")
+    if not c["tied_embeddings"]:
+        matrix("lm_head", c["vocab_size"], d, gain=3.0)
+    return tensors
+
+
+erf = np.vectorize(math.erf, otypes=[np.float64])
+ACTS = {"swiglu": lambda x: x / (1 + np.exp(-x)), "relu": lambda x: np.maximum(x, 0),
+        "gelu": lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))),
+        "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))}
+ACTS["geglu"], ACTS["geglu_erf"] = ACTS["gelu_tanh"], ACTS["gelu"]
+
+
+class Reference:
+    """The forward pass of a config, in the precision of its weights."""
+
+    def __init__(self, config, tensors, dtype=np.float64):
+        self.c = {**DEFAULTS, **config}
+        self.c.setdefault("rotary_dim", self.c["head_dim"])
+        self.dtype, self.w = dtype, {k: v.astype(dtype) for k, v in tensors.items()}
+
+    def linear(self, x, name):
+        y = x @ self.w[name].T
+        return y + self.w[name + "_bias"] if name + "_bias" in self.w else y
+
+    def norm(self, x, name, weight=None):
+        w = self.w[name] if weight is None else weight
+        if self.c["norm"] == "layer":
+            x = x - x.mean(-1, keepdims=True)
+        y = x / np.sqrt((x * x).mean(-1, keepdims=True) + self.dtype(self.c["norm_eps"])) * w
+        return y + self.w[name + "_bias"] if weight is None and name + "_bias" in self.w else y
+
+    def rope(self, x, windowed):
+        """[heads, T, head_dim]; pairs (i, i + rotary_dim / 2)."""
+        c, rot = self.c, self.c["rotary_dim"]
+        if c["positions"] != "rope":
+            return x
+        own = windowed and c["theta_window"]
+        f = 1.0 / (own or c["theta"]) ** (np.arange(0, rot, 2) / rot)
+        if not own and c["rope"]["type"] == "linear":
+            f = f / c["rope"]["factor"]
+        if not own and c["rope"]["type"] == "factors":
+            f = f / self.w["rope_factors"].astype(np.float64)
+        angle = np.arange(x.shape[1])[:, None] * f
+        cos, sin, half = np.cos(angle), np.sin(angle), rot // 2
+        a, b = x[..., :half], x[..., half:rot]
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin, x[..., rot:]], -1).astype(self.dtype)
+
+    def attention(self, x, at, windowed):
+        c, kind = self.c, self.c["qk_norm"]
+
+        def heads(y, n, norm):
+            if norm and kind == "vector":
+                y = self.norm(y, norm, self.w[norm])
+            y = y.reshape(len(y), n, c["head_dim"]).transpose(1, 0, 2)
+            if norm and kind in ("head", "heads"):
+                w = self.w[norm]
+                y = self.norm(y, norm, w if kind == "head" else w.reshape(n, 1, c["head_dim"]))
+            return self.rope(y, windowed) if norm else y
+
+        q = heads(self.linear(x, at + "wq"), c["heads"], at + "q_norm")
+        k = heads(self.linear(x, at + "wk"), c["kv_heads"], at + "k_norm")
+        v = heads(self.linear(x, at + "wv"), c["kv_heads"], None)
+        share = c["heads"] // c["kv_heads"]
+        s = q @ np.repeat(k, share, 0).transpose(0, 2, 1) * self.dtype(c["attn_scale"] or 1 / math.sqrt(c["head_dim"]))
+        if c["attn_softcap"]:
+            s = c["attn_softcap"] * np.tanh(s / self.dtype(c["attn_softcap"]))
+        query, key = np.arange(len(x))[:, None], np.arange(len(x))
+        visible = (key <= query) & ((key > query - c["window"]) if windowed else True)
+        s = np.where(visible, s, -np.inf)
+        p = np.exp(s - s.max(-1, keepdims=True))
+        p /= p.sum(-1, keepdims=True)
+        return self.linear((p @ np.repeat(v, share, 0)).transpose(1, 0, 2).reshape(len(x), -1).astype(self.dtype), at + "wo")
+
+    def network(self, x, gate, up, down, bias=lambda n: 0):
+        act = ACTS[self.c["ffn"]]
+        h = x @ up.T + bias("w_up")
+        h = act(x @ gate.T + bias("w_gate")) * h if gate is not None else act(h)
+        return (h.astype(self.dtype) @ down.T + bias("w_down")).astype(self.dtype)
+
+    def experts(self, x, at):
+        c, w, y = self.c, self.w, np.zeros_like(x)
+        logits = x @ w[at + "router"].T
+        p = np.exp(logits - logits.max(-1, keepdims=True))
+        p /= p.sum(-1, keepdims=True)
+        for t in range(len(x)):
+            chosen = sorted(np.argsort(-p[t], kind="stable")[:c["experts_used"]])
+            total = p[t, chosen].sum() if c["renormalize"] else 1
+            for e in chosen:
+                y[t] += p[t, e] / total * self.network(x[t], *(w[at + "expert_" + n][e] for n in ("gate", "up", "down")))
+        if c["shared_d_ff"]:
+            weight = 1 / (1 + np.exp(-x @ w[at + "shared_router"].T)) if c["shared_router"] else 1
+            y = y + weight * self.network(x, *(w[at + "shared_" + n] for n in ("gate", "up", "down")))
+        return y
+
+    def feed_forward(self, x, at, layer):
+        if self.c["n_experts"] and layer not in self.c["dense_layers"]:
+            return self.experts(x, at)
+        return self.network(x, self.w.get(at + "w_gate"), self.w[at + "w_up"], self.w[at + "w_down"],
+                            lambda n: self.w.get(at + n + "_bias", 0))
+
+    def block(self, x, i):
+        c, at, place = self.c, f"layers.{i}.", self.c["norm_placement"]
+        windowed, m = c["window"] > 0 and i not in c["full_layers"], self.dtype(c["residual_scale"])
+        before = (lambda y, n: y) if place == "output" else (lambda y, n: self.norm(y, at + n))
+        after = (lambda y, n: self.norm(y, at + n)) if place in ("both", "output") else (lambda y, n: y)
+        n = before(x, "attn_norm")
+        y = x + m * after(self.attention(n, at, windowed), "attn_post_norm")
+        if place == "parallel2":
+            n = before(x, "ffn_norm")
+        elif place != "parallel":
+            n = before(y, "ffn_norm")
+        return y + m * after(self.feed_forward(n, at, i), "ffn_post_norm")
+
+    def __call__(self, tokens):
+        c, ids = self.c, np.asarray(tokens)
+        x = self.w["embed"][ids] * self.dtype(c["embed_scale"])
+        if c["positions"] == "learned":
+            x = x + self.w["pos_embed"][:len(ids)]
+        for i in range(c["n_layers"]):
+            x = self.block(x, i)
+        logits = self.linear(self.norm(x, "final_norm"), "embed" if c["tied_embeddings"] else "lm_head") * self.dtype(c["logit_scale"])
+        return c["logit_softcap"] * np.tanh(logits / c["logit_softcap"]) if c["logit_softcap"] else logits
+
+    def greedy(self, tokens, n):
+        ids, margin = list(tokens), math.inf
+        for _ in range(n):
+            last = self(ids)[-1]
+            second, best = np.partition(last, -2)[-2:]
+            margin = min(margin, best - second)
+            ids.append(int(last.argmax()))
+        return ids[len(tokens):], margin
+
+
+def sequences(name):
+    vocab, start = config_of(name)["vocab_size"], 0
+    for i, n in enumerate(LENGTHS):
+        u = hash_uniform(2000 + list(SHAPES).index(name), start + n)[start:]
+        yield f"seq{i}", ((u + 1) / 2 * vocab).astype("<i4")
+        start += n
+
+
+def place(path, write_to):  # at once: other tests may be reading the same files
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    write_to(temporary)
+    os.replace(temporary, path)
+
+
+def write(out, name):
+    tensors, config = make(name), config_of(name)
+    ref, golden, largest = Reference(config, tensors), {}, 0.0
+    for prefix, tokens in sequences(name):
+        golden[prefix + ".tokens"] = tokens
+        golden[prefix + ".logits_f64"] = ref(tokens).astype("<f4")
+        largest = max(largest, np.abs(golden[prefix + ".logits_f64"]).max())
+        if len(tokens) < 10:
+            ids, margin = ref.greedy(tokens, N_GREEDY)
+            if margin > 0.005:
+                golden[prefix + ".greedy"] = np.array(ids, "<i4")
+    folder = pathlib.Path(out) / "shapes" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    metadata = {"format": "tblock", "version": "1", "config": json.dumps(config)}
+    place(pathlib.Path(out) / f"{name}.rows.bin", lambda p: write_safetensors(p, tensors, metadata))
+    place(folder / "golden.json", lambda p: p.write_text(json.dumps({"suggested_tolerance": float(f"{TOLERANCE * largest:.2g}")}) + "\n"))
+    place(folder / "golden.safetensors", lambda p: write_safetensors(p, golden))
+
+
+NUMBERS = ("attn_scale", "residual_scale", "embed_scale", "logit_scale", "attn_softcap", "logit_softcap", "window", "theta_window",
+           "renormalize", "rotary_dim", "full_layers", "norm", "theta")
+OTHER_FFN = {"geglu": "geglu_erf", "geglu_erf": "geglu", "gelu": "gelu_tanh", "gelu_tanh": "gelu", "relu": "gelu"}
+
+
+def wrong_formulas(name):
+    """(what is wrong, config): keys that a shape sets left out, where that does not change the tensors; the other form of GELU."""
+    config = config_of(name)
+    for key in SHAPES[name]:
+        if key in NUMBERS and not (name == "factors" and key == "rotary_dim"):
+            yield "no " + key, {k: v for k, v in config.items() if k != key}
+    if config.get("ffn") in OTHER_FFN:
+        yield OTHER_FFN[config["ffn"]], {**config, "ffn": OTHER_FFN[config["ffn"]]}
+
+
+def measure():
+    print("shape: largest logit, 8 x float32 error as a share of it; then the distance of wrong formulas in tolerances")
+    for name in SHAPES:
+        tensors, tokens = make(name), dict(sequences(name))["seq2"]
+        right = Reference(config_of(name), tensors)(tokens)
+        largest = np.abs(right).max()
+        error = np.abs(Reference(config_of(name), tensors, np.float32)(tokens) - right).max()
+        wrong = [f"{what} {np.abs(Reference(c, tensors)(tokens) - right).max() / largest / TOLERANCE:.0f}" for what, c in wrong_formulas(name)]
+        print(f"{name}: {largest:.1f}, {8 * error / largest:.1e}; {', '.join(wrong)}")
+
+
+def main(args):
+    if args == ["--measure"]:
+        return measure()
+    if not args or args[0].startswith("-"):
+        sys.exit(__doc__)
+    for name in args[1:] or SHAPES:
+        if name not in SHAPES:
+            sys.exit(f"shapes.py: no shape {name}; there are {', '.join(SHAPES)}")
+        write(args[0], name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
