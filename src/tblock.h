@@ -604,6 +604,35 @@ typedef struct tblock_convert_report {
 TBLOCK_API bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt,
                                tblock_convert_report *report, tblock_error *err);
 
+/* ---- Training (docs/train.md) --------------------------------------------------------------------------------- */
+
+/* Training needs OpenBLAS (libopenblas.so.0), which is loaded when one of these functions is called first; without it they fail with
+ * TBLOCK_SYSTEM. Loading it sets environment variables for a moment: not while another thread reads or changes the environment. */
+
+/* AdamW: decoupled weight decay, of all parameters or (decay_all false) of matrices alone. */
+typedef struct tblock_adamw { double lr, beta1, beta2, eps, weight_decay; bool decay_all; } tblock_adamw;
+
+typedef struct tblock_grad_options {
+    int         adamw_steps;    /* steps to take on the same batch, at a constant rate and without clipping; 0: none      */
+    const tblock_adamw *adamw;  /* NULL: 1e-3, 0.9, 0.95, 1e-8, 0.1, of all                                              */
+    int         threads;        /* 0: one for each physical core; no bit depends on it                                   */
+} tblock_grad_options;
+
+typedef struct tblock_grad_report {
+    double   loss, loss_after;  /* of the model as it is; after the last step                                            */
+    double   grad_norm;         /* of all gradients as one vector                                                        */
+    uint64_t n_params;
+    int      n_tensors;
+} tblock_grad_report;
+
+/* Mean cross-entropy of token t+1 from position t over the sequences of a safetensors file with `tokens` I32 [B, T], and its
+ * gradients by all parameters in f32, written to a safetensors file: loss, grad.NAME, row-major [out, in]; with steps
+ * also losses [steps + 1] and afterN.NAME, the parameters after the N-th and last step. NAME is the checkpoint's name
+ * of a Hugging Face folder, else ours. Atomic. Fails with TBLOCK_INPUT (no such tokens, an id out of range, a part of a model that
+ * training lacks: named), TBLOCK_USAGE (steps, an optimizer's number out of range) and TBLOCK_SYSTEM. opt and report may be NULL. */
+TBLOCK_API bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
+                            tblock_grad_report *report, tblock_error *err);
+
 /* ---- What the machine can do at most (docs/bench.md) ---------------------------------------------------------- */
 
 typedef struct tblock_measure_options {
