@@ -27,6 +27,8 @@ static bool is_tokenizer_json(const FileMap *m)
 static bool is_tokenizer_file(const FileMap *m)
 {
     size_t i = 0;
+    if (m->size > 8 && m->data[6] == 0 && m->data[7] == 0 && m->data[8] == '{') /* the length of a safetensors header, and the header */
+        return false;
     while (i < m->size && (m->data[i] == ' ' || (m->data[i] >= '\t' && m->data[i] <= '\r')))
         i++;
     return i < m->size && m->data[i] == '{' ? is_tokenizer_json(m) : tokenizer_looks_like((const char *)m->data, m->size);

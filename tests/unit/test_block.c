@@ -719,6 +719,25 @@ static void blocks_of_every_placement_are_as_defined(void)
     }
 }
 
+/* One of them makes it 8 for all that read the vector, and 16 may not be asked for. */
+static void gguf_types_take_activations_of_8_bits(void)
+{
+    const Mat q8 = {.type = WT_Q8, .rows = 1}, q6_k = {.type = WT_Q6_K, .rows = 1}, f = {.type = WT_F32, .rows = 1};
+    Layer     l  = {.wq = q6_k, .wk = q8, .wv = f, .wo = q8, .w_gate = q8, .w_up = f, .w_down = q6_k};
+    Model     m  = {.cfg = config_of(16, 1, 1, 16, 16, 0), .layer = &l, .lm_head = f};
+    Numerics  n;
+    CHECK(numerics_choose(&n, &m, NULL, NULL, &err) && n.math == MATH_INT8 && model_is_quantized(&m), "auto");
+    CHECK(input_bits(n, &m, 0, INPUT_QKV) == 8 && input_bits(n, &m, 0, INPUT_DOWN) == 8, "a group with a GGUF type");
+    CHECK(input_bits(n, &m, 0, INPUT_FFN) == 16 && input_bits(n, &m, 0, INPUT_WO) == 16, "groups without");
+    CHECK(strcmp(activations_name(n, &m), "auto") == 0, "%s", activations_name(n, &m));
+    CHECK(!numerics_choose(&n, &m, NULL, "16", &err) && err.status == USAGE && strstr(err.msg, "q6_k"), "%s", err.msg);
+    CHECK(numerics_choose(&n, &m, NULL, "8", &err) && input_bits(n, &m, 0, INPUT_WO) == 8, "8 for all");
+    l.wq = l.w_down = q8, m.lm_head = q6_k;
+    CHECK(!numerics_choose(&n, &m, "int8", "16", &err) && err.status == USAGE, "the head counts");
+    CHECK(numerics_choose(&n, &m, "f32", NULL, &err) && input_bits(n, &m, 0, INPUT_HEAD) == 0, "math f32");
+    CHECK(!numerics_choose(&n, &m, "f32", "8", &err) && err.status == USAGE, "integers that nobody makes");
+}
+
 /* ---- Attention ------------------------------------------------------------------------------------------------ */
 
 static void softmax_rows_sum_to_one(void)
@@ -917,6 +936,7 @@ int main(int argc, char **argv)
     TEST(activations_are_as_wide_as_the_widest_of_a_group_asks);
     TEST(experts_are_summed_as_defined);
     TEST(blocks_of_every_placement_are_as_defined);
+    TEST(gguf_types_take_activations_of_8_bits);
     TEST(softmax_rows_sum_to_one);
     TEST(attention_to_equal_values_gives_that_value);
     TEST(a_window_sees_exactly_its_positions);
