@@ -83,7 +83,8 @@ static bool rotary(HfReader *r, const Json *share)
     if (share && !hf_number(r, "partial_rotary_factor", share, &part))
         return false;
     if (f->rotary == 0)
-        return !share || part == 1 || fail(r->err, INPUT, "%s: expected 1, found %s", hf_what(r, "partial_rotary_factor"), hf_found(share, a, sizeof a));
+        return !share || part == 1
+            || fail(r->err, INPUT, "%s: expected 1, found %s", hf_what(r, "partial_rotary_factor"), hf_found(share, a, sizeof a));
     c->rotary_dim = part > 0 && part <= 1 ? (int)((double)c->head_dim * part) : 0;
     return (c->rotary_dim >= 2 && c->rotary_dim % 2 == 0)
         || fail(r->err, INPUT, "%s: expected an even number of dimensions of head_dim %d, found %.9g of them",
