@@ -26,7 +26,7 @@ OPT_ubsan   = -O1 -fsanitize=undefined -fno-sanitize-recover=all
 OPT_tsan    = -O1 -fsanitize=thread
 OPT_msan    = -O1 -fsanitize=memory -fno-omit-frame-pointer -fsanitize-ignorelist=tests/msan/uninstrumented.txt
 OPT_fuzz    = -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-OPT_coverage = -Og --coverage -fprofile-update=atomic
+OPT_coverage = -O1 --coverage
 # for tests/exact/matrix.sh: gcc-O1, gcc-O3, clang-O1, clang-O3
 OPT        ?= $(or $(OPT_$(config)),$(filter -O1 -O2 -O3,$(patsubst gcc%,%,$(patsubst clang%,%,$(config)))),$(error config=$(config): \
               expected release, debug, clang, asan, ubsan, tsan, msan, fuzz, coverage, neon, or gcc-O1 .. clang-O3))
