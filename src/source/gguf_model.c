@@ -184,12 +184,9 @@ static bool bind_all(Binder *b)
 {
     Checkpoint *c = &b->s->checkpoint;
     int         i = 0;
-    c->n       = tensor_list_count(&c->config);
-    c->tensor  = calloc((size_t)c->n, sizeof *c->tensor);
-    b->s->rows = source_alloc(b->s, (size_t)c->n * sizeof *b->s->rows, b->err);
-    b->used    = source_alloc(b->s, b->s->gguf.n_tensors, b->err);
-    if (!c->tensor || !b->s->rows || !b->used)
-        return fail(b->err, SYSTEM, "%s: out of memory", b->s->path);
+    b->used = source_alloc(b->s, b->s->gguf.n_tensors, b->err);
+    if (!b->used || !source_begin(b->s, b->err))
+        return false;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++)
         if (!bind(b, &s, &b->s->rows[i], &c->tensor[i]))
             return false;
@@ -222,8 +219,6 @@ bool gguf_model_open(Source *s, Error *err)
     Binder b = { .s = s, .err = err };
     if (!(b.arch = gguf_arch(&s->gguf, err)) || !gguf_config(&s->checkpoint.config, b.arch, &s->gguf, s->path, err))
         return false;
-    s->checkpoint.path = s->path;
-    s->config_json     = config_to_json(&s->checkpoint.config, err);
-    s->has_weights     = s->config_json && bind_all(&b);
+    s->has_weights = bind_all(&b);
     return s->has_weights;
 }
