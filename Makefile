@@ -142,6 +142,9 @@ test-neon: tests ## install the cross compiler and qemu-user, run the kernels, u
 	@tools/setup.sh neon
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh tests/neon
 
+test-references: all ## install PyTorch and transformers (gigabytes) aside, compare logits and evaluations with theirs, computed live
+	@BUILD=$(BUILD) tests/references/live.sh
+
 # Random weights of a real shape, 2.5 GB in bf16: more than any cache.
 BENCH_MODEL = build/bench/llama-3.2-1b.bin
 BENCH_CSV   = bench/results/$(shell sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1 | tr -cs 'A-Za-z0-9.\n' '-').csv
@@ -196,6 +199,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test check bench bench-peers test-neon update-cli install uninstall clean help
+.PHONY: all headers programs tests demo test check bench bench-peers test-neon test-references update-cli install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:
