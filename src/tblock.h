@@ -496,7 +496,7 @@ TBLOCK_API const float *tblock_attention_head(const tblock_attention *a, int lay
 
 /* Write a file, atomically. format:
  *   "html"         one page with heat maps, for people; it loads nothing from elsewhere
- *   "json"         one object: tokens, pieces, layers, heads, window, attention [{layer, head, p: n rows of n numbers}]
+ *   "json"         one object: tokens, pieces, layers, heads, window, windows, attention [{layer, head, p: n rows of n numbers}]
  *   "safetensors"  tokens I32 [n], attn.layerI F32 [heads kept, n, n]; metadata: heads, window, and what changes bits
  * The same as html or json in pieces: put returns false to stop. */
 TBLOCK_API bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format, tblock_error *err);
@@ -575,6 +575,63 @@ typedef struct tblock_quantize_report {
  * finite or too large for its type: tensor, row and column are named), TBLOCK_SYSTEM. */
 TBLOCK_API bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt,
                                 tblock_quantize_report *report, tblock_error *err);
+
+/* ---- Converting ----------------------------------------------------------------------------------------------- */
+
+typedef struct tblock_convert_options {
+    const char        *type;   /* NULL: each matrix as it is stored; else as tblock_quantize_options                     */
+    const char *const *keep;   /* with a type: "PATTERN=TYPE"                                                            */
+    size_t             n_keep;
+    const char        *tokenizer; /* NULL: the source's own; else a file or folder (docs/convert.md)                     */
+    const char        *pattern;   /* of that tokenizer, where its files do not say how a text is split; NULL             */
+    bool               no_tokenizer;
+    int                threads; /* 0: one for each physical core                                                         */
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL                            */
+    void *user;
+} tblock_convert_options;
+
+typedef struct tblock_convert_report {
+    const char *source;          /* "Hugging Face folder", "GGUF" ...                                                    */
+    uint64_t    n_params, bytes; /* of all weights, as written                                                           */
+    uint64_t    flushed;         /* weights too small for their type that became 0                                       */
+    uint64_t    not_finite;      /* vectors with NaN or infinity: kept                                                   */
+    char       *warnings;        /* lines, each with its newline; release with tblock_free                               */
+} tblock_convert_report;
+
+/* Write whatever in_path is (a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint, a model file) as a model file,
+ * atomically. opt and report may be NULL. Same bytes whatever the threads; memory does not grow with the model. Errors: as
+ * tblock_model_load for what is read, as tblock_quantize for the rest. */
+TBLOCK_API bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt,
+                               tblock_convert_report *report, tblock_error *err);
+
+/* ---- Training (docs/train.md) --------------------------------------------------------------------------------- */
+
+/* Training needs OpenBLAS (libopenblas.so.0), which is loaded when one of these functions is called first; without it they fail with
+ * TBLOCK_SYSTEM. Loading it sets environment variables for a moment: not while another thread reads or changes the environment. */
+
+/* AdamW: decoupled weight decay, of all parameters or (decay_all false) of matrices alone. */
+typedef struct tblock_adamw { double lr, beta1, beta2, eps, weight_decay; bool decay_all; } tblock_adamw;
+
+typedef struct tblock_grad_options {
+    int         adamw_steps;    /* steps to take on the same batch, at a constant rate and without clipping; 0: none      */
+    const tblock_adamw *adamw;  /* NULL: 1e-3, 0.9, 0.95, 1e-8, 0.1, of all                                              */
+    int         threads;        /* 0: one for each physical core; no bit depends on it                                   */
+} tblock_grad_options;
+
+typedef struct tblock_grad_report {
+    double   loss, loss_after;  /* of the model as it is; after the last step                                            */
+    double   grad_norm;         /* of all gradients as one vector                                                        */
+    uint64_t n_params;
+    int      n_tensors;
+} tblock_grad_report;
+
+/* Mean cross-entropy of token t+1 from position t over the sequences of a safetensors file with `tokens` I32 [B, T], and its
+ * gradients by all parameters in f32, written to a safetensors file: loss, grad.NAME, row-major [out, in]; with steps
+ * also losses [steps + 1] and afterN.NAME, the parameters after the N-th and last step. NAME is the checkpoint's name
+ * of a Hugging Face folder, else ours. Atomic. Fails with TBLOCK_INPUT (no such tokens, an id out of range, a part of a model that
+ * training lacks: named), TBLOCK_USAGE (steps, an optimizer's number out of range) and TBLOCK_SYSTEM. opt and report may be NULL. */
+TBLOCK_API bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
+                            tblock_grad_report *report, tblock_error *err);
 
 /* ---- What the machine can do at most (docs/bench.md) ---------------------------------------------------------- */
 

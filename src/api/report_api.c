@@ -83,7 +83,8 @@ static int fill_curve(InfoPoint *curve, const Info *info)
     longest = longest < SHORTEST ? SHORTEST : longest;
     for (int i = 0; n < MAX_POINTS && (at = (int)((SHORTEST << i / 4) * quarter[i % 4])) <= 2 * longest; i++, n++) {
         Flops f;
-        int   kept = c->window && c->window < at ? c->window : at;
+        int    windowed = count_windowed(c);
+        double kept     = ((double)windowed * (c->window < at ? c->window : at) + (double)(c->n_layers - windowed) * at) / c->n_layers;
         FlopLoad load = { .seq = at, .batch = 1, .kv_bytes = info->load.kv_bytes, .kv_scale_bytes = info->load.kv_scale_bytes };
         count_flops(&f, c, info->count, &load);
         curve[n] = (InfoPoint){ .seq = at, .kv_mha = mha * kept };
@@ -220,18 +221,21 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
     char          chat[80];
     if (opt->type)
         return fail(err, USAGE, "type: goes with a bare config: %s has types of its own", src->path);
-    bool ok = parse_meta(src, "tokenizer", &tokenizer, err) && parse_meta(src, "source", &source, err)
+    SourceContents contents;
+    bool ok = source_contents(&contents, src, err) && parse_meta(src, "tokenizer", &tokenizer, err) && parse_meta(src, "source", &source, err)
               && name_chat(src, chat, err);
     if (ok && c)
         count_checkpoint(&count, &src->checkpoint);
     if (ok && opt->check)
-        ok = data_check(&check, c, &src->file, err);
+        ok = data_check(&check, c ? &src->checkpoint : NULL, &src->file, err);
     if (ok) {
-        Info info = { .path = src->path, .file = &src->file, .cfg = c, .count = &count, .tokenizer = tokenizer,
+        Info info = { .path = src->path, .kind = source_kind_name(src->kind), .contents = &contents,
+                      .ours = src->kind == SOURCE_MODEL_FILE, .cfg = c, .count = &count, .tokenizer = tokenizer,
                       .source = source, .chat = *chat ? chat : NULL, .sha256 = source_meta(src, "sha256"),
                       .check = opt->check ? &check : NULL };
         ok = draw(&info, opt, text, err);
     }
+    source_contents_free(&contents);
     json_free(tokenizer);
     json_free(source);
     return ok;
@@ -255,9 +259,7 @@ bool tblock_report(const char *path, const tblock_report_options *opt, char **te
     if (!opt)
         opt = &defaults;
     *text = NULL;
-    if (!file_map_open(&map, path, err))
-        return false;
-    bool config = is_json(&map);
+    bool config = file_map_open(&map, path, NULL) && is_json(&map); /* a folder is no config; what else is wrong says source_open */
     file_map_close(&map);
     if (config)
         return report_config(path, opt, text, err);

@@ -49,10 +49,10 @@ uint64_t byte_hash(const HashSeed *seed, const void *p, size_t n) { return hash(
 
 static ByteSlot *seek(const ByteMap *m, const char *p, size_t n, uint64_t h)
 {
-    uint32_t tag = (uint32_t)(h >> 32);
+    uint64_t first = load(p, n < 8 ? n : 8);
     for (size_t i = h & m->mask;; i = (i + 1) & m->mask) {
         ByteSlot *s = &m->slot[i];
-        if (!s->p || (s->tag == tag && s->n == n && memcmp(s->p, p, n) == 0))
+        if (!s->p || (s->first == first && s->n == n && (n <= 8 || memcmp(s->p + 8, p + 8, n - 8) == 0)))
             return s;
     }
 }
@@ -84,7 +84,7 @@ int32_t *byte_map_put(ByteMap *m, const char *p, size_t n, int32_t value, bool *
     ByteSlot *s = seek(m, p, n, h);
     *found = s->p != NULL;
     if (!s->p) {
-        *s = (ByteSlot){ .p = p, .n = (uint32_t)n, .tag = (uint32_t)(h >> 32), .value = value };
+        *s = (ByteSlot){ .p = p, .first = load(p, n < 8 ? n : 8), .n = (uint32_t)n, .value = value };
         m->n++;
     }
     return &s->value;

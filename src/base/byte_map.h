@@ -8,8 +8,9 @@
 #include "base/error.h"
 
 typedef struct ByteSlot {
-    const char *p;      /* not copied; NULL: an empty slot */
-    uint32_t    n, tag; /* tag: bits of the hash           */
+    const char *p;     /* not copied; NULL: an empty slot                               */
+    uint64_t    first; /* up to 8 bytes of it: most keys are compared without a look at p */
+    uint32_t    n;
     int32_t     value;
 } ByteSlot;
 

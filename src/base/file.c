@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -335,6 +336,8 @@ static bool write_all(const OutFile *f, int fd, off_t at, const char *data, size
         ssize_t put = at < 0 ? write(fd, data, n) : pwrite(fd, data, n, at);
         if (put < 0 && errno == EINTR)
             continue;
+        if (put < 0 && errno == EFAULT) /* data lies in a mapped file that became shorter */
+            return fail(err, SYSTEM, "%s: cannot write: the file that it is made from was cut short meanwhile", f->path);
         if (put <= 0)
             return fail(err, SYSTEM, "%s: cannot write: %s", f->path, put < 0 ? strerror(errno) : "nothing was taken");
         data += put;
@@ -387,7 +390,7 @@ static bool copy_spool(OutFile *f, Error *err)
     }
 }
 
-bool out_file_commit(OutFile *f, Error *err)
+static bool commit(OutFile *f, Error *err)
 {
     bool ok = f->spool < 0 || copy_spool(f, err);
     if (ok && !f->in_place && !f->temp)
@@ -405,6 +408,18 @@ bool out_file_commit(OutFile *f, Error *err)
         }
     }
     out_file_abort(f);
+    return ok;
+}
+
+/* Signals wait meanwhile: one that ends the process between the temporary name and the rename would leave that name behind. A FIFO
+ * or a terminal may keep us waiting, and has no temporary name. */
+bool out_file_commit(OutFile *f, Error *err)
+{
+    sigset_t all, before;
+    bool     hold = !f->in_place && sigfillset(&all) == 0 && pthread_sigmask(SIG_BLOCK, &all, &before) == 0;
+    bool     ok = commit(f, err);
+    if (hold)
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
     return ok;
 }
 

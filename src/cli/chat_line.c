@@ -1,10 +1,13 @@
 #include "chat_line.h"
 
+#include "interrupt.h"
 #include "message.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <locale.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +30,29 @@ struct ChatLines {
 #endif
 };
 
+/* One byte of standard input, as read: 1, 0 at its end, -1 with errno; EINTR where Ctrl-C came, also between the question and the
+ * waiting. */
+static ssize_t read_byte(char *c)
+{
+    sigset_t      block, before;
+    struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+    sigemptyset(&block);
+    sigaddset(&block, SIGINT);
+    for (;;) {
+        sigprocmask(SIG_BLOCK, &block, &before);
+        int ready = interrupted() ? -1 : ppoll(&input, 1, NULL, &before);
+        int why = errno;
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        errno = interrupted() ? EINTR : why;
+        if (interrupted())
+            return -1;
+        if (ready < 0 && errno != EINTR) /* another signal, such as a new size of the window: go on waiting */
+            return -1;
+        if (ready > 0)
+            return read(STDIN_FILENO, c, 1);
+    }
+}
+
 /* ---- Plain lines ---------------------------------------------------------------------------------------------- */
 
 static LineResult read_plain(ChatLines *l, const char **text, size_t *n, tblock_error *err)
@@ -34,7 +60,7 @@ static LineResult read_plain(ChatLines *l, const char **text, size_t *n, tblock_
     l->line.n = 0;
     fputs(l->prompt, stderr);
     for (char c;;) {
-        ssize_t got = read(STDIN_FILENO, &c, 1);
+        ssize_t got = read_byte(&c);
         if (got < 0 && errno == EINTR)
             return LINE_INTERRUPT;
         if (got < 0) {
@@ -63,12 +89,37 @@ static char *prompt_of(EditLine *editor)
     return (char *)(uintptr_t)((ChatLines *)l)->prompt;
 }
 
+/* The next character, for the editor: its return and errno as of read_byte. Bytes that are no UTF-8 are skipped. */
+static int read_character(EditLine *editor, wchar_t *out)
+{
+    (void)editor;
+    unsigned char b[4];
+    for (;;) {
+        size_t  n = 0, length = 1;
+        while (n < length) {
+            ssize_t got = read_byte((char *)&b[n]);
+            if (got <= 0)
+                return (int)got;
+            if (n++ == 0)
+                length = b[0] >= 0xF0 ? 4 : b[0] >= 0xE0 ? 3 : b[0] >= 0xC0 ? 2 : 1;
+        }
+        if (cli_utf8_length((char *)b, n) != n)
+            continue;
+        wchar_t point = n == 1 ? b[0] : b[0] & (0x7F >> n);
+        for (size_t i = 1; i < n; i++)
+            point = point << 6 | (b[i] & 0x3F);
+        *out = point;
+        return 1;
+    }
+}
+
 static LineResult read_edited(ChatLines *l, const char **text, size_t *n, tblock_error *err)
 {
     int count = 0;
     errno = 0;
+    el_resize(l->editor); /* the window may have another size by now */
     const char *line = el_gets(l->editor, &count);
-    if (!line && count < 0 && errno == EINTR)
+    if (interrupted())
         return LINE_INTERRUPT;
     if (!line && count < 0) {
         cli_fail(err, TBLOCK_SYSTEM, "standard input: %s", strerror(errno));
@@ -108,6 +159,7 @@ static void open_editor(ChatLines *l)
         history(l->history, &event, H_LOAD, l->file);
     el_set(l->editor, EL_CLIENTDATA, l);
     el_set(l->editor, EL_PROMPT, prompt_of);
+    el_set(l->editor, EL_GETCFN, read_character);
     el_set(l->editor, EL_EDITOR, "emacs");
     el_set(l->editor, EL_SIGNAL, 0); /* Ctrl-C is ours */
     el_set(l->editor, EL_HIST, history, l->history);

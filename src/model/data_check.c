@@ -207,6 +207,26 @@ static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor 
           i / PANEL_ROWS % blocks / each * columns, kind_of(f16_to_f32(bits)));
 }
 
+/* Rows of another program's file. */
+static bool check_rows(CheckPart *p, const TensorSpec *s, const CheckedTensor *t, Error *err)
+{
+    size_t k       = (size_t)t->rows->k, at = k;
+    float *row     = malloc(k * sizeof *row);
+    void  *scratch = malloc(row_source_row_bytes(t->rows));
+    bool   ok      = row && scratch;
+    for (int item = 0; ok && at == k && item < t->rows->stack; item++)
+        for (int r = 0; at == k && r < t->rows->rows; r++) {
+            row_source_read_f32(t->rows, item, r, 1, row, scratch);
+            at = elements_first_nonfinite(WT_F32, row, k);
+            if (at < k)
+                found(p, "tensor %s: element [%d, %zu] is %s", t->rows->name, item * s->rows + r, at, kind_of(row[at]));
+        }
+    row_source_release(t->rows);
+    free(row);
+    free(scratch);
+    return ok ? true : fail(err, SYSTEM, "out of memory");
+}
+
 static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
     if (weight_type_quantized(t->type)) {
@@ -226,16 +246,21 @@ static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor 
         found(p, "tensor %s: element [%zu] is %s", s->name, row, what);
 }
 
-bool data_check(DataCheck *out, const Config *c, const TensorFile *f, Error *err)
+bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, Error *err)
 {
     *out = (DataCheck){ .hash.answer = CHECK_NONE, .padding.answer = CHECK_OK, .finite.answer = c ? CHECK_OK : CHECK_NONE };
+    if (c && c->tensor[0].rows)
+        out->padding.answer = CHECK_NONE;
     if (!check_hash(&out->hash, f, err))
         return false;
     TensorSpec s = tensor_list_start();
-    while (c && tensor_list_next(c, &s)) {
-        CheckedTensor t;
-        if (!tensor_check(&s, f, &t, err))
-            return false;
+    for (int i = 0; c && tensor_list_next(&c->config, &s); i++) {
+        CheckedTensor t = c->tensor[i];
+        if (t.rows) {
+            if (!check_rows(&out->finite, &s, &t, err))
+                return false;
+            continue;
+        }
         check_finite(&out->finite, &s, &t);
         if (weight_type_quantized(t.type)) {
             if (!check_quantized_panels(&out->padding, &s, &t, err))

@@ -2,8 +2,7 @@
 #ifndef MODEL_DATA_CHECK_H
 #define MODEL_DATA_CHECK_H
 
-#include "format/tensors.h"
-#include "model/config.h"
+#include "model/checkpoint.h"
 
 typedef enum CheckAnswer { CHECK_OK, CHECK_BAD, CHECK_NONE } CheckAnswer; /* NONE: there was nothing to check */
 
@@ -21,7 +20,8 @@ typedef struct DataCheck {
     bool      ok;           /* nothing is BAD */
 } DataCheck;
 
-/* c: NULL for a file without weights. The file's tensors were checked against c (count_file). Fails only without memory. */
-bool data_check(DataCheck *out, const Config *c, const TensorFile *f, Error *err);
+/* c: NULL for a file without weights. f: the model file; of other programs' files, whose f holds no weights, only the values
+ * are looked at, as this program makes them of the file. Fails only without memory. */
+bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, Error *err);
 
 #endif

@@ -46,9 +46,9 @@ static void out_parameters(JsonOut *o, const Count *n)
     json_out(o,
              ", \"parameters\": {\"total\": %" PRIu64 ", \"embedding\": %" PRIu64 ", \"block\": %" PRIu64
              ", \"block_attention\": %" PRIu64 ", \"block_ffn\": %" PRIu64 ", \"block_norms\": %" PRIu64 ", \"blocks\": %" PRIu64
-             ", \"final_norm\": %" PRIu64 ", \"head\": %" PRIu64 "}",
+             ", \"final_norm\": %" PRIu64 ", \"head\": %" PRIu64 ", \"active\": %" PRIu64 "}",
              n->params, n->embed_params, n->layer_params, n->attn_params, n->ffn_params, n->norm_params, n->blocks_params,
-             n->final_norm_params, n->head_params);
+             n->final_norm_params, n->head_params, n->active_params);
     json_out(o, ", \"parts\": [");
     for (int i = 0; i < n->n_parts; i++) {
         json_out(o, "%s", i ? ", " : "");
@@ -63,15 +63,15 @@ static void out_bytes(JsonOut *o, const Info *info)
     const Count *n     = info->count;
     const char  *comma = "";
     json_out(o, ", \"weight_bytes\": {");
-    for (int i = 0; info->file && i < WT_COUNT; i++)
+    for (int i = 0; info->contents && i < WT_COUNT; i++)
         if (n->bytes_of[info_types[i]]) {
             json_out(o, "%s\"%s\": %" PRIu64, comma, info_type_name(info_types[i]), n->bytes_of[info_types[i]]);
             comma = ", ";
         }
-    for (int t = 0; !info->file && t < WT_MADE; t++)
+    for (int t = 0; !info->contents && t < WT_MADE; t++)
         json_out(o, "%s\"%s\": %" PRIu64, t ? ", " : "", weight_type_name((WeightType)t), info->type_bytes[t]);
     json_out(o, "}");
-    if (!info->file)
+    if (!info->contents)
         json_out(o, ", \"weight_type\": \"%s\"", weight_type_name(info->type));
     json_out(o, ", \"bits_per_weight\": ");
     json_out_double(o, info_bits(n));
@@ -94,11 +94,15 @@ static void out_flops(JsonOut *o, const char *key, const FlopRow *r, const FlopR
     json_out(o, "}");
 }
 
-static void out_step(JsonOut *o, const char *key, const Flops *f)
+static void out_step(JsonOut *o, const char *key, const Info *info, const Flops *f)
 {
+    const char *comma = "";
     json_out(o, ", \"%s\": {\"rows\": {", key);
     for (int i = 0; i < OP_COUNT; i++) {
-        json_out(o, "%s", i ? ", " : "");
+        if (!info_has_op(info, (FlopOp)i))
+            continue;
+        json_out(o, "%s", comma);
+        comma = ", ";
         out_flops(o, flop_op_key((FlopOp)i), &f->op[i], &f->block);
     }
     json_out(o, "}, \"groups\": {");
@@ -128,8 +132,8 @@ static void out_length(JsonOut *o, const char *key, int length)
 static void out_costs(JsonOut *o, const Info *info)
 {
     json_out(o, ", \"flops\": {\"seq\": %d, \"batch\": %d", info->load.seq, info->load.batch);
-    out_step(o, "prefill", &info->prefill);
-    out_step(o, "decode", &info->decode);
+    out_step(o, "prefill", info, &info->prefill);
+    out_step(o, "decode", info, &info->decode);
     json_out(o, ", \"crossover\": {");
     out_length(o, "full", info->crossover.full);
     json_out(o, ", ");
@@ -146,8 +150,8 @@ static void out_memory(JsonOut *o, const Info *info)
     const KvCount    *kv = &info->kv;
     const MemoryPlan *m  = &info->memory;
     json_out(o, ", \"kv_cache\": {\"type\": \"%s\", \"bytes_per_token_and_layer\": %" PRIu64 ", \"bytes_per_token\": %" PRIu64
-                ", \"positions\": %d, \"bytes_at_full_context\": %" PRIu64 ", \"ratio_to_mha\": ",
-             info->kv_type, kv->layer_bytes, kv->token_bytes, kv->positions, kv->full_bytes);
+                ", \"positions\": %d, \"windowed_layers\": %d, \"bytes_at_full_context\": %" PRIu64 ", \"ratio_to_mha\": ",
+             info->kv_type, kv->layer_bytes, kv->token_bytes, kv->positions, kv->n_windowed, kv->full_bytes);
     json_out_double(o, kv->mha_ratio);
     json_out(o, "}, \"attention_scores\": {\"whole_bytes_per_layer\": %.0f, \"tiled_bytes_per_thread\": %" PRIu64 "}",
              info->score_bytes, m->attention);
@@ -200,8 +204,12 @@ static void out_sources(JsonOut *o, const Json *source)
 
 static void out_file(JsonOut *o, const Info *info)
 {
-    json_out(o, ", \"file_bytes\": %zu, \"data_offset\": %zu", info->file->map.size, info->file->data_offset);
-    if (info->cfg)
+    out_text(o, "source_kind", info->kind);
+    json_out(o, ", \"file_bytes\": %llu, \"files\": %zu", (unsigned long long)info->contents->bytes, info->contents->n_files);
+    if (info->ours)
+        json_out(o, ", \"data_offset\": %zu", info->contents->data_offset);
+    out_text(o, "stored_as", info->contents->types);
+    if (info->cfg && info->ours)
         out_text(o, "layout", info_layout(info->count));
     if (info->tokenizer) {
         json_out(o, ", \"tokenizer\": {\"present\": true");
@@ -216,12 +224,12 @@ static void out_file(JsonOut *o, const Info *info)
     out_text(o, "sha256", info->sha256);
 }
 
-static void out_tensors(JsonOut *o, const TensorFile *f)
+static void out_tensors(JsonOut *o, const SourceContents *c)
 {
     char shape[160];
     json_out(o, ", \"tensors\": [");
-    for (int i = 0; i < f->n_tensors; i++) {
-        const Tensor *t = &f->tensors[i];
+    for (size_t i = 0; i < c->n_tensors; i++) {
+        const Tensor *t = c->tensors[i];
         json_out(o, "%s{\"name\": ", i ? ", " : "");
         json_out_string(o, t->name, strlen(t->name));
         json_out(o, ", \"dtype\": \"%s\", \"shape\": %s, \"bytes\": %zu, \"offset\": %zu}", dtype_name(t->dtype),
@@ -238,7 +246,7 @@ bool info_json(const Info *info, const tblock_report_options *opt, char **text, 
         return false;
     json_out(&o, "{\"path\": ");
     json_out_string(&o, info->path, strlen(info->path));
-    out_text(&o, "kind", !info->file ? "config" : info->cfg ? "model" : "tokenizer");
+    out_text(&o, "kind", !info->contents ? "config" : info->cfg ? "model" : "tokenizer");
     if (info->cfg) {
         json_out(&o, ", \"config\": %s", config);
         out_parameters(&o, info->count);
@@ -246,12 +254,12 @@ bool info_json(const Info *info, const tblock_report_options *opt, char **text, 
         out_costs(&o, info);
         out_memory(&o, info);
     }
-    if (info->file)
+    if (info->contents)
         out_file(&o, info);
     if (info->check)
         out_check(&o, info->check);
-    if (info->file && opt->tensors)
-        out_tensors(&o, info->file);
+    if (info->contents && opt->tensors)
+        out_tensors(&o, info->contents);
     json_out(&o, "}\n");
     free(config);
     *text = json_out_take(&o, err);

@@ -1,9 +1,12 @@
 #include "source/source.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "source/gguf_model.h"
+#include "source/hf_folder.h"
 #include "source/llama2c_model.h"
 #include "source/meta_folder.h"
 #include "source/model_file.h"
@@ -12,7 +15,8 @@
 const char *source_kind_name(SourceKind k)
 {
     static const char *const names[SOURCE_KINDS] = { [SOURCE_MODEL_FILE] = "model file", [SOURCE_GGUF] = "GGUF",
-                                                     [SOURCE_META] = "Meta folder", [SOURCE_LLAMA2C] = "llama2.c", [SOURCE_TOKENIZER] = "tokenizer" };
+                                                     [SOURCE_META] = "Meta folder", [SOURCE_LLAMA2C] = "llama2.c",
+                                                     [SOURCE_HF] = "Hugging Face folder", [SOURCE_TOKENIZER] = "tokenizer" };
     return names[k];
 }
 
@@ -23,26 +27,46 @@ static bool recognise(Source *s, Error *err)
         s->kind = SOURCE_META;
         return true;
     }
+    if (hf_folder_is(s->path)) {
+        s->kind = SOURCE_HF;
+        return true;
+    }
     if (tokenizer_source_is(s->path)) {
         s->kind = SOURCE_TOKENIZER;
         return true;
     }
     if (!file_map_open(&map, s->path, err))
         return false;
-    s->kind = gguf_is(map.data, map.size)                ? SOURCE_GGUF
+    s->kind = hf_file_is(s->path, map.data, map.size)    ? SOURCE_HF
+            : gguf_is(map.data, map.size)                ? SOURCE_GGUF
             : llama2c_is(map.data, map.size, map.size) ? SOURCE_LLAMA2C
                                                        : SOURCE_MODEL_FILE;
     file_map_close(&map);
     return true;
 }
 
+/* The files of weights, where the reader did not note them itself. */
+static bool note_weights(Source *s, Error *err)
+{
+    bool ok = true;
+    if (s->kind == SOURCE_LLAMA2C)
+        ok = source_uses(s, s->path, err);
+    for (size_t i = 0; ok && s->kind == SOURCE_GGUF && i < s->gguf.n_parts; i++)
+        ok = source_uses(s, s->gguf.part[i].map.path, err);
+    for (int i = 0; ok && s->kind == SOURCE_META && i < s->n_files; i++)
+        if (s->files[i].map.path)
+            ok = source_uses(s, s->files[i].map.path, err);
+    s->n_used_weights = s->n_used;
+    return ok;
+}
+
 static bool open_kind(Source *s, Error *err)
 {
     static bool (*const opens[SOURCE_KINDS])(Source *, Error *) = {
         [SOURCE_MODEL_FILE] = model_file_open, [SOURCE_GGUF] = gguf_model_open, [SOURCE_META] = meta_folder_open,
-        [SOURCE_LLAMA2C] = llama2c_model_open, [SOURCE_TOKENIZER] = open_tokenizer_source };
-    static const bool has_tokenizer[SOURCE_KINDS] = { [SOURCE_GGUF] = true, [SOURCE_META] = true };
-    return recognise(s, err) && opens[s->kind](s, err) && (!has_tokenizer[s->kind] || open_tokenizer_source(s, err));
+        [SOURCE_LLAMA2C] = llama2c_model_open, [SOURCE_HF] = hf_folder_open, [SOURCE_TOKENIZER] = open_tokenizer_source };
+    static const bool has_tokenizer[SOURCE_KINDS] = { [SOURCE_GGUF] = true, [SOURCE_META] = true, [SOURCE_HF] = true };
+    return recognise(s, err) && opens[s->kind](s, err) && note_weights(s, err) && (!has_tokenizer[s->kind] || open_tokenizer_source(s, err));
 }
 
 bool source_open(Source *s, const char *path, Error *err)
@@ -67,6 +91,8 @@ void source_close(Source *s)
         free(s->owned[i]);
     free(s->owned);
     free(s->config_json);
+    free(s->used);
+    free(s->warnings);
     source_hash_free(s->hash);
     free(s->path);
     *s = (Source){ 0 };
@@ -97,6 +123,48 @@ void *source_alloc(Source *s, size_t n_bytes, Error *err)
     else
         s->owned[s->n_owned++] = p;
     return p;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool source_uses(Source *s, const char *path, Error *err)
+{
+    size_t n = strlen(path) + 1;
+    for (int i = 0; i < s->n_used; i++) /* all files of a source are in one folder */
+        if (strcmp(base_name(s->used[i]), base_name(path)) == 0)
+            return true;
+    char *copy = source_alloc(s, n, err), **grown;
+    if (!copy)
+        return false;
+    grown = realloc(s->used, (size_t)(s->n_used + 1) * sizeof *grown);
+    if (!grown)
+        return fail(err, SYSTEM, "%s: out of memory", s->path);
+    s->used              = grown;
+    s->used[s->n_used++] = memcpy(copy, path, n);
+    return true;
+}
+
+bool source_warn(Source *s, Error *err, const char *fmt, ...)
+{
+    char    line[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(line, sizeof line - 1, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        return true;
+    size_t at = s->warnings ? strlen(s->warnings) : 0, len = strlen(line);
+    char  *grown = realloc(s->warnings, at + len + 2);
+    if (!grown)
+        return fail(err, SYSTEM, "%s: out of memory", s->path);
+    memcpy(grown + at, line, len);
+    memcpy(grown + at + len, "\n", 2);
+    s->warnings = grown;
+    return true;
 }
 
 const char *source_meta(const Source *s, const char *key)

@@ -30,8 +30,10 @@ static bool check(DataCheck *out)
     TensorFile f = { 0 };
     Error      e = { 0 };
     Config     c;
+    Checkpoint p = { 0 };
     bool ok = config_parse(&c, json, sizeof json - 1, "config", &e) && safetensors_open(&f, model, &e)
-              && data_check(out, &c, &f, &e);
+              && checkpoint_from_file(&p, &c, &f, &e) && data_check(out, &p, &f, &e);
+    checkpoint_free(&p);
     CHECK(ok, "%.300s", e.msg);
     tensor_file_close(&f);
     return ok;

@@ -7,7 +7,7 @@ import resource
 import sys
 
 MOST_TEXT = 1 << 20        # bytes of one conversation
-MEMORY, SECONDS = 1 << 30, 10
+MEMORY, SECONDS = 1 << 30, 5
 FIXED_DAY = datetime.datetime(2024, 7, 26)   # for templates that do not work without a date: the same file each time
 
 

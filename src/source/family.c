@@ -1,0 +1,345 @@
+/* source/family.c: the table of families. */
+#include "source/family.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Config keys ---- */
+
+#define AT(field) offsetof(Config, field)
+#define SIZE(names, field, absent)   { FORM_SIZE, names, AT(field), absent }
+#define NUMBER(names, field, absent) { FORM_NUMBER, names, AT(field), absent }
+#define FLAG(names, field, absent)   { FORM_FLAG, names, AT(field), absent }
+#define END                          { FORM_END, NULL, 0, 0 }
+
+const FamilyKey family_llama_keys[] = {
+    SIZE("hidden_size", d_model, 4096),
+    SIZE("num_hidden_layers", n_layers, 32),
+    SIZE("num_attention_heads", heads, 32),
+    SIZE("intermediate_size", d_ff, 11008),
+    SIZE("vocab_size", vocab_size, 32000),
+    SIZE("max_position_embeddings", n_ctx, 2048),
+    NUMBER("rms_norm_eps", norm_eps, 1e-6),
+    FLAG("tie_word_embeddings", tied_embeddings, false),
+    END,
+};
+
+#define LAYER_NORM_EPS NUMBER("layer_norm_eps", norm_eps, 1e-5)
+#define TIED           FLAG("tie_word_embeddings", tied_embeddings, true)
+#define SIZES(d, layers, n_heads, ff)                                                                                       \
+    SIZE("hidden_size", d_model, d), SIZE("num_hidden_layers", n_layers, layers), SIZE("num_attention_heads", heads, n_heads), \
+    SIZE("intermediate_size", d_ff, ff)
+#define VOCAB(n)   SIZE("vocab_size", vocab_size, n)
+#define CONTEXT(n) SIZE("max_position_embeddings", n_ctx, n)
+#define QWEN_MOE(experts, used, ff)                                                                                         \
+    SIZE("num_experts|num_local_experts", n_experts, experts), SIZE("num_experts_per_tok", experts_used, used),             \
+    SIZE("moe_intermediate_size", expert_d_ff, ff), FLAG("norm_topk_prob", renormalize, false)
+#define GEMMA2(attn_cap, logit_cap)                                                                                         \
+    { FORM_INVERSE_ROOT, "query_pre_attn_scalar", AT(attn_scale), 256 },                                                    \
+    { FORM_OR_NULL, "attn_logit_softcapping", AT(attn_softcap), attn_cap },                                                 \
+    { FORM_OR_NULL, "final_logit_softcapping", AT(logit_softcap), logit_cap }
+
+static const FamilyKey no_keys[]      = { END };
+static const FamilyKey mistral_keys[] = { SIZE("intermediate_size", d_ff, 14336), CONTEXT(4096 * 32), END };
+static const FamilyKey qwen_keys[]    = { VOCAB(151936), SIZE("intermediate_size", d_ff, 22016), CONTEXT(32768), END };
+static const FamilyKey qwen2_moe_keys[] = {
+    VOCAB(151936), SIZES(2048, 24, 16, 5632), CONTEXT(32768), QWEN_MOE(60, 4, 1408),
+    SIZE("shared_expert_intermediate_size", shared_d_ff, 5632), END,
+};
+static const FamilyKey qwen3_moe_keys[] = { VOCAB(151936), SIZES(2048, 24, 32, 6144), CONTEXT(32768), QWEN_MOE(128, 8, 768), END };
+static const FamilyKey mixtral_keys[] = {
+    SIZE("intermediate_size", d_ff, 14336), CONTEXT(4096 * 32), NUMBER("rms_norm_eps", norm_eps, 1e-5),
+    SIZE("num_local_experts|num_experts", n_experts, 8), SIZE("num_experts_per_tok", experts_used, 2), END,
+};
+static const FamilyKey phi3_keys[] = { VOCAB(32064), SIZES(3072, 32, 32, 8192), CONTEXT(4096), NUMBER("rms_norm_eps", norm_eps, 1e-5), END };
+static const FamilyKey gemma_keys[]  = { VOCAB(256000), SIZES(3072, 28, 16, 24576), CONTEXT(8192), TIED, END };
+static const FamilyKey gemma2_keys[] = { VOCAB(256000), SIZES(2304, 26, 8, 9216), CONTEXT(8192), TIED, GEMMA2(50, 30), END };
+static const FamilyKey gemma3_keys[] = { VOCAB(262208), SIZES(2304, 26, 8, 9216), CONTEXT(131072), TIED, GEMMA2(NAN, NAN), END };
+static const FamilyKey olmo2_keys[]  = { VOCAB(50304), NUMBER("rms_norm_eps", norm_eps, 1e-5), END };
+static const FamilyKey granite_keys[] = {
+    NUMBER("embedding_multiplier", embed_scale, 1), NUMBER("residual_multiplier", residual_scale, 1),
+    { FORM_POSITIVE, "attention_multiplier", AT(attn_scale), 1 }, { FORM_INVERSE, "logits_scaling", AT(logit_scale), 1 }, END,
+};
+static const FamilyKey cohere_keys[] = {
+    VOCAB(256000), SIZES(8192, 40, 64, 22528), CONTEXT(8192), TIED, LAYER_NORM_EPS, NUMBER("logit_scale", logit_scale, 0.0625), END,
+};
+static const FamilyKey stablelm_keys[] = { VOCAB(50304), SIZES(2560, 32, 32, 6912), CONTEXT(4096), LAYER_NORM_EPS, END };
+static const FamilyKey gpt2_keys[] = {
+    SIZE("n_embd|hidden_size", d_model, 768), SIZE("n_layer|num_hidden_layers", n_layers, 12),
+    SIZE("n_head|num_attention_heads", heads, 12), { FORM_SIZE_OR_4D, "n_inner", AT(d_ff), NAN }, VOCAB(50257),
+    SIZE("n_positions|max_position_embeddings", n_ctx, 1024), NUMBER("layer_norm_epsilon", norm_eps, 1e-5), TIED, END,
+};
+static const FamilyKey neox_keys[] = { VOCAB(50432), SIZES(6144, 44, 64, 24576), LAYER_NORM_EPS, END };
+
+/* ---- Tensors ---- */
+
+#define NO_MORE { ROLE_COUNT, NULL, 0 }
+
+const FamilyTensor family_llama_tensors[] = {
+    { ROLE_EMBED,      "@embed_tokens.weight", 0 },
+    { ROLE_ATTN_NORM,  "@layers.#.input_layernorm.weight", 0 },
+    { ROLE_WQ,         "@layers.#.self_attn.q_proj.weight", 0 },
+    { ROLE_WK,         "@layers.#.self_attn.k_proj.weight", 0 },
+    { ROLE_WV,         "@layers.#.self_attn.v_proj.weight", 0 },
+    { ROLE_WO,         "@layers.#.self_attn.o_proj.weight", 0 },
+    { ROLE_FFN_NORM,   "@layers.#.post_attention_layernorm.weight", 0 },
+    { ROLE_W_GATE,     "@layers.#.mlp.gate_proj.weight", 0 },
+    { ROLE_W_UP,       "@layers.#.mlp.up_proj.weight", 0 },
+    { ROLE_W_DOWN,     "@layers.#.mlp.down_proj.weight", 0 },
+    { ROLE_FINAL_NORM, "@norm.weight", 0 },
+    { ROLE_LM_HEAD,    "lm_head.weight", 0 },
+    NO_MORE,
+};
+
+#define QK_NORMS(lies)                                                                                                      \
+    { ROLE_Q_NORM, "@layers.#.self_attn.q_norm.weight", lies }, { ROLE_K_NORM, "@layers.#.self_attn.k_norm.weight", lies }
+#define POST_NORMS                                                                                                          \
+    { ROLE_ATTN_POST_NORM, "@layers.#.post_attention_layernorm.weight", 0 },                                                \
+    { ROLE_FFN_POST_NORM, "@layers.#.post_feedforward_layernorm.weight", 0 }
+#define BOTH_NORMS POST_NORMS, { ROLE_FFN_NORM, "@layers.#.pre_feedforward_layernorm.weight", 0 }
+/* Experts one by one, as checkpoints have them, or as transformers 5 holds them: all in one tensor, gate and up in one matrix. */
+#define EXPERTS(gate, up, down)                                                                                             \
+    { ROLE_EXPERT_GATE, "@layers.#." gate ".weight", 0 }, { ROLE_EXPERT_GATE, "@layers.#.mlp.experts.gate_up_proj", IN_GATE }, \
+    { ROLE_EXPERT_UP, "@layers.#." up ".weight", 0 },     { ROLE_EXPERT_UP, "@layers.#.mlp.experts.gate_up_proj", IN_UP },  \
+    { ROLE_EXPERT_DOWN, "@layers.#." down ".weight", 0 }, { ROLE_EXPERT_DOWN, "@layers.#.mlp.experts.down_proj", 0 }
+#define QWEN_EXPERTS                                                                                                        \
+    { ROLE_ROUTER, "@layers.#.mlp.gate.weight", 0 },                                                                        \
+    EXPERTS("mlp.experts.{e}.gate_proj", "mlp.experts.{e}.up_proj", "mlp.experts.{e}.down_proj")
+
+static const FamilyTensor no_tensors[]    = { NO_MORE };
+static const FamilyTensor qwen3_tensors[] = { QK_NORMS(0), NO_MORE };
+static const FamilyTensor qwen2_moe_tensors[] = {
+    QWEN_EXPERTS,
+    { ROLE_SHARED_ROUTER, "@layers.#.mlp.shared_expert_gate.weight", 0 },
+    { ROLE_SHARED_GATE, "@layers.#.mlp.shared_expert.gate_proj.weight", 0 },
+    { ROLE_SHARED_UP, "@layers.#.mlp.shared_expert.up_proj.weight", 0 },
+    { ROLE_SHARED_DOWN, "@layers.#.mlp.shared_expert.down_proj.weight", 0 },
+    NO_MORE,
+};
+static const FamilyTensor qwen3_moe_tensors[] = { QWEN_EXPERTS, QK_NORMS(0), NO_MORE };
+static const FamilyTensor mixtral_tensors[] = {
+    { ROLE_ROUTER, "@layers.#.block_sparse_moe.gate.weight", 0 }, { ROLE_ROUTER, "@layers.#.mlp.gate.weight", 0 },
+    EXPERTS("block_sparse_moe.experts.{e}.w1", "block_sparse_moe.experts.{e}.w3", "block_sparse_moe.experts.{e}.w2"),
+    NO_MORE,
+};
+static const FamilyTensor phi3_tensors[] = {
+    { ROLE_WQ, "@layers.#.self_attn.qkv_proj.weight", IN_Q },
+    { ROLE_WK, "@layers.#.self_attn.qkv_proj.weight", IN_K },
+    { ROLE_WV, "@layers.#.self_attn.qkv_proj.weight", IN_V },
+    { ROLE_W_GATE, "@layers.#.mlp.gate_up_proj.weight", IN_GATE },
+    { ROLE_W_UP, "@layers.#.mlp.gate_up_proj.weight", IN_UP },
+    NO_MORE,
+};
+static const FamilyTensor gemma2_tensors[] = { BOTH_NORMS, NO_MORE };
+static const FamilyTensor gemma3_tensors[] = { BOTH_NORMS, QK_NORMS(0), NO_MORE };
+static const FamilyTensor olmo2_tensors[]  = { POST_NORMS, QK_NORMS(0), NO_MORE };
+static const FamilyTensor cohere_tensors[] = {
+    { ROLE_WQ, "@layers.#.self_attn.q_proj.weight", PAIRS }, { ROLE_WK, "@layers.#.self_attn.k_proj.weight", PAIRS },
+    QK_NORMS(PAIRS), NO_MORE,
+};
+static const FamilyTensor stablelm_tensors[] = {
+    { ROLE_Q_NORM, "@layers.#.self_attn.q_layernorm.norms.{h}.weight", 0 },
+    { ROLE_K_NORM, "@layers.#.self_attn.k_layernorm.norms.{h}.weight", 0 },
+    NO_MORE,
+};
+static const FamilyTensor gpt2_tensors[] = {
+    { ROLE_EMBED,      "@wte.weight", 0 },
+    { ROLE_POS_EMBED,  "@wpe.weight", 0 },
+    { ROLE_ATTN_NORM,  "@h.#.ln_1.weight", 0 },
+    { ROLE_WQ,         "@h.#.attn.c_attn.weight", IN_Q | TRANSPOSED },
+    { ROLE_WK,         "@h.#.attn.c_attn.weight", IN_K | TRANSPOSED },
+    { ROLE_WV,         "@h.#.attn.c_attn.weight", IN_V | TRANSPOSED },
+    { ROLE_WO,         "@h.#.attn.c_proj.weight", TRANSPOSED },
+    { ROLE_FFN_NORM,   "@h.#.ln_2.weight", 0 },
+    { ROLE_W_UP,       "@h.#.mlp.c_fc.weight", TRANSPOSED },
+    { ROLE_W_DOWN,     "@h.#.mlp.c_proj.weight", TRANSPOSED },
+    { ROLE_FINAL_NORM, "@ln_f.weight", 0 },
+    NO_MORE,
+};
+static const FamilyTensor neox_tensors[] = {
+    { ROLE_EMBED,      "@embed_in.weight", 0 },
+    { ROLE_WQ,         "@layers.#.attention.query_key_value.weight", IN_Q | BY_HEAD },
+    { ROLE_WK,         "@layers.#.attention.query_key_value.weight", IN_K | BY_HEAD },
+    { ROLE_WV,         "@layers.#.attention.query_key_value.weight", IN_V | BY_HEAD },
+    { ROLE_WO,         "@layers.#.attention.dense.weight", 0 },
+    { ROLE_W_UP,       "@layers.#.mlp.dense_h_to_4h.weight", 0 },
+    { ROLE_W_DOWN,     "@layers.#.mlp.dense_4h_to_h.weight", 0 },
+    { ROLE_FINAL_NORM, "@final_layer_norm.weight", 0 },
+    { ROLE_LM_HEAD,    "embed_out.weight", 0 },
+    { ROLE_LM_HEAD,    "lm_head.weight", 0 },
+    NO_MORE,
+};
+
+/* ---- Families ---- */
+
+#define ON(key, default_, parts)                 { .name = key, .absent = default_, .has = parts }
+#define WORD(key, default_, field, if_on, if_off)                                                                           \
+    { .name = key, .absent = default_, .form = FORM_SIZE, .at = AT(field), .if_true = if_on, .if_false = if_off }
+#define ATTENTION_BIAS ON("attention_bias", false, HAS_QKV_BIAS | HAS_OUT_BIAS)
+#define MLP_BIAS       ON("mlp_bias", false, HAS_FFN_BIAS)
+#define ALL_ROPES      (1u << ROPE_DEFAULT | 1u << ROPE_LINEAR | 1u << ROPE_LLAMA3 | 1u << ROPE_YARN)
+#define LLAMA_LINE                                                                                                          \
+    .act_keys = { "hidden_act" }, .act = "silu", .theta = 10000, .theta_keys = "rope_theta", .rope_types = ALL_ROPES,       \
+    .prefix = { "model." }, .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" }
+#define GEMMA_LINE                                                                                                          \
+    .act_keys = { "hidden_activation", "hidden_act" }, .act = "gelu_pytorch_tanh", .theta_keys = "rope_theta", .head_dim = 256, \
+    .has = EMBED_SCALED | NORMS_PLUS_ONE | GELU_IS_TANH, .flags = { ATTENTION_BIAS }, .bos = 2, .eos = 1,                   \
+    .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" }
+
+const Family families[] = {
+    { .name = "llama", .architecture = { "LlamaForCausalLM" }, .keys = no_keys, .tensors = no_tensors, LLAMA_LINE,
+      .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
+    { .name = "mistral", .architecture = { "MistralForCausalLM" }, .keys = mistral_keys, .tensors = no_tensors, LLAMA_LINE,
+      .kv_heads = 8, .window = WINDOW_ALL, .window_absent = 4096, .bos = 1, .eos = 2 },
+    { .name = "qwen2", .architecture = { "Qwen2ForCausalLM" }, .keys = qwen_keys, .tensors = no_tensors, LLAMA_LINE,
+      .has = HAS_QKV_BIAS, .kv_heads = 32, .window = WINDOW_LAST, .window_absent = 4096, .bos = -1, .eos = -1 },
+    { .name = "qwen3", .architecture = { "Qwen3ForCausalLM" }, .keys = qwen_keys, .tensors = qwen3_tensors, LLAMA_LINE,
+      .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .kv_heads = 32, .head_dim = 128, .window = WINDOW_LAST,
+      .window_absent = 4096, .bos = -1, .eos = -1 },
+    { .name = "qwen2_moe", .architecture = { "Qwen2MoeForCausalLM" }, .keys = qwen2_moe_keys, .tensors = qwen2_moe_tensors,
+      LLAMA_LINE, .has = HAS_SHARED_ROUTER, .flags = { ON("qkv_bias", true, HAS_QKV_BIAS) }, .kv_heads = 16,
+      .window = WINDOW_NAMED, .window_absent = 4096, .bos = -1, .eos = -1 },
+    { .name = "qwen3_moe", .architecture = { "Qwen3MoeForCausalLM" }, .keys = qwen3_moe_keys, .tensors = qwen3_moe_tensors,
+      LLAMA_LINE, .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .kv_heads = 4, .window = WINDOW_NAMED,
+      .window_absent = 4096, .bos = -1, .eos = -1 },
+    { .name = "mixtral", .architecture = { "MixtralForCausalLM" }, .keys = mixtral_keys, .tensors = mixtral_tensors,
+      .act_keys = { "hidden_act" }, .act = "silu", .theta = 1e6, .theta_keys = "rope_theta", .rope_types = ALL_ROPES,
+      .prefix = { "model." }, .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" },
+      .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE, .kv_heads = 8, .window = WINDOW_ALL, .bos = 1, .eos = 2 },
+    { .name = "phi3", .architecture = { "Phi3ForCausalLM" }, .keys = phi3_keys, .tensors = phi3_tensors,
+      .act_keys = { "hidden_act" }, .act = "silu", .theta = 10000, .theta_keys = "rope_theta", .rope_types = 1u << ROPE_DEFAULT,
+      .prefix = { "model." }, .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" },
+      .rotary = 1, .rotary_keys = "partial_rotary_factor", .window = WINDOW_ALL, .bos = 1, .eos = 32000,
+      .unused_key = "original_max_position_embeddings" },
+    { .name = "gemma", .architecture = { "GemmaForCausalLM" }, .keys = gemma_keys, .tensors = no_tensors, GEMMA_LINE,
+      .theta = 10000, .rope_types = ALL_ROPES, .kv_heads = 16, .prefix = { "model." } },
+    { .name = "gemma2", .architecture = { "Gemma2ForCausalLM" }, .keys = gemma2_keys, .tensors = gemma2_tensors, GEMMA_LINE,
+      .placement = PLACE_BOTH, .theta = 10000, .rope_types = ALL_ROPES, .kv_heads = 4, .window = WINDOW_EVERY, .window_every = 2,
+      .window_absent = 4096, .prefix = { "model." } },
+    { .name = "gemma3_text", .architecture = { "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration" }, .keys = gemma3_keys,
+      .tensors = gemma3_tensors, GEMMA_LINE, .placement = PLACE_BOTH, .qk_norm = QK_HEAD, .theta = 1e6, .theta_window = 10000,
+      .rope_types = 1u << ROPE_DEFAULT | 1u << ROPE_LINEAR, .kv_heads = 4, .window = WINDOW_EVERY, .window_every = 6,
+      .window_absent = 4096, .prefix = { "model.", "language_model.model.", "model.language_model." } },
+    { .name = "olmo2", .architecture = { "Olmo2ForCausalLM" }, .keys = olmo2_keys, .tensors = olmo2_tensors, LLAMA_LINE,
+      .placement = PLACE_OUTPUT, .qk_norm = QK_VECTOR, .flags = { ATTENTION_BIAS }, .bos = -1, .eos = 50279 },
+    { .name = "granite", .architecture = { "GraniteForCausalLM" }, .keys = granite_keys, .tensors = no_tensors, LLAMA_LINE,
+      .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
+    { .name = "cohere", .architecture = { "CohereForCausalLM" }, .keys = cohere_keys, .tensors = cohere_tensors,
+      .act_keys = { "hidden_act" }, .act = "silu", .theta = 500000, .theta_keys = "rope_theta", .rope_types = ALL_ROPES,
+      .prefix = { "model." }, .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" },
+      .norm = NORM_LAYER, .placement = PLACE_PARALLEL,
+      .flags = { ATTENTION_BIAS, WORD("use_qk_norm", false, qk_norm, QK_HEADS, QK_NONE) }, .bos = 5, .eos = 255001 },
+    { .name = "stablelm", .architecture = { "StableLmForCausalLM" }, .keys = stablelm_keys, .tensors = stablelm_tensors, LLAMA_LINE,
+      .norm = NORM_LAYER, .has = HAS_NORM_BIAS | NO_HEAD_DIM, .kv_heads = 32, .rotary = 0.25, .rotary_keys = "partial_rotary_factor",
+      .flags = { ON("use_qkv_bias", false, HAS_QKV_BIAS), WORD("qk_layernorm", false, qk_norm, QK_HEADS, QK_NONE),
+                 WORD("use_parallel_residual", false, norm_placement, PLACE_PARALLEL, PLACE_PRE) } },
+    { .name = "gpt2", .architecture = { "GPT2LMHeadModel" }, .keys = gpt2_keys, .tensors = gpt2_tensors,
+      .norm = NORM_LAYER, .positions = POS_LEARNED,
+      .has = HAS_NORM_BIAS | HAS_QKV_BIAS | HAS_OUT_BIAS | HAS_FFN_BIAS | NO_GATE | NO_KV_HEADS | NO_HEAD_DIM,
+      .flags = { { .name = "scale_attn_weights", .absent = true, .form = FORM_NUMBER, .at = AT(attn_scale), .if_false = 1 } },
+      .act_keys = { "activation_function" }, .act = "gelu_new", .bos = 50256, .eos = 50256, .prefix = { "transformer.", "" },
+      .unused = { "@h.#.attn.bias", "@h.#.attn.masked_bias" }, .unused_key = "n_ctx" },
+    { .name = "gpt_neox", .architecture = { "GPTNeoXForCausalLM" }, .keys = neox_keys, .tensors = neox_tensors,
+      .norm = NORM_LAYER, .has = HAS_NORM_BIAS | HAS_FFN_BIAS | NO_GATE | NO_KV_HEADS | NO_HEAD_DIM,
+      .flags = { ON("attention_bias", true, HAS_QKV_BIAS | HAS_OUT_BIAS),
+                 WORD("use_parallel_residual", true, norm_placement, PLACE_PARALLEL2, PLACE_PRE) },
+      .act_keys = { "hidden_act" }, .act = "gelu", .theta = 10000, .theta_keys = "rotary_emb_base|rope_theta", .rotary = 0.25,
+      .rotary_keys = "rotary_pct|partial_rotary_factor", .rope_types = ALL_ROPES, .eos = 2, .prefix = { "gpt_neox." },
+      .unused = { "@layers.#.attention.bias", "@layers.#.attention.masked_bias", "@layers.#.attention.rotary_emb.inv_freq" } },
+    { 0 },
+};
+
+const FamilyWrapper family_wrappers[] = {
+    { "gemma3", "text_config", "gemma3_text",
+      { "vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector." } },
+    { 0 },
+};
+
+const Family *family_find(const char *model_type, const char *architecture)
+{
+    for (const Family *f = families; f->name; f++)
+        if (model_type ? strcmp(f->name, model_type) == 0 : architecture && strcmp(f->architecture[0], architecture) == 0)
+            return f;
+    return NULL;
+}
+
+/* ---- Activations ---- */
+
+static const struct Activation { const char *word; int gated, plain; } activations[] = { /* -1: not supported */
+    { "silu", FFN_SWIGLU, -1 },        { "swish", FFN_SWIGLU, -1 },                     { "gelu", FFN_GEGLU_ERF, FFN_GELU },
+    { "gelu_new", FFN_GEGLU, FFN_GELU_TANH }, { "gelu_pytorch_tanh", FFN_GEGLU, FFN_GELU_TANH },
+    { "gelu_fast", FFN_GEGLU, FFN_GELU_TANH }, { "relu", -1, FFN_RELU },
+};
+enum { N_ACTIVATIONS = sizeof activations / sizeof activations[0] };
+
+static int kind_of(const Family *f, const struct Activation *a) { return f->has & NO_GATE ? a->plain : a->gated; }
+
+bool family_activation(const Family *f, const char *word, FfnKind *out)
+{
+    if (f->has & GELU_IS_TANH && strcmp(word, "gelu") == 0)
+        word = "gelu_pytorch_tanh";
+    for (int i = 0; i < N_ACTIVATIONS; i++)
+        if (strcmp(activations[i].word, word) == 0 && kind_of(f, &activations[i]) >= 0) {
+            *out = (FfnKind)kind_of(f, &activations[i]);
+            return true;
+        }
+    return false;
+}
+
+void family_activations(const Family *f, char *out, size_t n)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (int i = 0; i < N_ACTIVATIONS; i++)
+        if (kind_of(f, &activations[i]) >= 0 && at < n)
+            at += (size_t)snprintf(out + at, n - at, "%s%s", at ? ", " : "", activations[i].word);
+}
+
+/* ---- Keys that change nothing ---- */
+
+static const char harmless[] =
+    " architectures model_type transformers_version torch_dtype dtype _name_or_path name_or_path auto_map use_cache"
+    " initializer_range attention_dropout hidden_dropout embd_pdrop resid_pdrop attn_pdrop hidden_dropout_prob"
+    " attention_probs_dropout_prob classifier_dropout pretraining_tp pad_token_id unk_token_id sep_token_id cls_token_id"
+    " decoder_start_token_id output_attentions output_hidden_states output_scores return_dict return_dict_in_generate"
+    " torchscript use_bfloat16 tf_legacy_loss max_length min_length do_sample early_stopping num_beams num_beam_groups"
+    " diversity_penalty temperature top_k top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size"
+    " encoder_no_repeat_ngram_size bad_words_ids num_return_sequences forced_bos_token_id forced_eos_token_id"
+    " remove_invalid_values exponential_decay_length_penalty suppress_tokens begin_suppress_tokens finetuning_task id2label"
+    " label2id num_labels tokenizer_class prefix task_specific_params problem_type chunk_size_feed_forward"
+    " max_sequence_length model_max_length tokenizer_model_max_length tokenizer_padding_side gradient_checkpointing"
+    " use_flash_attention _flash_attn_2_enabled attn_implementation _attn_implementation _attn_implementation_autoset"
+    " _attn_implementation_internal unsloth_version unsloth_fixed neftune_noise_alpha is_llama_config max_window_layers"
+    " base_model_tp_plan keys_to_ignore_at_inference _commit_hash cache_implementation _num_labels"
+    " output_router_logits router_aux_loss_coef router_jitter_noise reorder_and_upcast_attn"
+    " summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj ";
+
+static const char *const harmless_values[][2] = {
+    { "is_encoder_decoder", "false" }, { "is_decoder", "false|true" }, { "add_cross_attention", "false" },
+    { "tie_encoder_decoder", "false" }, { "pruned_heads", "{}" }, { "rope_interleaved", "false" }, { "use_sliding_window", "false" },
+    { "partial_rotary_factor", "1" }, { "rotary_pct", "1" }, { "qk_norm", "false" }, { "use_qk_norm", "false" },
+    { "qk_layernorm", "false" }, { "use_parallel_residual", "false" }, { "embedding_multiplier", "1" },
+    { "residual_multiplier", "1" }, { "logits_scaling", "1" }, { "logit_scale", "1" }, { "pad_to_multiple_of", "1" },
+    { "bias", "false" }, { "qkv_bias", "false" }, { "use_qkv_bias", "false" }, { "num_experts", "0|1" },
+    { "num_local_experts", "0|1" }, { "attention_bias", "false" }, { "mlp_bias", "false" },
+    { "use_bidirectional_attention", "false" }, { "scale_attn_weights", "true" }, { "scale_attn_by_inverse_layer_idx", "false" },
+    { "use_mrope", "false" }, { "rotary_scaling_factor", "1" }, { "rope_type", "\"default\"" },
+};
+
+bool family_key_harmless(const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = harmless; n && !strchr(name, ' ') && (p = strstr(p, name)) != NULL; p++)
+        if (p[-1] == ' ' && p[n] == ' ')
+            return true;
+    return false;
+}
+
+const char *family_key_harmless_value(const char *name)
+{
+    for (size_t i = 0; i < sizeof harmless_values / sizeof harmless_values[0]; i++)
+        if (strcmp(harmless_values[i][0], name) == 0)
+            return harmless_values[i][1];
+    return NULL;
+}

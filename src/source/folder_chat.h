@@ -1,0 +1,11 @@
+/* source/folder_chat.h: the chat template of a Hugging Face folder. */
+#ifndef SOURCE_FOLDER_CHAT_H
+#define SOURCE_FOLDER_CHAT_H
+
+#include "source/source.h"
+
+/* s->chat_template from chat_template.jinja, chat_template.json or tokenizer_config.json of a folder, the first that has one
+ * (of several named ones "default"); none is no error. Source: transformers, tokenization_utils_base.py. */
+bool folder_chat_template(Source *s, const char *folder, Error *err);
+
+#endif

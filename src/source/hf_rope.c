@@ -1,0 +1,232 @@
+/* source/hf_rope.c: the rotary embedding in both dialects: rope_parameters (v5) holds theta and scaling; rope_theta and
+ * rope_scaling (v4) are two keys. Where a file has both, they must agree. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "source/hf_reader.h"
+
+static const char FULL[] = "full_attention", SLIDING[] = "sliding_attention";
+
+/* Keys of scaling, by type. original_max_position_embeddings may be absent: the context of the config; yarn's factor too. */
+static const struct RopeKey { const char *theirs; size_t at; unsigned types; bool needed, flag; } rope_keys[] = {
+#define TYPE(t) (1u << ROPE_##t)
+    { "factor",           offsetof(Rope, factor),           TYPE(LINEAR) | TYPE(LLAMA3), true, false },
+    { "factor",           offsetof(Rope, factor),           TYPE(YARN), false, false },
+    { "low_freq_factor",  offsetof(Rope, low_freq_factor),  TYPE(LLAMA3), true, false },
+    { "high_freq_factor", offsetof(Rope, high_freq_factor), TYPE(LLAMA3), true, false },
+    { "original_max_position_embeddings", offsetof(Rope, original_n_ctx), TYPE(LLAMA3) | TYPE(YARN), false, false },
+    { "beta_fast",        offsetof(Rope, beta_fast),        TYPE(YARN), false, false },
+    { "beta_slow",        offsetof(Rope, beta_slow),        TYPE(YARN), false, false },
+    { "attention_factor", offsetof(Rope, attention_factor), TYPE(YARN), false, false },
+    { "mscale",           offsetof(Rope, mscale),           TYPE(YARN), false, false },
+    { "mscale_all_dim",   offsetof(Rope, mscale_all_dim),   TYPE(YARN), false, false },
+    { "truncate",         offsetof(Rope, truncate),         TYPE(YARN), false, true },
+#undef TYPE
+};
+enum { N_ROPE_KEYS = sizeof rope_keys / sizeof rope_keys[0] };
+static const char *const types[] = { "default", "linear", "llama3", "yarn" };
+enum { N_TYPES = sizeof types / sizeof types[0] };
+
+/* The object that holds the scaling, and what it is called. */
+typedef struct Scaling { const Json *object; char where[64]; } Scaling;
+
+static bool object_or_null(HfReader *r, const char *key, const Json **out)
+{
+    *out = hf_take(r, key);
+    if (*out && json_is_null(*out))
+        *out = NULL;
+    return !*out || json_is_object(*out) || fail(r->err, INPUT, "%s: expected an object or null, found %s", hf_what(r, key), json_kind(*out));
+}
+
+/* A key that is there and not null. */
+static const Json *value(const Json *object, const char *key)
+{
+    const Json *j = json_get(object, key);
+    return j && !json_is_null(j) ? j : NULL;
+}
+
+/* "type" is the older spelling of "rope_type". */
+static bool type_word(HfReader *r, const Scaling *s, const char **word)
+{
+    char        a[80], b[80], key[96];
+    const Json *old = value(s->object, "type"), *new = value(s->object, "rope_type"), *j = new ? new : old;
+    if (old && new && !hf_same(old, new))
+        return fail(r->err, INPUT, "%s: expected %s, found %s (rope_type and type)", hf_what(r, "rope type"), hf_found(new, a, sizeof a),
+                    hf_found(old, b, sizeof b));
+    snprintf(key, sizeof key, "%s.rope_type", s->where);
+    *word = "default";
+    return !j || json_read_string(j, hf_what(r, key), word, r->err);
+}
+
+/* ---- theta and the share of a head ---- */
+
+/* Two places for one number: both may hold it if they agree. */
+static bool one_of(HfReader *r, const char *key, const Json *outside, const char *where, const Json *inside, const Json **out)
+{
+    char a[80], b[80];
+    if (outside && json_is_null(outside))
+        outside = NULL;
+    if (outside && inside && !hf_same(outside, inside))
+        return fail(r->err, INPUT, "%s: expected what %s says, %s, found %s", hf_what(r, key), where, hf_found(inside, a, sizeof a),
+                    hf_found(outside, b, sizeof b));
+    *out = outside ? outside : inside;
+    return true;
+}
+
+static bool rotary(HfReader *r, const Json *share)
+{
+    const Family *f = r->family;
+    double        part = f->rotary;
+    char          a[80];
+    Config       *c = r->c;
+    if (share && !hf_number(r, "partial_rotary_factor", share, &part))
+        return false;
+    if (f->rotary == 0)
+        return !share || part == 1 || fail(r->err, INPUT, "%s: expected 1, found %s", hf_what(r, "partial_rotary_factor"), hf_found(share, a, sizeof a));
+    c->rotary_dim = part > 0 && part <= 1 ? (int)((double)c->head_dim * part) : 0;
+    return (c->rotary_dim >= 2 && c->rotary_dim % 2 == 0)
+        || fail(r->err, INPUT, "%s: expected an even number of dimensions of head_dim %d, found %.9g of them",
+                hf_what(r, "partial_rotary_factor"), c->head_dim, part);
+}
+
+/* theta of the layers with a window, which is never scaled. nested: rope_parameters by kind of layer, or NULL. */
+static bool local_theta(HfReader *r, const Json *nested)
+{
+    Scaling     s = { .object = value(nested, SLIDING), .where = "rope_parameters.sliding_attention" };
+    const Json *theta;
+    const char *word;
+    if (!one_of(r, "rope_local_base_freq", hf_take(r, "rope_local_base_freq"), s.where, value(s.object, "rope_theta"), &theta)
+        || !type_word(r, &s, &word))
+        return false;
+    if (strcmp(word, "default") != 0)
+        return fail(r->err, INPUT, "%s.rope_type: expected 'default', found '%s'", hf_what(r, s.where), word);
+    r->c->theta_window = r->family->theta_window;
+    return !theta || hf_number(r, "rope_local_base_freq", theta, &r->c->theta_window);
+}
+
+/* ---- Scaling ---- */
+
+static bool read_type(HfReader *r, const Scaling *s, const char *word, RopeType *out)
+{
+    char   known[64] = "";
+    size_t n = 0;
+    for (int t = 0; t < N_TYPES; t++) {
+        if (!(r->family->rope_types >> t & 1))
+            continue;
+        if (strcmp(word, types[t]) == 0) {
+            *out = (RopeType)t;
+            return true;
+        }
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", types[t]);
+    }
+    return fail(r->err, INPUT, "%s.rope_type: expected one of %s, found '%s'", hf_what(r, s->where), known, word);
+}
+
+static bool read_keys(HfReader *r, const Scaling *s, Rope *rope)
+{
+    for (int i = 0; i < N_ROPE_KEYS; i++) {
+        const struct RopeKey *k = &rope_keys[i];
+        char        name[128];
+        const Json *j = value(s->object, k->theirs);
+        void       *to = (char *)rope + k->at;
+        if (!(k->types >> rope->type & 1))
+            continue;
+        snprintf(name, sizeof name, "%s.%s", s->where, k->theirs);
+        if (!j && k->needed)
+            return fail(r->err, INPUT, "%s: expected a number, found no such key", hf_what(r, name));
+        if (j && !(k->flag ? json_read_bool(j, hf_what(r, name), to, r->err) : hf_number(r, name, j, to)))
+            return false;
+    }
+    return true;
+}
+
+/* A key that scaling does not know may change the result. */
+static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
+{
+    static const char *const always[] = { "type", "rope_type", "rope_theta", "partial_rotary_factor" };
+    for (const Json *i = json_first(s->object); i; i = json_next(i)) {
+        bool known = json_is_null(i);
+        for (size_t a = 0; a < sizeof always / sizeof always[0]; a++)
+            known |= strcmp(json_key(i), always[a]) == 0;
+        for (int k = 0; k < N_ROPE_KEYS; k++)
+            known |= (rope_keys[k].types >> rope->type & 1) && strcmp(rope_keys[k].theirs, json_key(i)) == 0;
+        if (!known && json_is_object(i))
+            return fail(r->err, INPUT, "%s: expected one set of values, found one for %s", hf_what(r, s->where), json_key(i));
+        if (!known && rope->type != ROPE_DEFAULT)
+            return fail(r->err, INPUT, "%s.%s: unknown key for rope type %s", hf_what(r, s->where), json_key(i), types[rope->type]);
+    }
+    return true;
+}
+
+static bool scaling(HfReader *r, const Scaling *s)
+{
+    Rope       *rope = &r->c->rope;
+    const char *word;
+    rope->original_n_ctx = r->c->n_ctx; /* where it is absent: transformers' rule */
+    if (!type_word(r, s, &word) || !read_type(r, s, word, &rope->type) || !read_keys(r, s, rope) || !check_keys(r, s, rope))
+        return false;
+    if (rope->type == ROPE_YARN && !value(s->object, "factor"))
+        rope->factor = r->c->n_ctx / fmax(1, rope->original_n_ctx);
+    return true;
+}
+
+/* ---- Both dialects ---- */
+
+static bool covers(const Json *a, const Json *b)
+{
+    for (const Json *i = json_first(a); i; i = json_next(i)) {
+        const char *key = strcmp(json_key(i), "type") == 0 ? "rope_type" : json_key(i);
+        const Json *other = json_get(b, key);
+        if (!other && strcmp(key, "rope_type") == 0)
+            other = json_get(b, "type");
+        if (strcmp(key, "rope_theta") != 0 && strcmp(key, "partial_rotary_factor") != 0 && !(other && hf_same(i, other)))
+            return false;
+    }
+    return true;
+}
+
+static bool find_scaling(HfReader *r, Scaling *s, const Json **nested)
+{
+    const Json *old, *new;
+    *nested = NULL;
+    if (!object_or_null(r, "rope_scaling", &old) || !object_or_null(r, "rope_parameters", &new))
+        return false;
+    bool by_kind = new && r->family->theta_window != 0 && (json_get(new, FULL) || json_get(new, SLIDING));
+    snprintf(s->where, sizeof s->where, "%s%s", json_count(new) ? "rope_parameters" : "rope_scaling", by_kind ? ".full_attention" : "");
+    if (by_kind) {
+        *nested = new;
+        new     = value(new, FULL);
+        for (const Json *i = json_first(*nested); i; i = json_next(i))
+            if (!json_is_object(i) && !json_is_null(i))
+                return fail(r->err, INPUT, "%s.%s: expected an object, found %s", hf_what(r, "rope_parameters"), json_key(i), json_kind(i));
+    }
+    if (json_count(new) && json_count(old) && !(covers(old, new) && covers(new, old)))
+        return fail(r->err, INPUT, "%s: expected the same as rope_parameters, found other values", hf_what(r, "rope_scaling"));
+    s->object = json_count(new) ? new : old;
+    return true;
+}
+
+bool hf_rope_read(HfReader *r)
+{
+    const Family *f = r->family;
+    Config       *c = r->c;
+    Scaling       s = { 0 };
+    const Json   *nested, *theta = NULL, *share = NULL;
+    const char   *theta_key = "", *share_key = "";
+    c->rotary_dim = c->head_dim;
+    if (!f->theta_keys)
+        return true;
+    if (!find_scaling(r, &s, &nested) || !hf_take_any(r, f->theta_keys, &theta, &theta_key))
+        return false;
+    char name[64];
+    snprintf(name, sizeof name, "%s", theta_key);
+    if (f->rotary != 0 && !hf_take_any(r, f->rotary_keys, &share, &share_key))
+        return false;
+    if (!one_of(r, name, theta, s.where, value(s.object, "rope_theta"), &theta)
+        || !one_of(r, "partial_rotary_factor", share, s.where, value(s.object, "partial_rotary_factor"), &share))
+        return false;
+    c->theta = f->theta;
+    return (!theta || hf_number(r, name, theta, &c->theta)) && (f->theta_window == 0 || local_theta(r, nested)) && rotary(r, share)
+        && scaling(r, &s);
+}

@@ -1,0 +1,361 @@
+#include "source/hf_tensors.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+
+enum { NAME_BYTES = 160 };
+
+/* A tensor of the checkpoint by its name. */
+typedef struct Named { const char *name; const Tensor *t; const TensorFile *file; bool used; } Named;
+
+typedef struct Binder {
+    Source         *s;
+    const HfConfig *h;
+    const Config   *c;
+    const char     *prefix;   /* what "@" is */
+    Named          *named;    /* [n], ascending by name */
+    size_t          n;
+    Error          *err;
+} Binder;
+
+/* ---- Names ---- */
+
+static int by_name(const void *a, const void *b) { return strcmp(((const Named *)a)->name, ((const Named *)b)->name); }
+
+static Named *find(const Binder *b, const char *name)
+{
+    Named key = { .name = name };
+    return bsearch(&key, b->named, b->n, sizeof key, by_name);
+}
+
+static bool list_names(Binder *b)
+{
+    for (int i = 0; i < b->s->n_files; i++)
+        b->n += (size_t)b->s->files[i].n_tensors;
+    b->named = source_alloc(b->s, b->n * sizeof *b->named, b->err);
+    size_t at = 0;
+    for (int i = 0; b->named && i < b->s->n_files; i++)
+        for (int t = 0; t < b->s->files[i].n_tensors; t++)
+            b->named[at++] = (Named){ b->s->files[i].tensors[t].name, &b->s->files[i].tensors[t], &b->s->files[i], false };
+    if (b->named)
+        qsort(b->named, b->n, sizeof *b->named, by_name);
+    return b->named != NULL;
+}
+
+/* A name of the table filled in. number: of the expert or head. */
+static void fill_in(const Binder *b, const char *pattern, int layer, int number, bool bias, char out[NAME_BYTES])
+{
+    size_t n = 0;
+    for (const char *p = pattern; *p && n < NAME_BYTES; p++) {
+        if (*p == '@')
+            n += (size_t)snprintf(out + n, NAME_BYTES - n, "%s", b->prefix);
+        else if (*p == '#' || *p == '{')
+            n += (size_t)snprintf(out + n, NAME_BYTES - n, "%d", *p == '#' ? layer : number);
+        else
+            out[n++] = *p;
+        if (*p == '{')
+            p += 2; /* {e} */
+    }
+    assert(n + 8 < NAME_BYTES);
+    out[n] = '\0';
+    if (bias)
+        snprintf(strrchr(out, '.'), 8, ".bias");
+}
+
+/* Rows of the table for a role: the family's own, else Llama's. */
+static const FamilyTensor *rows_of(const Family *f, TensorRole role)
+{
+    for (const FamilyTensor *t = f->tensors; t->name; t++)
+        if (t->role == role)
+            return t;
+    for (const FamilyTensor *t = family_llama_tensors; t->name; t++)
+        if (t->role == role)
+            return t;
+    return NULL;
+}
+
+/* The alternative that is there, else the first. */
+static const FamilyTensor *choose(const Binder *b, const TensorSpec *s)
+{
+    const FamilyTensor *first = rows_of(b->h->family, s->role);
+    char                name[NAME_BYTES];
+    for (const FamilyTensor *t = first; t && t->name; t++) {
+        fill_in(b, t->name, s->layer, 0, s->bias, name);
+        if (t->role == s->role && find(b, name))
+            return t;
+    }
+    return first;
+}
+
+/* The tensors of a model may be called model.layers..., or layers... where only its inside was saved. */
+static const char *choose_prefix(Binder *b)
+{
+    const Family *f = b->h->family;
+    char          name[NAME_BYTES];
+    for (int i = 0; i < 3 && f->prefix[i]; i++) {
+        b->prefix = f->prefix[i];
+        fill_in(b, rows_of(f, ROLE_EMBED)->name, 0, 0, false, name);
+        if (find(b, name))
+            return b->prefix;
+    }
+    return f->prefix[0];
+}
+
+/* ---- Shapes ---- */
+
+/* The shape of each tensor that one of ours is made of. */
+typedef struct Shape { int rank; int64_t dim[3]; } Shape;
+
+static const char *shape_text(const Shape *s, char *buf, size_t n)
+{
+    Tensor t = { .rank = s->rank };
+    memcpy(t.shape, s->dim, sizeof s->dim);
+    return tensor_shape_text(&t, buf, n);
+}
+
+/* The row of the file's matrix where ours begin, and how many it has. */
+static int64_t fused_rows(const Config *c, unsigned lies, int rows, RowSource *r)
+{
+    int q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim, d = c->head_dim;
+    if (lies & (IN_Q | IN_K | IN_V)) {
+        bool by_head = lies & BY_HEAD;
+        r->base   = lies & IN_Q ? 0 : lies & IN_K ? (by_head ? d : q) : by_head ? 2 * d : q + kv;
+        r->unit   = by_head ? d : 0;
+        r->stride = by_head ? 3 * d : 0;
+        return (int64_t)q + 2 * (int64_t)kv;
+    }
+    if (lies & (IN_GATE | IN_UP)) {
+        r->base = lies & IN_UP ? rows : 0;
+        return 2 * (int64_t)rows;
+    }
+    return rows;
+}
+
+static Shape stored_shape(const Binder *b, const TensorSpec *s, const FamilyTensor *t, int n_parts, RowSource *r)
+{
+    Shape   shape = { 0 };
+    int64_t rows  = fused_rows(b->c, t->lies, s->rows, r);
+    if (strstr(t->name, "{h}")) {
+        r->shards = n_parts;
+        rows /= n_parts;
+    }
+    if (s->stack > 1 && n_parts == 1) {
+        r->item_rows            = (int)rows;
+        shape.dim[shape.rank++] = s->stack;
+    }
+    bool turned   = t->lies & TRANSPOSED && s->k && shape.rank == 0;
+    r->transposed = turned;
+    shape.dim[shape.rank++] = turned ? s->k : rows;
+    if (s->k)
+        shape.dim[shape.rank++] = turned ? rows : s->k;
+    return shape;
+}
+
+/* Does the tensor have the shape? Norms of heads may be [heads, head_dim]. */
+static bool fits(const Binder *b, const TensorSpec *s, const Tensor *t, const Shape *want)
+{
+    bool norm = s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM;
+    if (t->rank == want->rank && memcmp(t->shape, want->dim, (size_t)want->rank * sizeof want->dim[0]) == 0)
+        return true;
+    return norm && b->c->qk_norm == QK_HEADS && t->rank == 2 && t->shape[1] == b->c->head_dim && t->shape[0] * t->shape[1] == want->dim[0];
+}
+
+/* ---- Messages ---- */
+
+static bool missing(const Binder *b, const TensorSpec *s, const char *name, const Shape *want)
+{
+    char        shape[96], why[256] = "";
+    const char *bare = strncmp(name, b->prefix, strlen(b->prefix)) == 0 ? name + strlen(b->prefix) : name;
+    if (s->role == ROLE_LM_HEAD)
+        snprintf(why, sizeof why, " (tie_word_embeddings is false; a model without a head is a tied one)");
+    else if (s->bias)
+        snprintf(why, sizeof why, " (the config asks for this bias)");
+    else if (bare != name && find(b, bare))
+        snprintf(why, sizeof why, " (it is there as %s: the folder holds a bare model without its head)", bare);
+    return fail(b->err, INPUT, "%s: tensor %s: expected %s, found no such tensor%s", b->s->path, name,
+                shape_text(want, shape, sizeof shape), why);
+}
+
+static bool misshaped(const Binder *b, const TensorSpec *s, const Named *n, const Shape *want)
+{
+    char           wanted[96], found[160], why[128] = "";
+    const Config  *c     = b->c;
+    const int64_t *shape = n->t->shape;
+    bool           plain = want->rank == 2 && want->dim[0] == s->rows && n->t->rank == 2;
+    if ((s->role == ROLE_WK || s->role == ROLE_WV) && plain && shape[0] % c->head_dim == 0)
+        snprintf(why, sizeof why, " (kv_heads %d in the config; this fits %lld)", c->kv_heads, (long long)(shape[0] / c->head_dim));
+    else if ((s->role == ROLE_EMBED || s->role == ROLE_LM_HEAD) && plain && shape[0] != c->vocab_size)
+        snprintf(why, sizeof why, " (vocab_size %d in the config; this fits %lld)", c->vocab_size, (long long)shape[0]);
+    else if (n->t->rank == 3 && want->rank == 3 && shape[0] != want->dim[0] && shape[1] == want->dim[1] && shape[2] == want->dim[2])
+        snprintf(why, sizeof why, " (n_experts %d in the config; this fits %lld)", c->n_experts, (long long)shape[0]);
+    return fail(b->err, INPUT, "%s: tensor %s: expected %s, found %s%s", n->file->map.path, n->name, shape_text(want, wanted, sizeof wanted),
+                tensor_shape_text(n->t, found, sizeof found), why);
+}
+
+/* ---- Binding ---- */
+
+/* Norms that are stored as w - 1, of any float type, as floats. */
+static void read_floats(const void *from, size_t first, size_t n, float *out)
+{
+    const Tensor *t = from;
+    WeightType    type = WT_F32;
+    row_source_type(t->dtype, &type);
+    elements_to_f32(type, out, (const char *)t->data + first * dtype_bytes(t->dtype), n);
+}
+
+static bool is_norm(const TensorSpec *s) { return strstr(s->part, "norm") && !s->bias; }
+
+static bool bind_part(Binder *b, const TensorSpec *s, const FamilyTensor *t, int i, const Shape *want, RowSource *r)
+{
+    char name[NAME_BYTES];
+    fill_in(b, t->name, s->layer, i, s->bias, name);
+    Named *n = find(b, name);
+    if (!n)
+        return missing(b, s, name, want);
+    if (!fits(b, s, n->t, want))
+        return misshaped(b, s, n, want);
+    if (n->t->dtype != DT_F32 && n->t->dtype != DT_F16 && n->t->dtype != DT_BF16)
+        return fail(b->err, INPUT, "%s: tensor %s: expected F32, F16 or BF16, found %s", n->file->map.path, name, dtype_name(n->t->dtype));
+    if (i > 0 && n->t->dtype != r->part[0].t->dtype)
+        return fail(b->err, INPUT, "%s: tensor %s: expected %s, as %s, found %s", n->file->map.path, name,
+                    dtype_name(r->part[0].t->dtype), r->part[0].t->name, dtype_name(n->t->dtype));
+    n->used    = true;
+    r->part[i] = (SourcePart){ n->t, &n->file->map };
+    return true;
+}
+
+static bool bind(Binder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
+{
+    const FamilyTensor *t = choose(b, s);
+    if (!t)
+        return fail(b->err, INPUT, "%s: tensor %s: expected one of family %s, which has none", b->s->path, s->name, b->h->family->name);
+    int heads = s->role == ROLE_Q_NORM ? b->c->heads : b->c->kv_heads;
+    int n     = strstr(t->name, "{e}") ? b->c->n_experts : strstr(t->name, "{h}") ? heads : 1;
+    *r = (RowSource){ .stack = s->stack, .rows = s->rows, .k = s->k ? s->k : 1, .head_dim = b->c->head_dim,
+                      .pair = t->lies & PAIRS ? b->c->rotary_dim : 0, .n_parts = n,
+                      .part = source_alloc(b->s, (size_t)n * sizeof(SourcePart), b->err) };
+    if (!r->part)
+        return false;
+    Shape want = stored_shape(b, s, t, n, r);
+    for (int i = 0; i < n; i++)
+        if (!bind_part(b, s, t, i, &want, r))
+            return false;
+    r->name = r->part[0].t->name;
+    row_source_type(r->part[0].t->dtype, &r->type);
+    if (b->h->family->has & NORMS_PLUS_ONE && is_norm(s)) {
+        r->plus_one  = true;
+        r->type      = WT_F32;
+        r->read      = read_floats;
+        r->read_from = r->part[0].t;
+    }
+    *out = (CheckedTensor){ .rows = r, .type = r->type };
+    return true;
+}
+
+/* ---- Tensors that are there and not needed ---- */
+
+/* Does a name follow a pattern, in which "@" is the prefix and "#" digits? */
+static bool follows(const Binder *b, const char *name, const char *pattern)
+{
+    if (*pattern == '@') {
+        if (strncmp(name, b->prefix, strlen(b->prefix)) != 0)
+            return false;
+        name += strlen(b->prefix);
+        pattern++;
+    }
+    for (; *pattern; pattern++) {
+        size_t digits = strspn(name, "0123456789");
+        if (*pattern == '#' ? digits == 0 : *name != *pattern)
+            return false;
+        name += *pattern == '#' ? digits : 1;
+    }
+    return !*name;
+}
+
+static bool unused(const Binder *b, const char *name)
+{
+    const FamilyWrapper *w = b->h->wrapper;
+    for (int i = 0; i < 3 && b->h->family->unused[i]; i++)
+        if (follows(b, name, b->h->family->unused[i]))
+            return true;
+    for (int i = 0; w && i < 4 && w->others[i]; i++)
+        if (strncmp(name, w->others[i], strlen(w->others[i])) == 0)
+            return true;
+    return false;
+}
+
+/* A tied model may store its head as well. Loaders disagree on a head that differs: then nobody can say which model this is,
+ * so it is refused. */
+static bool check_head(const Binder *b, Named *head)
+{
+    const Tensor *embed = b->s->rows[0].part[0].t, *t = head->t;
+    bool same = t->dtype == embed->dtype && t->rank == 2 && t->shape[0] == embed->shape[0] && t->shape[1] == embed->shape[1]
+             && (t->data == embed->data || memcmp(t->data, embed->data, t->n_bytes) == 0);
+    head->used = true;
+    return same || fail(b->err, INPUT, "%s: tensor %s: expected the values of %s (tie_word_embeddings is true), found others"
+                                       " (set tie_word_embeddings to false to use this head, or remove it)",
+                        head->file->map.path, head->name, embed->name);
+}
+
+/* The number after a word of the name; -1: none. */
+static int number_after(const char *name, const char *word)
+{
+    const char *at = strstr(name, word);
+    int         n;
+    return at && sscanf(at + strlen(word), "%9d.", &n) == 1 ? n : -1;
+}
+
+static bool extra(const Binder *b, const Named *n, int n_extra)
+{
+    char        found[160], why[128] = "";
+    const char *end = strrchr(n->name, '.');
+    int         layer = number_after(n->name, "layers.") >= 0 ? number_after(n->name, "layers.") : number_after(n->name, "h.");
+    if (n_extra > 1)
+        snprintf(why, sizeof why, " (%d tensors that the config does not ask for)", n_extra);
+    if (end && strcmp(end, ".bias") == 0)
+        snprintf(why, sizeof why, " (the config has no bias here)");
+    if (layer >= b->c->n_layers)
+        snprintf(why, sizeof why, " (the config has %d layers)", b->c->n_layers);
+    else if (number_after(n->name, ".experts.") >= b->c->n_experts)
+        snprintf(why, sizeof why, " (the config has %d experts)", b->c->n_experts);
+    return fail(b->err, INPUT, "%s: tensor %s: expected no such tensor, found %s %s%s", n->file->map.path, n->name, dtype_name(n->t->dtype),
+                tensor_shape_text(n->t, found, sizeof found), why);
+}
+
+static bool check_rest(Binder *b)
+{
+    int          n_extra = 0;
+    const Named *first   = NULL;
+    for (const FamilyTensor *t = b->c->tied_embeddings ? rows_of(b->h->family, ROLE_LM_HEAD) : NULL; t && t->name && t->role == ROLE_LM_HEAD; t++) {
+        Named *head = find(b, t->name);
+        if (head && !check_head(b, head))
+            return false;
+    }
+    for (size_t i = 0; i < b->n; i++)
+        if (!b->named[i].used && !unused(b, b->named[i].name)) {
+            first = first ? first : &b->named[i];
+            n_extra++;
+        }
+    return !first || extra(b, first, n_extra);
+}
+
+bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
+{
+    Binder      b = { .s = s, .h = h, .c = &s->checkpoint.config, .err = err };
+    Checkpoint *c = &s->checkpoint;
+    int         i = 0;
+    c->n      = tensor_list_count(&c->config);
+    c->tensor = calloc((size_t)c->n, sizeof *c->tensor);
+    s->rows   = source_alloc(s, (size_t)c->n * sizeof *s->rows, err);
+    if (!c->tensor || !s->rows || !list_names(&b))
+        return fail(err, SYSTEM, "%s: out of memory", s->path);
+    b.prefix = choose_prefix(&b);
+    for (TensorSpec spec = tensor_list_start(); tensor_list_next(&c->config, &spec); i++)
+        if (!bind(&b, &spec, &s->rows[i], &c->tensor[i]))
+            return false;
+    return check_rest(&b);
+}

@@ -1,0 +1,10 @@
+/* source/hf_tensors.h: the tensors of a Hugging Face checkpoint as ours. Nothing may be missing, extra or misshaped. */
+#ifndef SOURCE_HF_TENSORS_H
+#define SOURCE_HF_TENSORS_H
+
+#include "source/hf_config.h"
+
+/* Fill s->checkpoint.tensor and s->rows from s->files; s->checkpoint.config is h->config. */
+bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err);
+
+#endif

@@ -1,0 +1,369 @@
+#!/usr/bin/env python3
+"""tblock chat on a pseudo-terminal: editing, history, Ctrl-C, commands, a full context; and from a pipe. Prints "ok NAME",
+"FAIL NAME: why" or "skip NAME: why". $TBLOCK is the program."""
+import json
+import os
+import pathlib
+import pty
+import select
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import traceback
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TBLOCK = os.environ.get("TBLOCK", str(ROOT / "build/release/tblock"))
+TOOL = ROOT / os.environ.get("BUILD", "build/release") / "tests/text/chat_tool"
+MODEL = str(ROOT / "models/shakespeare.bin")
+PATIENCE = 30   # seconds; a busy machine is no failure
+TEMP = None
+EDITS = True   # is the program built with libedit? main looks
+
+
+class Terminal:
+    """A chat on a terminal of its own. Standard output and standard error both arrive there."""
+
+    def __init__(self, *args, term="xterm", state=None, model=MODEL):
+        env = dict(os.environ, TERM=term, XDG_STATE_HOME=str(state or TEMP / "state"), HOME=str(TEMP))
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(TEMP)
+            os.execve(TBLOCK, [TBLOCK, "chat", model, "--chat-format", "alpaca", *args], env)
+        self.seen, self.edits = "", EDITS and term != "dumb"
+
+    def until(self, what):
+        """What is shown up to and with `what`."""
+        end, data = time.monotonic() + PATIENCE, self.seen.encode("utf-8", "surrogateescape")
+        while what.encode() not in data:
+            ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
+            try:
+                more = os.read(self.fd, 65536) if ready else b""
+            except OSError:
+                more = b""
+            assert more, "%r did not come; there is %r" % (what, data[-400:])
+            data += more
+        text = data.decode("utf-8", "surrogateescape")
+        at = text.index(what) + len(what)
+        self.seen = text[at:]
+        return text[:at].replace("\r\n", "\n")
+
+    def type(self, keys):
+        """At a prompt. The editor shows it before it takes the terminal over; until then the keys would be the terminal's own."""
+        end = time.monotonic() + PATIENCE
+        while self.edits and termios.tcgetattr(self.fd)[3] & termios.ICANON and time.monotonic() < end:
+            time.sleep(0.001)
+        self.interrupt(keys)
+
+    def interrupt(self, keys="\x03"):
+        os.write(self.fd, keys.encode())
+
+    def say(self, text):
+        """Type a line; what is shown until the next prompt, without the line itself."""
+        self.type(text + "\n")
+        shown = self.until("\n> ")
+        return shown.split("\n", 1)[1][:-3] if "\n" in shown else shown
+
+    def end(self):
+        """The exit status."""
+        while True:
+            try:
+                if not os.read(self.fd, 65536):
+                    break
+            except OSError:
+                break
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def chat(*args, **how):
+    t = Terminal(*args, **how)
+    t.until("> ")
+    return t
+
+
+def run(*args, text=None):
+    return subprocess.run([TBLOCK, *args], input=text, capture_output=True, cwd=TEMP)
+
+
+def prompt(*turns, system=None):
+    """The ids that the format alpaca makes of user, assistant, user ..., as --ids takes them."""
+    messages = [{"role": "system", "content": system}] if system else []
+    messages += [{"role": ("user", "assistant")[i % 2], "content": t} for i, t in enumerate(turns)]
+    request = json.dumps({"model": MODEL, "chat": "alpaca", "messages": messages}) + "\n"
+    answer = json.loads(subprocess.run([str(TOOL)], input=request, capture_output=True, text=True).stdout)
+    return ",".join(map(str, answer["ids"]))
+
+
+def continued(ids, *options, model=MODEL):
+    done = run("run", model, "--ids", ids, *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
+def saved(t, name="saved.json"):
+    t.say("/save " + name)
+    return json.loads((TEMP / name).read_text())["messages"]
+
+
+def contents(messages):
+    return [m["content"] for m in messages]
+
+
+# ---- claims ----
+
+def answers_are_those_of_run():
+    t = chat("-n", "30")
+    t.say("Who art thou?")
+    t.say("And why?")
+    first, one, second, two = contents(saved(t))
+    assert one == continued(prompt(first), "-n", "30")
+    assert two == continued(prompt(first, one, second), "-n", "30")
+    stats = t.say("/stats")
+    assert "0 of the oldest left out" in stats and "30 drawn" in stats
+    reused = int(stats.split("tokens reused")[0].split()[-1])
+    assert reused > 40, "%d tokens of the first turn reused" % reused
+    t.type("\x04")
+    assert t.end() == 0
+
+
+def regen_draws_with_the_next_seed():
+    t = chat("-n", "20", "--seed", "5")
+    t.say("Speak.")
+    t.say("/regen")
+    t.say("/regen")
+    assert contents(saved(t)) == ["Speak.", continued(prompt("Speak."), "-n", "20", "--seed", "7")]
+    t.say("Again.")
+    messages = contents(saved(t))
+    assert messages[3] == continued(prompt(*messages[:3]), "-n", "20", "--seed", "5"), "a new turn begins with the seed given"
+    t.say("/reset")
+    assert "there is no answer yet" in t.say("/regen")
+
+
+def lines_can_be_edited_and_called_back():
+    t = chat("-n", "5")
+    t.say("Good morrov")
+    t.type("\x1b[A\x7fw\x01Sir: ")      # up, backspace, w, to the start of the line
+    t.say("")
+    t.say("caf\u00e9\x7fe")            # one backspace takes one character of two bytes
+    found = contents(saved(t))[0::2]
+    assert found == ["Good morrov", "Sir: Good morrow", "cafe"], found
+    t.type("\x04")
+    assert t.end() == 0
+    lines = (TEMP / "state/tblock/history").read_text()
+    assert "Sir:" in lines and oct((TEMP / "state/tblock/history").stat().st_mode)[-3:] == "600"
+    again = chat("-n", "5")
+    again.type("\x1b[A\x1b[A")          # over /save to cafe
+    again.say("")
+    assert contents(saved(again))[0] == "cafe"
+
+
+def no_history_leaves_no_file():
+    state = TEMP / "none"
+    t = chat("-n", "5", "--no-history", state=state)
+    t.say("Hello")
+    t.type("\x04")
+    assert t.end() == 0 and not state.exists()
+    (TEMP / "file").write_text("")
+    t = chat("-n", "5", state=TEMP / "file")   # the folder cannot be made: no history, no complaint
+    assert "history" not in t.say("Hello")
+    t.type("\x04")
+    assert t.end() == 0
+
+
+def ctrl_c_stops_the_answer_and_not_the_program():
+    t = chat("--isa", "scalar", "--threads", "1", "--ctx", "16384")
+    t.type("Tell me all.\n")
+    t.until("Tell me all.")
+    t.until("\n")
+    t.until(" ")                        # some of the answer
+    t.interrupt()
+    t.until("stopped; what was said so far stays")
+    t.until("> ")
+    t.type("half a line\x03")
+    t.until("Ctrl-D or /quit ends the program")
+    t.until("> ")
+    said, answer = contents(saved(t))
+    assert said == "Tell me all." and answer
+    t.type("/quit\n")
+    assert t.end() == 0
+
+
+def a_full_context_leaves_out_the_oldest_turns():
+    t = chat("--ctx", "120", "-n", "20")
+    shown = [t.say("Message number %d, good sir." % i) for i in range(6)]
+    notes = [i for i, s in enumerate(shown) if "the context of 120 tokens is full" in s]
+    assert notes and notes[0] > 0, shown
+    messages = contents(saved(t))
+    assert len(messages) == 12, "what is left out is still saved"
+    stats = t.say("/stats")
+    left_out = int(stats.split(" of the oldest left out")[0].split()[-1])
+    assert left_out >= 2 and left_out % 2 == 0
+    assert messages[-1] == continued(prompt(*messages[left_out:-1]), "-n", "20", "--ctx", "120"), "the answer is that of what is left"
+    assert "the context holds 120" in t.say("word " * 200)
+    assert len(saved(t)) == 12, "a message that does not fit is taken back"
+
+
+def an_answer_ends_where_the_context_does():
+    t = chat("--ctx", "60")
+    assert "the context of 60 tokens is full; with the next message" in t.say("Speak on.")
+
+
+def a_window_that_forgot_is_read_again():
+    """Layers with a window give up old positions: a cache that cannot go back is made anew, with the same answers."""
+    data = pathlib.Path(MODEL).read_bytes()
+    before, after = b'\\"window\\":0', b'\\"window\\":9'
+    assert data.count(before) == 1
+    (TEMP / "window.bin").write_bytes(data.replace(before, after))
+    model = str(TEMP / "window.bin")
+    t = chat("-n", "100", "--ctx", "512", model=model)
+    t.say("Speak at length.")
+    t.say("/regen")                     # back by 100 positions
+    assert contents(saved(t))[1] == continued(prompt("Speak at length."), "-n", "100", "--ctx", "512", "--seed", "1", model=model)
+    assert " 0 tokens reused" in t.say("/stats")
+    t.say("/system Rhyme.")             # back to the beginning
+    t.say("Go on.")
+    messages = contents(saved(t))
+    assert messages[4] == continued(prompt(*messages[1:4], system="Rhyme."), "-n", "100", "--ctx", "512", model=model)
+
+
+def system_text_stays_and_is_told():
+    t = chat("-n", "10", "--system", "Be brief.")
+    t.say("Hello")
+    t.say("/reset")
+    assert "Be brief." in t.say("/system")
+    t.say("/system Rhyme.")
+    t.say("Hello")
+    messages = saved(t)
+    assert [m["role"] for m in messages] == ["system", "user", "assistant"] and messages[0]["content"] == "Rhyme."
+    assert messages[2]["content"] == continued(prompt("Hello", system="Rhyme."), "-n", "10")
+
+
+def a_saved_conversation_goes_on():
+    t = chat("-n", "10")
+    t.say("One")
+    before = saved(t, "talk.json")
+    t.say("/reset")
+    t.say("/load talk.json")
+    t.say("Two")
+    messages = contents(saved(t))
+    assert messages[:2] == contents(before) and messages[3] == continued(prompt(*messages[:3]), "-n", "10")
+    (TEMP / "waits.json").write_text(json.dumps([{"role": "user", "content": "Reply."}]))
+    t.say("/load waits.json")
+    assert contents(saved(t)) == ["Reply.", continued(prompt("Reply."), "-n", "10")]
+
+
+def bad_files_change_nothing():
+    t = chat("-n", "5")
+    t.say("One")
+    before = saved(t)
+    for text, word in (("{", "bad.json"), ("[1]", "expected an object"), ('[{"role": "tool", "content": ""}]', "found 'tool'"),
+                       ('[{"role": "user", "content": 3}]', "content"), ('{"messages": {}}', "messages"), ("", "bad.json"),
+                       ('[{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]', "in front")):
+        (TEMP / "bad.json").write_text(text)
+        shown = t.say("/load bad.json")
+        assert word in shown and "tblock: " in shown, "%r: %r" % (text, shown)
+    assert "no such" in t.say("/load missing.json").lower()
+    assert "name of a file" in t.say("/load")
+    assert "tblock: " in t.say("/save missing/folder.json")
+    assert "other than the model" in t.say("/save " + MODEL)
+    assert saved(t) == before
+
+
+def commands_are_explained():
+    t = chat("-n", "5")
+    shown = t.say("/help")
+    assert all(word in shown for word in ("/reset", "/system TEXT", "/save FILE", "/load FILE", "/regen", "/stats", "/quit"))
+    assert "did you mean /stats?" in t.say("/stat")
+    assert "/help lists them" in t.say("/xyzzy")
+    assert "takes nothing after it" in t.say("/reset all")
+    t.say("//help is a message")
+    assert contents(saved(t))[0] == "/help is a message"
+
+
+def messages_may_have_several_lines():
+    t = chat("-n", "5")
+    t.type("one\\\n")
+    t.until(". ")
+    t.say("two")
+    for line in ('"""', "three", "/reset", ""):
+        t.type(line + "\n")
+        t.until(". ")
+    t.say('"""')
+    assert contents(saved(t))[0::2] == ["one\ntwo", "three\n/reset\n"]
+
+
+def a_dumb_terminal_is_enough():
+    t = chat("-n", "5", term="dumb")
+    t.say("Hello")
+    assert contents(saved(t))[0] == "Hello"
+    t.type("\x03")
+    t.until("Ctrl-D or /quit")
+    t.until("> ")
+    t.type("\x04")
+    assert t.end() == 0
+
+
+def a_pipe_gets_the_answer_alone():
+    done = run("chat", MODEL, "--chat-format", "alpaca", "-n", "25", text=b"Two\nlines\n")
+    assert (done.returncode, done.stderr) == (0, b"") and done.stdout.decode() == continued(prompt("Two\nlines"), "-n", "25")
+    done = run("chat", MODEL, "--chat-format", "alpaca", text=b"")
+    assert done.returncode == 2 and b"standard input is empty" in done.stderr
+
+
+def without_a_format_the_option_is_named():
+    done = run("chat", MODEL, text=b"Hello")
+    assert done.returncode == 3 and b"--chat-format" in done.stderr
+    done = run("chat", MODEL, "--chat-format", "lama", text=b"Hello")
+    assert done.returncode == 2 and b"alpaca, " in done.stderr
+    done = run("chat", MODEL, "--chat-format", "gemma", "--system", "x", text=b"Hello")
+    assert done.returncode == 2 and b"no place" in done.stderr
+
+
+CLAIMS = [answers_are_those_of_run, regen_draws_with_the_next_seed, lines_can_be_edited_and_called_back, no_history_leaves_no_file,
+          ctrl_c_stops_the_answer_and_not_the_program, a_full_context_leaves_out_the_oldest_turns, an_answer_ends_where_the_context_does,
+          a_window_that_forgot_is_read_again, system_text_stays_and_is_told, a_saved_conversation_goes_on, bad_files_change_nothing, commands_are_explained,
+          messages_may_have_several_lines, a_dumb_terminal_is_enough, a_pipe_gets_the_answer_alone,
+          without_a_format_the_option_is_named]
+
+
+def takes_the_terminal_over():
+    """Does the program edit lines: is the terminal no longer in line mode after the prompt?"""
+    t = chat()
+    for _ in range(2000):
+        if not termios.tcgetattr(t.fd)[3] & termios.ICANON:
+            break
+        time.sleep(0.001)
+    else:
+        return False
+    t.type("\x04")
+    return t.end() == 0
+
+
+def main():
+    global TEMP, EDITS
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        TEMP = pathlib.Path(folder)
+        EDITS = takes_the_terminal_over()
+    for claim in CLAIMS:
+        if len(sys.argv) > 1 and claim.__name__ not in sys.argv[1:]:
+            continue
+        if claim is lines_can_be_edited_and_called_back and not EDITS:
+            print("skip %s: built without libedit" % claim.__name__)
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            TEMP = pathlib.Path(folder)
+            try:
+                claim()
+                print("ok %s" % claim.__name__)
+            except (AssertionError, OSError, ValueError) as e:
+                failed += 1
+                where = traceback.extract_tb(e.__traceback__)[1 if len(traceback.extract_tb(e.__traceback__)) > 1 else 0]
+                print("FAIL %s: line %d: %s" % (claim.__name__, where.lineno, str(e)[:500].replace("\n", "\\n")))
+        sys.stdout.flush()
+    return 1 if failed else 0
+
+
+sys.exit(main())
