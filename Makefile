@@ -142,6 +142,9 @@ test-neon: tests ## install the cross compiler and qemu-user, run the kernels, u
 	@tools/setup.sh neon
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh tests/neon
 
+test-references: all ## install PyTorch and transformers (gigabytes) aside, compare logits and evaluations with theirs, computed live
+	@BUILD=$(BUILD) tests/references/live.sh
+
 # Random weights of a real shape, 2.5 GB in bf16: more than any cache.
 BENCH_MODEL = build/bench/llama-3.2-1b.bin
 BENCH_CSV   = bench/results/$(shell sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1 | tr -cs 'A-Za-z0-9.\n' '-').csv
@@ -177,6 +180,8 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	ln -sf libtblock.so.$(SOMAJOR) "$(DESTDIR)$(LIBDIR)/libtblock.so"
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	install -m 644 README.md LICENSE docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/tblock"
+	install -d "$(DESTDIR)$(PREFIX)/share/doc/tblock/examples/regression"
+	install -m 644 docs/examples/regression/* "$(DESTDIR)$(PREFIX)/share/doc/tblock/examples/regression"
 	install -d $(patsubst %/,"$(DESTDIR)$(PREFIX)/share/%",$(dir $(PRINTED)))
 	$(BUILD)/tblock help --man > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"
 	$(BUILD)/tblock completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tblock"
@@ -196,6 +201,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test check bench bench-peers test-neon update-cli install uninstall clean help
+.PHONY: all headers programs tests demo test check bench bench-peers test-neon test-references update-cli install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:
