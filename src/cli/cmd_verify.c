@@ -1,5 +1,6 @@
 #include "command.h"
 #include "common.h"
+#include "guarded.h"
 #include "message.h"
 #include "output.h"
 
@@ -135,7 +136,10 @@ static bool verify(void *args, tblock_error *err)
     tblock_model   *m = compute_open(a->model, &a->compute, err);
     tblock_context *c = m ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
     tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .has_tol = !isnan(a->tol), .tol = a->tol };
-    bool good = c && tblock_verify(c, a->golden, &o, &report, err);
+    Guarded golden = { 0 };
+    bool good = c && guarded_input(&golden, a->golden, a->compute.sandbox, err) && guarded_enter(a->compute.sandbox, NULL, 0, -1, err) &&
+                tblock_verify(c, golden.path, &o, &report, err);
+    guarded_close(&golden, err);
     if (good) {
         note_settings(&report, a->golden, a->general.quiet);
         if (a->json)
