@@ -15,8 +15,24 @@
 #include <string.h>
 #include <unistd.h>
 
-const Command *const commands[] = { &cmd_run,   &cmd_chat, &cmd_info, &cmd_tokenize, &cmd_logits, &cmd_verify,
-                                    &cmd_attn,  &cmd_quantize, &cmd_synth, &cmd_bench, &cmd_completions, &cmd_help, NULL };
+const Command *const commands[] = {
+    &cmd_run,
+    &cmd_chat,
+    &cmd_info,
+    &cmd_tokenize,
+    &cmd_logits,
+    &cmd_verify,
+    &cmd_eval,
+    &cmd_attn,
+    &cmd_grad,
+    &cmd_quantize,
+    &cmd_convert,
+    &cmd_synth,
+    &cmd_bench,
+    &cmd_completions,
+    &cmd_help,
+    NULL
+};
 
 const Command *command_find(const char *name, tblock_error *err)
 {

@@ -15,6 +15,7 @@ say() { printf 'set-up: %s\n' "$*" >&2; }
 has()     { command -v "$1" >/dev/null 2>&1; }
 has_pc()  { has pkg-config && pkg-config --exists "$1" 2>/dev/null; }
 includes() { has "$2" && echo "#include <$1>" | "$2" -E - >/dev/null 2>&1; }
+has_library() { PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -q "^[[:space:]]*$1 "; }
 
 # A Python that can make virtual environments: python3 of PATH or the system's own.
 find_python() {
@@ -57,6 +58,8 @@ demo) requirements=tools/requirements.txt
 test) requirements=tools/requirements-test.txt
     needs_of_build
     need g++ has g++
+    # loaded by train and grad alone, at run time: no header, nothing to link
+    need libopenblas0 has_library libopenblas.so.0
     need python3-venv eval '[ -x .venv/bin/python ] || find_python'
     # the comparison of compilers is skipped without these
     want clang has clang ;;

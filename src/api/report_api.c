@@ -83,7 +83,8 @@ static int fill_curve(InfoPoint *curve, const Info *info)
     longest = longest < SHORTEST ? SHORTEST : longest;
     for (int i = 0; n < MAX_POINTS && (at = (int)((SHORTEST << i / 4) * quarter[i % 4])) <= 2 * longest; i++, n++) {
         Flops f;
-        int   kept = c->window && c->window < at ? c->window : at;
+        int    windowed = count_windowed(c);
+        double kept     = ((double)windowed * (c->window < at ? c->window : at) + (double)(c->n_layers - windowed) * at) / c->n_layers;
         FlopLoad load = { .seq = at, .batch = 1, .kv_bytes = info->load.kv_bytes, .kv_scale_bytes = info->load.kv_scale_bytes };
         count_flops(&f, c, info->count, &load);
         curve[n] = (InfoPoint){ .seq = at, .kv_mha = mha * kept };

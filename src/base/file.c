@@ -210,7 +210,8 @@ bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes,
         max_bytes = SIZE_MAX / 4;
     if (strcmp(path, "-") == 0)
         return read_all(STDIN_FILENO, "standard input", max_bytes, text, n_bytes, err);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int number = descriptor_of(path);
+    int fd = number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return fail(err, status_of(errno), "%s: cannot open: %s", path, strerror(errno));
     bool ok = read_all(fd, path, max_bytes, text, n_bytes, err);

@@ -113,7 +113,7 @@ static bool run_load(Chat *c, const char *argument, tblock_error *err)
     if (!need_file(c, "load", argument, err) || !session_load(&c->session, argument, &waits, err))
         return false;
     cli_note(c->args->general.quiet, "loaded %zu messages from %s", c->session.n, argument);
-    return !waits || after_answer(c, session_answer(&c->session, c->args->sampling.seed.value, err), err);
+    return !waits || after_answer(c, session_reply(&c->session, err), err);
 }
 
 static bool run_regen(Chat *c, const char *argument, tblock_error *err)

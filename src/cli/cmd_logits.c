@@ -36,7 +36,8 @@ static const Option options[] = {
     { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the safetensors file to write" },
     { "last",    0,  NULL, OPT_FLAG, AT(last),   0, 0, NULL, "only the logits of the last position" },
     { "hidden",  0,  NULL, OPT_FLAG, AT(hidden), 0, 0, NULL,
-      "also the output of the embedding, each layer and the final norm" },
+      "also the states after the embedding, each layer's attention, each layer and the final norm: verify then says where"
+      " runs part" },
     { 0 },
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };

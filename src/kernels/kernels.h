@@ -76,6 +76,11 @@ typedef struct AttnTile {
 static inline size_t attn_state_floats(int head_dim) { return 16 + ((size_t)head_dim + 15) / 16 * 16; }
 static inline size_t attn_wide_floats(int head_dim) { return 128 * (((size_t)head_dim + 15) / 16 * 16); }
 
+/* One step of AdamW (Loshchilov and Hutter 2019, algorithm 2): m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
+ * w = keep w - step m / (root sqrt(v) + eps), with g the gradient times grad_scale. keep = 1 - lr * decay,
+ * step = lr / (1 - beta1^t), root = 1 / sqrt(1 - beta2^t). */
+typedef struct AdamwStep { float beta1, beta2, eps, grad_scale, keep, step, root; } AdamwStep;
+
 typedef struct Kernels {
     const char *isa;                                              /* "scalar", "avx2", "avxvnni", "avx512" ...          */
     void (*matmul[WT_COUNT])(const MatmulArgs *a);
@@ -108,6 +113,23 @@ typedef struct Kernels {
     void (*softmax)(float *x, int n);                             /* in place; definition "other softmax" */
     void (*f32_to_f16)(uint16_t *y, const float *x, int n);
     float (*f32_to_q8)(int8_t *code, const float *x, int n);      /* KV_Q8: a position of one head; returns its scale */
+    /* For training. h = act(gate) * up (or act(x)); gate and up (x) become the gradients of themselves, d_h being that of h. */
+    void (*swiglu_backward)(float *h, float *gate, float *up, const float *d_h, int n);
+    void (*geglu_backward)(float *h, float *gate, float *up, const float *d_h, int n);
+    void (*geglu_erf_backward)(float *h, float *gate, float *up, const float *d_h, int n);
+    void (*gelu_backward)(float *h, float *x, const float *d_h, int n);
+    void (*gelu_tanh_backward)(float *h, float *x, const float *d_h, int n);
+    void (*relu_backward)(float *h, float *x, const float *d_h, int n);
+    /* x, w and d_y [n] of one row; gradients are added to d_x, d_w, d_b, of which the last two may be NULL. */
+    void (*rms_norm_backward)(float *d_x, float *d_w, const float *x, const float *w, const float *d_y, int n, float eps);
+    void (*layer_norm_backward)(float *d_x, float *d_w, float *d_b, const float *x, const float *w, const float *d_y, int n,
+                                float eps);
+    float (*dot)(const float *x, const float *y, int n);          /* 16-lane sum                                     */
+    /* x = softmax(x * scale), in place; *m is the largest x * scale, *l the sum of exp(x * scale - m). */
+    void (*softmax_scaled)(float *x, float scale, int n, float *m, float *l);
+    void (*softmax_again)(float *x, float scale, float m, float l, int n); /* x = exp(x * scale - m) / l             */
+    void (*softmax_backward)(float *d_s, const float *p, float sum, float scale, int n); /* d_s = p * (d_s - sum) * scale */
+    void (*adamw)(float *w, float *m, float *v, const float *g, int n, const AdamwStep *s);
     void (*to_f32[WT_FLOATS])(float *y, const void *x, size_t n);  /* row-major widening, exact */
 } Kernels;
 

@@ -18,14 +18,14 @@ static const struct {
     const char *name;
     int         bytes, n_parts;  /* bytes of an element; of float types */
     Part        part[MAX_PARTS];
-    int         unit;            /* of k; 0: 1                          */
+    int         unit;            /* k is a multiple of it                */
 } types[WT_COUNT] = {
-    [WT_F32]  = { "f32", 4, 1, { { "", EL_F32, 1, 1, 1, { PANEL_ROWS } } } },
-    [WT_F16]  = { "f16", 2, 1, { { "", EL_F16, 1, 1, 1, { PANEL_ROWS } } } },
-    [WT_BF16] = { "bf16", 2, 1, { { "", EL_BF16, 2, 1, 2, { PANEL_ROWS, 2 } } } },
-    [WT_Q8]   = { "q8", 0, 2, { { "", EL_I8, 4, 64, 2, { PANEL_ROWS, 4 } }, { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } } },
+    [WT_F32]  = { "f32", 4, 1, { { "", EL_F32, 1, 1, 1, { PANEL_ROWS } } }, 1 },
+    [WT_F16]  = { "f16", 2, 1, { { "", EL_F16, 1, 1, 1, { PANEL_ROWS } } }, 1 },
+    [WT_BF16] = { "bf16", 2, 1, { { "", EL_BF16, 2, 1, 2, { PANEL_ROWS, 2 } } }, 1 },
+    [WT_Q8]   = { "q8", 0, 2, { { "", EL_I8, 4, 64, 2, { PANEL_ROWS, 4 } }, { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } }, 1 },
     [WT_Q4]   = { "q4", 0, 3, { { "", EL_U8, 4, 64, 2, { PANEL_ROWS, 2 } }, { ".s", EL_U8, 64, 64, 1, { 40 } },
-                                { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } } },
+                                { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } }, 1 },
     [WT_Q8_0] = { "q8_0", 0, 2, { { "", EL_I8, 4, 1, 2, { PANEL_ROWS, 4 } }, { ".d", EL_F16, 32, 1, 1, { PANEL_ROWS } } }, 32 },
     [WT_Q4_0] = { "q4_0", 0, 2, { { "", EL_U8, 4, 1, 2, { PANEL_ROWS, 2 } }, { ".d", EL_F16, 32, 1, 1, { PANEL_ROWS } } }, 32 },
     [WT_Q4_K] = { "q4_k", 0, 3, { { "", EL_U8, 4, 1, 2, { PANEL_ROWS, 2 } }, { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } },
@@ -69,7 +69,7 @@ const char *weight_type_hint(const char *name)
     return weight_type_parse(name, &t) && weight_type_gguf(t) ? "; llama.cpp's tools make that type: convert a .gguf" : "";
 }
 
-int weight_type_k_unit(WeightType t) { return types[t].unit ? types[t].unit : 1; }
+int weight_type_k_unit(WeightType t) { return types[t].unit; }
 
 size_t weight_type_bytes(WeightType t)
 {

@@ -4,6 +4,7 @@
 #define RUNTIME_SAMPLER_H
 
 #include "base/error.h"
+#include "base/philox.h"
 
 typedef tblock_sampler_options SamplerOptions;
 typedef struct tblock_sampler  Sampler;
@@ -21,8 +22,5 @@ int sampler_candidates(Sampler *s, const float *logits, const int32_t *previous,
 
 bool sampler_next(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous, uint32_t index, int32_t *token,
                   Error *err);
-
-/* Philox4x32-10. Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3" (Random123). */
-void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 #endif

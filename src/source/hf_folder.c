@@ -67,6 +67,16 @@ bool hf_file_is(const char *path, const unsigned char *head, size_t n)
     return (safe || pth_is(head, n)) && there(path, "config.json", config) && !(safe && is_ours(path));
 }
 
+const char *hf_folder_of(const Source *s, char *buf, size_t n)
+{
+    size_t len = folder_length(s->path);
+    if (s->kind != SOURCE_HF || is_folder(s->path) || len >= n)
+        return s->path;
+    memcpy(buf, s->path, len);
+    buf[len] = '\0';
+    return len ? buf : ".";
+}
+
 /* ---- Weights ---- */
 
 /* The two kinds of files, in the order in which they are looked for. */

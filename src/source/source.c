@@ -45,13 +45,28 @@ static bool recognise(Source *s, Error *err)
     return true;
 }
 
+/* The files of weights, where the reader did not note them itself. */
+static bool note_weights(Source *s, Error *err)
+{
+    bool ok = true;
+    if (s->kind == SOURCE_LLAMA2C)
+        ok = source_uses(s, s->path, err);
+    for (size_t i = 0; ok && s->kind == SOURCE_GGUF && i < s->gguf.n_parts; i++)
+        ok = source_uses(s, s->gguf.part[i].map.path, err);
+    for (int i = 0; ok && s->kind == SOURCE_META && i < s->n_files; i++)
+        if (s->files[i].map.path)
+            ok = source_uses(s, s->files[i].map.path, err);
+    s->n_used_weights = s->n_used;
+    return ok;
+}
+
 static bool open_kind(Source *s, Error *err)
 {
     static bool (*const opens[SOURCE_KINDS])(Source *, Error *) = {
         [SOURCE_MODEL_FILE] = model_file_open, [SOURCE_GGUF] = gguf_model_open, [SOURCE_META] = meta_folder_open,
         [SOURCE_LLAMA2C] = llama2c_model_open, [SOURCE_HF] = hf_folder_open, [SOURCE_TOKENIZER] = open_tokenizer_source };
     static const bool has_tokenizer[SOURCE_KINDS] = { [SOURCE_GGUF] = true, [SOURCE_META] = true, [SOURCE_HF] = true };
-    return recognise(s, err) && opens[s->kind](s, err) && (!has_tokenizer[s->kind] || open_tokenizer_source(s, err));
+    return recognise(s, err) && opens[s->kind](s, err) && note_weights(s, err) && (!has_tokenizer[s->kind] || open_tokenizer_source(s, err));
 }
 
 bool source_open(Source *s, const char *path, Error *err)
@@ -110,10 +125,19 @@ void *source_alloc(Source *s, size_t n_bytes, Error *err)
     return p;
 }
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 bool source_uses(Source *s, const char *path, Error *err)
 {
-    size_t n    = strlen(path) + 1;
-    char  *copy = source_alloc(s, n, err), **grown;
+    size_t n = strlen(path) + 1;
+    for (int i = 0; i < s->n_used; i++) /* all files of a source are in one folder */
+        if (strcmp(base_name(s->used[i]), base_name(path)) == 0)
+            return true;
+    char *copy = source_alloc(s, n, err), **grown;
     if (!copy)
         return false;
     grown = realloc(s->used, (size_t)(s->n_used + 1) * sizeof *grown);

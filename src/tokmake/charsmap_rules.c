@@ -112,11 +112,13 @@ static int by_text(const void *a, const void *b)
 static bool number_texts(Reader *r, CharsmapTable *m)
 {
     size_t total = 0;
-    qsort(r->text, r->n_texts, sizeof *r->text, by_text);
+    if (r->n_texts)
+        qsort(r->text, r->n_texts, sizeof *r->text, by_text);
     for (size_t i = 0; i < r->n_texts; i++)
         total += i && text_is(r->text[i].text, r->text[i - 1].text) ? 0 : r->text[i].text.n;
     if (total > MOST_REPLACED)
-        return fail(r->d->err, INPUT, "%s: %s: expected at most %d bytes of replacements, found %zu", r->d->file, r->what, MOST_REPLACED, total);
+        return fail(r->d->err, INPUT, "%s: %s: expected at most %d bytes of replacements, found %zu", r->d->file, r->what,
+                    MOST_REPLACED, total);
     m->bytes   = malloc(total + 1);
     m->offsets = malloc((r->n_texts + 1) * sizeof *m->offsets);
     if (!m->bytes || !m->offsets)

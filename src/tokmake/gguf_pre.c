@@ -47,17 +47,20 @@ static const Cutter
     qwen2 = { { LLAMA3("\\p{N}") } },
     qwen35 = { { ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" BLANKS } },
     seed_coder = { { ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" BLANKS } },
-    bailing = { { "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+" } },
+    bailing = { { "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|"
+                  "\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+" } },
     gpt4o = { { O200K("\\p{N}{1,3}", ENDINGS "?") } },
     tekken = { { O200K("\\p{N}", "") } },
     kimi = { { "\\p{Han}+|" WORDS(NO_HAN(CAPITAL), NO_HAN(SMALL), ENDINGS "?") "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" BLANKS } },
     bloom = { { BLOOM } },
     viking = { { BLOOM, "\\p{N}" } },
-    deepseek_llm = { { "[\\r\\n]", "\\s?" CASED "+", "\\s?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+",
+    deepseek_llm = { { "[\\r\\n]", "\\s?" CASED "+",
+                       "\\s?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+",
                        "\\s+\\z", CJK, "\\p{N}+" } },
     deepseek_coder = { { "[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CJK, "\\p{N}" } },
     deepseek_v3 = { { "\\p{N}{1,3}", "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{30FF}]+",
-                      "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|"
+                      "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|"
+                      "[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|"
                       BLANKS } };
 
 enum { IGNORE_MERGES = 1, ADD_BOS = 2, NORMALIZE = 4 }; /* NORMALIZE: to NFC, as the model's tokenizer.json does */
@@ -93,8 +96,8 @@ bool gguf_pre_settings(Draft *d, Text name, bool *add_bos)
     while (p < end && !text_is(name, (Text){ p->name, strlen(p->name) }))
         p++;
     if (p == end)
-        return fail(d->err, INPUT, "%s: tokenizer.ggml.pre: expected a known way to split a text (default, gpt-2, llama-bpe, qwen2, tekken ...), "
-                                   "found '%.*s'", d->file, SHOWN(name));
+        return fail(d->err, INPUT, "%s: tokenizer.ggml.pre: expected a known way to split a text (default, gpt-2, llama-bpe, "
+                                   "qwen2, tekken ...), found '%.*s'", d->file, SHOWN(name));
     json_out(&o, "[");
     for (int i = 0; i < MOST_STEPS && p->cutter->regex[i]; i++)
         draft_set_split(&o, p->cutter->regex[i], strlen(p->cutter->regex[i]), "isolated", false);

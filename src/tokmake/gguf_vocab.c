@@ -42,7 +42,8 @@ static bool read_id(const Vocabulary *v, const char *key, int32_t *id)
     if (value >= 0 && value < (int64_t)v->n)
         *id = (int32_t)value;
     else
-        json_out(&v->d->warnings, "%s: %s: expected an id under %zu, found %lld: taken as none\n", v->meta->path, key, v->n, (long long)value);
+        json_out(&v->d->warnings, "%s: %s: expected an id under %zu, found %lld: taken as none\n", v->meta->path, key, v->n,
+                 (long long)value);
     return true;
 }
 
@@ -77,7 +78,7 @@ static bool read_ids(Vocabulary *v)
 static bool looks_like_control(Text t)
 {
     static const char *const names[] = { "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>",
-        "<end_of_turn>", "<EOT>", "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", "<end_of_utterance>" };
+        "<end_of_turn>", "<EOT>", "<\357\275\234end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", "<end_of_utterance>" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (text_is(t, (Text){ names[i], strlen(names[i]) }))
             return true;

@@ -203,7 +203,8 @@ static bool read_base(Draft *d, const char *folder, bool gpt2, const TokenizerMa
     }
     if (has_model)
         return from_file(d, model_path, opt, there) &&
-               (*there || fail(d->err, INPUT, "%s: expected a SentencePiece model or a tiktoken rank file, found something else", model_path));
+               (*there || fail(d->err, INPUT, "%s: expected a SentencePiece model or a tiktoken rank file, found something else",
+                               model_path));
     *there = gpt2 || (path_exists(vocab) && path_exists(merges));
     return !*there || gpt2_files_read(d, folder);
 }

@@ -190,7 +190,8 @@ bool hf_json_added_tokens(Draft *d, const JsonNode *entries, const ByteMap *spel
     JSON_NODES (i, entries) {
         const JsonNode *content = node_get(i, "content"), *id = node_get(i, "id");
         if (!is_kind(content, NODE_STRING) || !content->n || !is_kind(id, NODE_INT))
-            return fail(d->err, INPUT, "%s: added_tokens: entry %zu: expected an id and a content, found %s", d->file, n, node_text(i, found));
+            return fail(d->err, INPUT, "%s: added_tokens: entry %zu: expected an id and a content, found %s", d->file, n,
+                        node_text(i, found));
         if (!(known ? draft_add_known : draft_add_token)(d, id->integer, i, spellings))
             return false;
         n++;

@@ -224,8 +224,8 @@ static bool behavior_of(Draft *d, const JsonNode *j, const char *what, const cha
             *out = known[i][1];
             return true;
         }
-    return fail(d->err, INPUT, "%s: %s behavior: expected Isolated, Removed, MergedWithPrevious, MergedWithNext, Contiguous, found %s", d->file,
-                what, node_text(value, found));
+    return fail(d->err, INPUT, "%s: %s behavior: expected Isolated, Removed, MergedWithPrevious, MergedWithNext, Contiguous, found %s",
+                d->file, what, node_text(value, found));
 }
 
 static bool prepend_scheme(Draft *d, const JsonNode *j, const char *what, const char **out)
@@ -324,7 +324,8 @@ bool hf_pre_tokenizer(Draft *d, const JsonNode *node, JsonOut *o, bool *byte_lev
             split(&s, BYTE_LEVEL_GPT2, "isolated", false);
         *add_prefix_space = !prefix || node_truth(prefix);
         if (*add_prefix_space && parts.n > 1) /* there it would prefix every piece of the steps before */
-            return fail(d->err, INPUT, "%s: pre_tokenizer ByteLevel add_prefix_space: expected false after other steps, found true", d->file);
+            return fail(d->err, INPUT, "%s: pre_tokenizer ByteLevel add_prefix_space: expected false after other steps, found true",
+                        d->file);
     }
     if (s.n > MOST_STEPS)
         return fail(d->err, INPUT, "%s: pre_tokenizer: expected at most %d steps, found %zu", d->file, MOST_STEPS, s.n);
@@ -391,7 +392,8 @@ bool hf_decoder(Draft *d, const JsonNode *node)
         return fail(d->err, INPUT, "%s: decoder Replace: expected U+2581 by a space, found another replacement", d->file);
     if (!strip)
         return true;
-    if (!node_is(node_get(strip, "content"), " ") || node_number(node_get(strip, "start")) != 1 || node_number(node_get(strip, "stop")) != 0)
+    if (!node_is(node_get(strip, "content"), " ") || node_number(node_get(strip, "start")) != 1 ||
+        node_number(node_get(strip, "stop")) != 0)
         return fail(d->err, INPUT, "%s: decoder Strip: expected one space at the start, found another strip", d->file);
     return set_strip(d, "space");
 }

@@ -187,7 +187,8 @@ static bool set_type(Draft *d, const Message *trainer)
     const Field *f = &trainer->field[TRAINER_MODEL_TYPE];
     uint64_t     type = f->there ? f->value : 1;
     if (f->is_bytes || (type != 1 && type != 2))
-        return fail(d->err, INPUT, "%s: model type: expected BPE or unigram, found %s", d->file, !f->is_bytes && type < 5 ? name[type] : "another");
+        return fail(d->err, INPUT, "%s: model type: expected BPE or unigram, found %s", d->file,
+                    !f->is_bytes && type < 5 ? name[type] : "another");
     d->type = type == 1 ? DRAFT_SPM_UNIGRAM : DRAFT_SPM;
     return true;
 }

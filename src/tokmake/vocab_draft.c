@@ -170,8 +170,10 @@ bool byte_of(Text piece, char *byte)
     if (piece.n != 6 || memcmp(piece.p, "<0x", 3) != 0 || piece.p[5] != '>')
         return false;
     int high = hex_digit(piece.p[3]), low = hex_digit(piece.p[4]);
+    if (high < 0 || low < 0)
+        return false;
     *byte = (char)(high << 4 | low);
-    return high >= 0 && low >= 0;
+    return true;
 }
 
 bool draft_byte_pieces(Draft *d, bool *all)
@@ -225,8 +227,8 @@ bool draft_add_plain_token(Draft *d, int64_t id, Text content, bool special, uns
     if (known >= 0)
         id = known; /* the library tokenizers looks a token up before it gives it an id */
     else if (id >= 0 && id < (int64_t)d->size && d->types[id] != TYPE_UNUSED && !text_is(d->piece[id], content))
-        return fail(d->err, INPUT, "%s: added token '%.*s': expected an id of its own, found %lld, which is '%.*s'", d->file, SHOWN(content),
-                    (long long)id, SHOWN(d->piece[id]));
+        return fail(d->err, INPUT, "%s: added token '%.*s': expected an id of its own, found %lld, which is '%.*s'", d->file,
+                    SHOWN(content), (long long)id, SHOWN(d->piece[id]));
     if (!draft_add(d, id, content, special ? TYPE_CONTROL : TYPE_USER_DEFINED))
         return false;
     draft_mark(d, (int32_t)id, marks);

@@ -5,7 +5,7 @@
  *   vocab_tables.c   hash tables and tries of the model file
  *   byte_level.c     byte-level vocabularies: stand-ins of the bytes, split patterns by name
  *   charsmap_rules.c SentencePiece's precompiled_charsmap
- *   hf_folder.c      which tokenizer a path holds; the small files beside it
+ *   hf_files.c       which tokenizer a path holds; the small files beside it
  *   hf_json.c        tokenizer.json: model and added tokens; hf_steps.c: the parts around; regex_syntax.c: their patterns
  *   gguf_vocab.c     vocabularies of GGUF files; gguf_pre.c: how their texts are cut
  *   spm_model.c, rank_file.c, gpt2_files.c, llama2c_vocab.c: the other files */

@@ -63,7 +63,8 @@ static bool put(const Draft *d, TokenizerData *out, const char *name, DType dtyp
     if (!data)
         return fail(d->err, SYSTEM, "%s: no memory for the tensor %s", d->file, name);
     TokenizerTensor *t = &out->tensor[out->n_tensors++];
-    *t = (TokenizerTensor){ name, dtype, cols ? 2 : 1, { (int64_t)rows, cols }, rows * (size_t)(cols ? cols : 1) * dtype_bytes(dtype), data };
+    size_t n_bytes = rows * (size_t)(cols ? cols : 1) * dtype_bytes(dtype);
+    *t = (TokenizerTensor){ name, dtype, cols ? 2 : 1, { (int64_t)rows, cols }, n_bytes, data };
     return true;
 }
 

@@ -410,6 +410,20 @@ def gguf_settings(temp):
     return "%d cases" % n
 
 
+def gguf_broken(temp):
+    """Cut or changed at random places: a tokenizer, or one line that names the file."""
+    rng, sound = random.Random(11), 0
+    for data in gguf_file(temp / "level.gguf", byte_level_values()).read_bytes(), gguf_file(temp / "spm.gguf", spm_values()).read_bytes():
+        for text in mutations(data, rng):
+            (temp / "broken.gguf").write_bytes(text)
+            p = subprocess.run([str(TBLOCK), "tokenize", str(temp / "broken.gguf"), "--text", "ab c"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               timeout=60)
+            if p.returncode not in (0, 3) or p.stderr.count(b"\n") != (p.returncode == 3):
+                raise Failure("status %d: %s" % (p.returncode, p.stderr.decode(errors="replace")[-300:]))
+            sound += p.returncode == 0
+    return "%d files, %d still sound" % (2 * N_BROKEN, sound)
+
+
 def all_names(temp):
     """Every way to split a text that is known by a name compiles and gives back the text."""
     source_text = (ROOT / "src/tokmake/gguf_pre.c").read_text()
@@ -434,6 +448,7 @@ def tests():
     yield "variations", MAKE, all_variations
     yield "broken_files", MAKE, broken
     yield "gguf_settings", MAKE, gguf_settings
+    yield "gguf_broken", MAKE, gguf_broken
     yield "gguf_names", MAKE, all_names
     for name in "falcon", "deepseek-coder", "gpt-2", "llama-spm":
         model = DATA / "tokenizer-tests" / ("ggml-vocab-%s.gguf" % name)

@@ -16,7 +16,8 @@ static void refused(const char *text, const char *message)
 {
     Error   e = { 0 };
     JsonDoc d;
-    CHECK(!parse(&d, text, strlen(text), &e) && e.status == INPUT && strncmp(e.msg, "test: ", 6) == 0 && strstr(e.msg, message), "%s: %d '%s'",
+    CHECK(!parse(&d, text, strlen(text), &e) && e.status == INPUT && strncmp(e.msg, "test: ", 6) == 0 && strstr(e.msg, message),
+          "%s: %d '%s'",
           text, e.status, e.msg);
     CHECK(!d.text && !d.node, "%s: something is left", text);
 }
@@ -73,7 +74,8 @@ static void values_are_what_the_text_says(void)
     const JsonNode *root = d.node, *s = node_get(root, "s"), *l = node_get(root, "l");
     CHECK(root->kind == NODE_OBJECT && root->n == 6 && root->skip == d.n_nodes, "%u members", root->n);
     CHECK(s && s->n == 10 && memcmp(s->text, "a\0\xC3\xA9\xF0\x9F\x98\x80\n/", 10) == 0, "%u bytes", s ? s->n : 0);
-    CHECK(node_get(root, "i")->integer == -12 && node_number(node_get(root, "d")) == 150 && node_get(root, "big")->kind == NODE_DOUBLE, "numbers");
+    CHECK(node_get(root, "i")->integer == -12 && node_number(node_get(root, "d")) == 150 && node_get(root, "big")->kind == NODE_DOUBLE,
+          "numbers");
     CHECK(node_number(node_get(root, "big")) == 12345678901234567890.0, "%g", node_number(node_get(root, "big")));
     CHECK(l && l->n == 6 && l->skip == 7, "%u items", l ? l->n : 0);
     int n = 0, truths = 0;

@@ -26,7 +26,8 @@ static void refused(const char *path, int status, const char *word)
     Error         e = { 0 };
     bool          ok = tokenizer_make(&d, path, NULL, &e);
     const char   *name = strrchr(path, '/') + 1;
-    CHECK(!ok && e.status == status && strstr(e.msg, name) && strstr(e.msg, word), "%s: expected '%s', found %d '%s'", name, word, e.status, e.msg);
+    CHECK(!ok && e.status == status && strstr(e.msg, name) && strstr(e.msg, word), "%s: expected '%s', found %d '%s'", name, word,
+          e.status, e.msg);
     CHECK(!d.metadata && !d.path && !d.files, "%s: something is left", name);
     if (ok)
         tokenizer_data_free(&d);
@@ -47,8 +48,8 @@ static void a_tokenizer_in_memory_works_as_one_in_a_file(void)
     CHECK(tokenizer_make(&d, path, NULL, &e) && d.metadata && d.n_files == 1, "%s", e.msg);
     CHECK(strstr(d.warnings ? d.warnings : "", "bytes that no piece stands for"), "%s", d.warnings);
     CHECK(tokenizer_data_view(&f, &d, &e) && tokenizer_open(&t, &f, &e), "%s", e.msg);
-    CHECK(t && tokenizer_encode(t, "ab a<x>b", 8, true, false, &ids, &e) && ids.n == 5 && ids.id[0] == 2 && ids.id[1] == 3 && ids.id[2] == 0 &&
-          ids.id[3] == 4 && ids.id[4] == 1, "%zu ids, %s", ids.n, e.msg);
+    CHECK(t && tokenizer_encode(t, "ab a<x>b", 8, true, false, &ids, &e) && ids.n == 5 && ids.id[0] == 2 && ids.id[1] == 3 &&
+          ids.id[2] == 0 && ids.id[3] == 4 && ids.id[4] == 1, "%zu ids, %s", ids.n, e.msg);
     free(ids.id);
     tokenizer_free(t);
     tensor_file_close(&f);
@@ -90,13 +91,16 @@ static void broken_json_names_file_and_key(void)
         { "{\"vocab\": {\"a\": 0}, \"merges\": 7}", "[]", "model.merges: expected an array, found 7" },
         { "{\"vocab\": \"a\", \"merges\": []}", "[]", "model.vocab: expected an object of ids, found 'a'" },
         { "\"x\"", "[]", "model: expected an object, found 'x'" },
-        { "{\"vocab\": {\"a\": 0}, \"merges\": []}", "[{\"id\": 99999999, \"content\": \"y\"}]", "token id: expected 0 to 4194303, found 99999999" },
-        { "{\"vocab\": {\"a\": 0}, \"merges\": []}", "[{\"id\": 0, \"content\": \"y\"}]", "added token 'y': expected an id of its own, found 0" },
+        { "{\"vocab\": {\"a\": 0}, \"merges\": []}", "[{\"id\": 99999999, \"content\": \"y\"}]",
+          "token id: expected 0 to 4194303, found 99999999" },
+        { "{\"vocab\": {\"a\": 0}, \"merges\": []}", "[{\"id\": 0, \"content\": \"y\"}]",
+          "added token 'y': expected an id of its own, found 0" },
         { "{\"vocab\": {\"a\": 0}, \"merges\": []}", "{}", "added_tokens: expected an array, found an object" },
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         char text[1024];
-        snprintf(text, sizeof text, "{\"model\": %s, \"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"added_tokens\": %s}", row[i].model, row[i].added);
+        snprintf(text, sizeof text, "{\"model\": %s, \"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"added_tokens\": %s}",
+                 row[i].model, row[i].added);
         refused(put_text("odd.json", text), INPUT, row[i].word);
     }
     refused(put_text("odd.json", "{\"modell\": 1.5}"), INPUT, "without the key 'model'");
@@ -139,7 +143,8 @@ static void a_pattern_is_asked_for_only_where_it_is_needed(void)
     TokenizerData        d;
     TokenizerMakeOptions opt = { .pattern = "llama3", .bos = -1, .eos = -1 };
     Error                e = { 0 };
-    CHECK(!tokenizer_make(&d, put_text("tokenizer.json", bpe), &opt, &e) && e.status == USAGE && strstr(e.msg, "tokenizer.json"), "%s", e.msg);
+    CHECK(!tokenizer_make(&d, put_text("tokenizer.json", bpe), &opt, &e) && e.status == USAGE && strstr(e.msg, "tokenizer.json"), "%s",
+          e.msg);
     const char *ranks = put_text("ranks.model", "IQ== 0\nIg== 1\n");
     CHECK(tokenizer_make(&d, ranks, &opt, &e) && d.metadata, "%s", e.msg);
     tokenizer_data_free(&d);

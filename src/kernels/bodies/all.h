@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 
 #include "kernels/bodies/elementwise.h"
+#include "kernels/bodies/gradients.h"
 #include "kernels/bodies/matmul.h"
 #include "kernels/bodies/matmul_bf16.h"
 #include "kernels/bodies/norm.h"
@@ -43,6 +44,19 @@ static void fill(Kernels *k)
     k->softmax            = softmax;
     k->f32_to_f16         = f32_to_f16_all;
     k->f32_to_q8          = f32_to_q8;
+    k->swiglu_backward    = swiglu_backward;
+    k->geglu_backward     = geglu_backward;
+    k->geglu_erf_backward = geglu_erf_backward;
+    k->gelu_backward      = gelu_backward;
+    k->gelu_tanh_backward = gelu_tanh_backward;
+    k->relu_backward      = relu_backward;
+    k->rms_norm_backward  = rms_norm_backward;
+    k->layer_norm_backward = layer_norm_backward;
+    k->dot                = dot;
+    k->softmax_scaled     = softmax_scaled;
+    k->softmax_again      = softmax_again;
+    k->softmax_backward   = softmax_backward;
+    k->adamw              = adamw;
     k->to_f32[WT_F32]     = f32_to_f32_all;
     k->to_f32[WT_F16]     = f16_to_f32_all;
     k->to_f32[WT_BF16]    = bf16_to_f32_all;

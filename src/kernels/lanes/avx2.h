@@ -93,6 +93,7 @@ V_INLINE f32x16 v_add(f32x16 x, f32x16 y) { return v_of(_mm256_add_ps(x.a, y.a),
 V_INLINE f32x16 v_sub(f32x16 x, f32x16 y) { return v_of(_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)); }
 V_INLINE f32x16 v_mul(f32x16 x, f32x16 y) { return v_of(_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)); }
 V_INLINE f32x16 v_div(f32x16 x, f32x16 y) { return v_of(_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)); }
+V_INLINE f32x16 v_sqrt(f32x16 x) { return v_of(_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)); }
 V_INLINE f32x16 v_fma(f32x16 x, f32x16 y, f32x16 z)
 {
     return v_of(_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b));

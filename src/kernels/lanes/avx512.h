@@ -60,6 +60,7 @@ V_INLINE f32x16 v_add(f32x16 a, f32x16 b) { return _mm512_add_ps(a, b); }
 V_INLINE f32x16 v_sub(f32x16 a, f32x16 b) { return _mm512_sub_ps(a, b); }
 V_INLINE f32x16 v_mul(f32x16 a, f32x16 b) { return _mm512_mul_ps(a, b); }
 V_INLINE f32x16 v_div(f32x16 a, f32x16 b) { return _mm512_div_ps(a, b); }
+V_INLINE f32x16 v_sqrt(f32x16 a) { return _mm512_sqrt_ps(a); }
 V_INLINE f32x16 v_fma(f32x16 a, f32x16 b, f32x16 c) { return _mm512_fmadd_ps(a, b, c); }
 V_INLINE f32x16 v_max(f32x16 a, f32x16 b) { return _mm512_max_ps(a, b); } /* the second where unordered or equal */
 

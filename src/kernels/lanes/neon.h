@@ -87,6 +87,7 @@ V_INLINE f32x16 v_add(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = vaddq_f32(a.v[i],
 V_INLINE f32x16 v_sub(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = vsubq_f32(a.v[i], b.v[i]); return a; }
 V_INLINE f32x16 v_mul(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = vmulq_f32(a.v[i], b.v[i]); return a; }
 V_INLINE f32x16 v_div(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = vdivq_f32(a.v[i], b.v[i]); return a; }
+V_INLINE f32x16 v_sqrt(f32x16 a) { V_EACH(i) a.v[i] = vsqrtq_f32(a.v[i]); return a; }
 V_INLINE f32x16 v_fma(f32x16 a, f32x16 b, f32x16 c) { V_EACH(i) c.v[i] = vfmaq_f32(c.v[i], a.v[i], b.v[i]); return c; }
 V_INLINE float32x4_t v_max4(float32x4_t a, float32x4_t b) { return vbslq_f32(vcgtq_f32(a, b), a, b); } /* not FMAX */
 V_INLINE f32x16 v_max(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = v_max4(a.v[i], b.v[i]); return a; }

@@ -51,6 +51,7 @@ V_INLINE f32x16 v_add(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] += b.v[i]; return a
 V_INLINE f32x16 v_sub(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] -= b.v[i]; return a; }
 V_INLINE f32x16 v_mul(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] *= b.v[i]; return a; }
 V_INLINE f32x16 v_div(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] /= b.v[i]; return a; }
+V_INLINE f32x16 v_sqrt(f32x16 a) { V_EACH(i) a.v[i] = sqrtf(a.v[i]); return a; }
 V_INLINE f32x16 v_fma(f32x16 a, f32x16 b, f32x16 c) { V_EACH(i) c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]); return c; }
 V_INLINE f32x16 v_max(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; return a; }
 

@@ -1,0 +1,217 @@
+/* api/grad_api.c: loss and gradients of a model on given tokens, as a safetensors file. */
+#include "tblock.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/train_open.h"
+#include "train/net.h"
+#include "train/optimizer.h"
+
+typedef struct Grad {
+    const tblock_grad_options *opt;
+    tblock_adamw   adamw;
+    Source         source;
+    TensorFile     tokens;
+    const int32_t *token;              /* [n_seqs, seq_len], in tokens or (where that is not aligned) copy */
+    int32_t       *copy, *target;
+    int            n_seqs, seq_len;
+    Crew           crew;
+    Params         params;
+    float         *w, *g, *m, *v;
+    Net           *net;
+    double        *losses;             /* [adamw_steps + 1] */
+    double         grad_norm;
+    TensorWriter  *out;
+} Grad;
+
+/* ---- Input ---- */
+
+static bool read_tokens(Grad *g, const char *path, Error *err)
+{
+    char shape[64];
+    if (!safetensors_open(&g->tokens, path, err))
+        return false;
+    const Tensor *t = tensor_find(&g->tokens, "tokens");
+    if (!t)
+        return fail(err, INPUT, "%s: tensor tokens: expected I32 [B, T], found no such tensor", path);
+    if (t->dtype != DT_I32 || t->rank != 2 || t->shape[0] < 1 || t->shape[1] < 2 || t->n_elements > INT_MAX)
+        return fail(err, INPUT, "%s: tensor tokens: expected I32 [B, T] with T at least 2, found %s %s", path, dtype_name(t->dtype),
+                    tensor_shape_text(t, shape, sizeof shape));
+    g->n_seqs  = (int)t->shape[0];
+    g->seq_len = (int)t->shape[1];
+    g->copy    = malloc(t->n_bytes);
+    g->target  = malloc(t->n_bytes);
+    if (!g->copy || !g->target)
+        return fail(err, SYSTEM, "%s: out of memory", path);
+    g->token = memcpy(g->copy, t->data, t->n_bytes);
+    return true;
+}
+
+static bool check_tokens(Grad *g, const char *path, Error *err)
+{
+    const Config *c = &g->params.config;
+    if (g->seq_len > c->n_ctx)
+        return fail(err, INPUT, "%s: tensor tokens: expected sequences of at most %d tokens (n_ctx of the model), found %d", path,
+                    c->n_ctx, g->seq_len);
+    for (int i = 0; i < g->n_seqs * g->seq_len; i++) {
+        if (g->token[i] < 0 || g->token[i] >= c->vocab_size)
+            return fail(err, INPUT, "%s: tensor tokens: sequence %d, position %d: expected 0 to %d, found %d", path, i / g->seq_len,
+                        i % g->seq_len, c->vocab_size - 1, g->token[i]);
+        g->target[i] = i % g->seq_len + 1 < g->seq_len ? g->token[i + 1] : IGNORE_TARGET;
+    }
+    return true;
+}
+
+static bool check_options(const tblock_grad_options *opt, const tblock_adamw *a, Error *err)
+{
+    if (opt->adamw_steps < 0 || opt->adamw_steps > 1 << 20)
+        return fail(err, USAGE, "adamw_steps: expected 0 to %d, found %d", 1 << 20, opt->adamw_steps);
+    if (opt->threads < 0 || opt->threads > 1024)
+        return fail(err, USAGE, "threads: expected 0 to 1024, found %d", opt->threads);
+    return adamw_check(a, err);
+}
+
+static bool prepare(Grad *g, const char *model, const char *tokens, Error *err)
+{
+    const Config *c = &g->source.checkpoint.config;
+    if (!source_open(&g->source, model, err))
+        return false;
+    if (!g->source.has_weights)
+        return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", model);
+    if (!train_supported(c, model, err) || !params_layout(&g->params, c, err) || !read_tokens(g, tokens, err)
+        || !check_tokens(g, tokens, err) || !crew_open(&g->crew, g->opt->threads, err))
+        return false;
+    g->losses = calloc((size_t)g->opt->adamw_steps + 1, sizeof *g->losses);
+    bool steps = g->opt->adamw_steps > 0;
+    return (g->losses || fail(err, SYSTEM, "out of memory")) && (g->w = params_array(&g->params, err))
+        && (g->g = params_array(&g->params, err)) && (!steps || (g->m = params_array(&g->params, err)))
+        && (!steps || (g->v = params_array(&g->params, err))) && params_load(&g->params, g->w, &g->source.checkpoint, err)
+        && (g->net = net_new(&g->params, &g->crew, micro_batch(g->n_seqs, g->seq_len), g->seq_len, err));
+}
+
+/* ---- Computing ---- */
+
+/* The mean loss; with grads also its gradients. */
+static double batch_loss(Grad *g, float *grads)
+{
+    int    micro = micro_batch(g->n_seqs, g->seq_len), targets = g->n_seqs * (g->seq_len - 1);
+    double sum = 0;
+    if (grads)
+        memset(grads, 0, g->params.n_floats * sizeof *grads);
+    for (int s = 0; s < g->n_seqs; s += micro) {
+        size_t   at = (size_t)s * (size_t)g->seq_len;
+        NetBatch b  = { .token = g->token + at, .target = g->target + at, .n_seqs = g->n_seqs - s < micro ? g->n_seqs - s : micro };
+        sum += net_loss(g->net, g->w, grads, &b, (float)(1.0 / targets));
+    }
+    return sum / targets;
+}
+
+/* ---- Output ---- */
+
+/* "grad." or "after3." before a tensor's name. */
+static bool declare_set(Grad *g, const char *prefix, Error *err)
+{
+    for (int i = 0; i < g->params.n; i++) {
+        char    name[512];
+        int64_t shape[3];
+        snprintf(name, sizeof name, "%s%s", prefix, tensor_source_name(&g->source, &g->params, i));
+        if (!tensor_writer_declare(g->out, name, DT_F32, tensor_spec_shape(&g->params.spec[i], shape), shape, err))
+            return false;
+    }
+    return true;
+}
+
+static bool put_set(Grad *g, int first, const float *array, Error *err)
+{
+    for (int i = 0; i < g->params.n; i++)
+        if (!tensor_writer_put(g->out, first + i, 0, array + g->params.at[i], params_length(&g->params, i) * sizeof *array, err))
+            return false;
+    return true;
+}
+
+static bool put_floats(Grad *g, int tensor, const double *x, int n, Error *err)
+{
+    bool ok = true;
+    for (int i = 0; ok && i < n; i++) {
+        float f = (float)x[i];
+        ok = tensor_writer_put(g->out, tensor, (size_t)i * sizeof f, &f, sizeof f, err);
+    }
+    return ok;
+}
+
+/* Everything is declared, and the gradients are written, before the steps change them. */
+static bool begin_output(Grad *g, const char *path, Error *err)
+{
+    char after[32];
+    int  steps = g->opt->adamw_steps;
+    snprintf(after, sizeof after, "after%d.", steps);
+    return (g->out = tensor_writer_new(path, 64, err)) && tensor_writer_meta(g->out, "format", "tblock-grad", err)
+        && tensor_writer_meta(g->out, "tblock", TBLOCK_VERSION, err)
+        && tensor_writer_declare(g->out, "loss", DT_F32, 0, NULL, err) && declare_set(g, "grad.", err)
+        && (steps == 0 || (tensor_writer_declare(g->out, "losses", DT_F32, 1, (int64_t[]){ steps + 1 }, err)
+                           && declare_set(g, after, err)))
+        && tensor_writer_begin(g->out, err) && put_floats(g, 0, g->losses, 1, err) && put_set(g, 1, g->g, err);
+}
+
+static bool take_steps(Grad *g, Error *err)
+{
+    const tblock_adamw *a = &g->adamw;
+    int       steps = g->opt->adamw_steps, losses = 1 + g->params.n;
+    Optimizer o = { .p = &g->params, .crew = &g->crew, .m = g->m, .v = g->v,
+                    .opt = { a->beta1, a->beta2, a->eps, a->weight_decay, a->decay_all } };
+    for (int i = 1; i <= steps; i++) {
+        optimizer_step(&o, g->w, g->g, i, a->lr, 1);
+        g->losses[i] = batch_loss(g, i < steps ? g->g : NULL);
+    }
+    return steps == 0 || (put_floats(g, losses, g->losses, steps + 1, err) && put_set(g, losses + 1, g->w, err));
+}
+
+static bool compute(Grad *g, const char *out, Error *err)
+{
+    g->losses[0] = batch_loss(g, g->g);
+    g->grad_norm = grads_norm(&g->params, &g->crew, g->g);
+    if (!begin_output(g, out, err) || !take_steps(g, err))
+        return false;
+    TensorWriter *w = g->out;
+    g->out = NULL;
+    return tensor_writer_end(w, err);
+}
+
+static void release(Grad *g)
+{
+    tensor_writer_abort(g->out);
+    net_free(g->net);
+    crew_close(&g->crew);
+    params_free(&g->params);
+    tensor_file_close(&g->tokens);
+    source_close(&g->source);
+    free(g->copy);
+    free(g->target);
+    free(g->w);
+    free(g->g);
+    free(g->m);
+    free(g->v);
+    free(g->losses);
+}
+
+bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
+                 tblock_grad_report *report, tblock_error *err)
+{
+    static const tblock_grad_options none = { 0 };
+    static const tblock_adamw        usual = { 1e-3, 0.9, 0.95, 1e-8, 0.1, true };
+    Grad g = { .opt = opt ? opt : &none, .adamw = opt && opt->adamw ? *opt->adamw : usual };
+    bool ok = check_options(g.opt, &g.adamw, err) && file_check_apart(out_path, tokens_path, err)
+           && file_check_apart(out_path, model_path, err) && prepare(&g, model_path, tokens_path, err) && compute(&g, out_path, err);
+    if (ok && report) {
+        *report = (tblock_grad_report){ .loss = g.losses[0], .loss_after = g.losses[g.opt->adamw_steps], .grad_norm = g.grad_norm,
+                                        .n_tensors = g.params.n };
+        for (int i = 0; i < g.params.n; i++)
+            report->n_params += params_length(&g.params, i);
+    }
+    release(&g);
+    return ok;
+}

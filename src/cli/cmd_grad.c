@@ -1,0 +1,88 @@
+#include "command.h"
+#include "common.h"
+#include "optimizer_options.h"
+#include "output.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct GradArgs {
+    const char      *model, *tokens, *out;
+    int              steps, threads;
+    OptimizerOptions optimizer;
+    bool             json;
+    GeneralOptions   general;
+} GradArgs;
+
+static void print_json(const GradArgs *a, const tblock_grad_report *r)
+{
+    output_format("{");
+    output_json_number("loss", r->loss);
+    if (a->steps > 0) {
+        output_format(", ");
+        output_json_number("loss_after", r->loss_after);
+    }
+    output_format(", ");
+    output_json_number("grad_norm", r->grad_norm);
+    output_format(", \"parameters\": %" PRIu64 ", \"tensors\": %d}\n", r->n_params, r->n_tensors);
+}
+
+static void print_text(const GradArgs *a, const tblock_grad_report *r)
+{
+    output_format("loss %.6f, gradient norm %.6g, %" PRIu64 " parameters in %d tensors\n", r->loss, r->grad_norm, r->n_params,
+                  r->n_tensors);
+    if (a->steps > 0)
+        output_format("loss %.6f after %d AdamW step%s\n", r->loss_after, a->steps, a->steps == 1 ? "" : "s");
+}
+
+static bool grad(void *args, tblock_error *err)
+{
+    const GradArgs    *a = args;
+    tblock_adamw       adamw;
+    tblock_grad_report report;
+    if (!optimizer_read(&a->optimizer, &adamw, err))
+        return false;
+    tblock_grad_options o = { .adamw_steps = a->steps, .adamw = &adamw, .threads = a->threads };
+    if (!tblock_grad(a->model, a->tokens, a->out, &o, &report, err))
+        return false;
+    if (a->json)
+        print_json(a, &report);
+    else if (!a->general.quiet)
+        print_text(a, &report);
+    return true;
+}
+
+#define AT(field) offsetof(GradArgs, field)
+static const Option options[] = {
+    { "tokens",  0,  "FILE", OPT_TEXT, AT(tokens), 0, 0, OPT_REQUIRED, "a safetensors file with tokens, I32 [B, T]" },
+    { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the safetensors file to write" },
+    { "adamw-steps", 0, "N", OPT_INT, AT(steps), 0, 1 << 20, "0", "AdamW steps to take on the same batch" },
+    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL, "one JSON object instead of the text" },
+    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
+    { 0 },
+};
+static const Option optimizer[] = {
+    OPTIMIZER_OPTIONS("1e-3"),
+    { "decay", 0, "all|matrices", OPT_CHOICE, offsetof(OptimizerOptions, decay), 0, 0, "all", "what decays; norms and biases are no matrices" },
+    { 0 },
+};
+static const Operand operands[] = { { "MODEL", AT(model), false, "a model" }, { 0 } };
+static const OptionGroup groups[] = {
+    { "Options", options, 0 },
+    { "Steps: constant rate, no clipping", optimizer, AT(optimizer) },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock grad model.bin --tokens tokens.safetensors -o grads.safetensors", "loss and the gradients of all parameters" },
+    { "tblock grad model.bin --tokens tokens.safetensors -o grads.safetensors --adamw-steps 3", "and the parameters after three steps" },
+    { 0 },
+};
+const Command cmd_grad = {
+    { "grad", operands, groups },
+    "write the loss and the gradients of all parameters on given tokens",
+    "The loss is the mean cross-entropy of token t+1 from position t. The file has loss, grad.NAME for every parameter, f32, row-major "
+    "[out, in]; with steps also losses and afterN.NAME, the parameters after the last of N steps. NAME is the checkpoint's name in a "
+    "Hugging Face folder, else ours. Needs OpenBLAS (Debian: libopenblas0). docs/train.md has the formulas.",
+    examples, sizeof(GradArgs), grad,
+};

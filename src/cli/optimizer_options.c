@@ -1,0 +1,28 @@
+#include "optimizer_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "message.h"
+
+/* The program never calls setlocale: the decimal point is a point. */
+static bool read_betas(const char *text, double beta[2])
+{
+    char *end;
+    for (int i = 0; i < 2; i++) {
+        beta[i] = strtod(text, &end);
+        if (end == text || *end != (i ? '\0' : ',') || !(beta[i] >= 0 && beta[i] < 1))
+            return false;
+        text = end + 1;
+    }
+    return true;
+}
+
+bool optimizer_read(const OptimizerOptions *o, tblock_adamw *out, tblock_error *err)
+{
+    double beta[2];
+    if (!read_betas(o->betas, beta))
+        return cli_fail(err, TBLOCK_USAGE, "--betas: expected two numbers from 0 to below 1, as in 0.9,0.95, found '%s'", o->betas);
+    *out = (tblock_adamw){ o->lr, beta[0], beta[1], o->eps, o->weight_decay, strcmp(o->decay, "all") == 0 };
+    return true;
+}

@@ -1,0 +1,25 @@
+/* train/blas.h: matrix products by OpenBLAS, found when training begins: programs that only run models neither need it nor
+ * spend the time of loading it. */
+#ifndef TRAIN_BLAS_H
+#define TRAIN_BLAS_H
+
+#include "base/error.h"
+
+/* Row-major, as cblas_sgemm and cblas_dgemm: C = alpha op(A) op(B) + beta C with op(A) [m, k], op(B) [k, n]; ta, tb: CBLAS_PLAIN
+ * or CBLAS_TURNED. Every call is computed by the thread that makes it; threads may call at the same time. */
+enum { CBLAS_ROWS = 101, CBLAS_PLAIN = 111, CBLAS_TURNED = 112 };
+typedef void (*BlasSgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
+                          int ldb, float beta, float *c, int ldc);
+
+typedef struct Blas {
+    void       *library;
+    BlasSgemm   sgemm;
+    const char *core;      /* "SkylakeX": the processor whose kernels it took; "" where it does not say */
+} Blas;
+
+/* Loads libopenblas.so.0. Sets environment variables of OpenBLAS meanwhile (and restores them): not while another thread of
+ * the process reads or changes the environment. Fails with SYSTEM where there is no such library, or a function is missing. */
+bool blas_open(Blas *b, Error *err);
+void blas_close(Blas *b);  /* a zeroed Blas is accepted */
+
+#endif

@@ -1,0 +1,81 @@
+/* train/block.h: one decoder block, forward with what its backward pass needs kept, and backward. train_forward.c and backward.c
+ * read line by line like runtime/forward.c. */
+#ifndef TRAIN_BLOCK_H
+#define TRAIN_BLOCK_H
+
+#include "train/train_ops.h"
+
+typedef struct BlockShape {
+    int   d_model, heads, kv_heads, head_dim, d_ff;
+    int   window;                  /* positions a query sees, itself included; 0: all        */
+    bool  causal;
+    Norm  norm;
+    NormPlacement place;           /* PRE, POST, BOTH or OUTPUT                              */
+    FfnKind ffn;
+    QkNorm  qk_norm;               /* NONE, HEAD or VECTOR                                   */
+    float eps, attn_scale, residual_scale;
+} BlockShape;
+
+/* Weights, or their gradients, in the order of tensor_list.h; NULL: the block has none (the gradient is not wanted). Matrices are
+ * row-major [out, in]. */
+typedef struct BlockWeights {
+    float *attn_norm, *attn_norm_bias;           /* [d_model]: before attention, or (POST) after the sum */
+    float *wq, *wq_bias, *wk, *wk_bias, *wv, *wv_bias;
+    float *q_norm, *k_norm;
+    float *wo, *wo_bias;
+    float *attn_post_norm, *attn_post_norm_bias; /* of what attention gives (BOTH, OUTPUT)   */
+    float *ffn_norm, *ffn_norm_bias;
+    float *w_gate, *w_gate_bias, *w_up, *w_up_bias, *w_down, *w_down_bias;
+    float *ffn_post_norm, *ffn_post_norm_bias;
+} BlockWeights;
+
+/* What the backward pass reads: [n_tok, width] each. NULL where the shape has none. */
+typedef struct BlockActs {
+    float *x;                      /* input                                                  */
+    float *q_raw, *k_raw;          /* before their norm (qk_norm)                            */
+    float *q, *k, *v;              /* normed and rotated                                     */
+    float *att_out, *stats;        /* before wo; attention_forward's                         */
+    float *attn_y, *attn_sum;      /* before the norm of BOTH and OUTPUT; before that of POST */
+    float *mid;                    /* between the two halves                                 */
+    float *gate, *up;              /* the backward pass destroys them                        */
+    float *ffn_y, *ffn_sum;
+    float *probs;                  /* NULL, or gets the attention probabilities: attention_forward */
+} BlockActs;
+
+/* Room that blocks share: nothing in it outlives a call. */
+typedef struct BlockWork {
+    float *xn, *y, *d_y, *d_x;     /* [n_tok, d_model]            */
+    float *h, *d_h;                /* [n_tok, d_ff]               */
+    float *d_q, *d_att;            /* [n_tok, heads * head_dim]   */
+    float *d_k, *d_v;              /* [n_tok, kv_heads * head_dim] */
+} BlockWork;
+
+/* Takes pieces of one allocation: a first pass with base NULL counts (at), a second one gives them out. 64-byte aligned. */
+typedef struct Carver { float *base; size_t at; bool overflow; } Carver;
+float *carve(Carver *c, size_t rows, size_t width);
+
+/* probs is left NULL. */
+void block_acts_carve(BlockActs *a, Carver *c, const BlockShape *s, int n_tok);
+void block_work_carve(BlockWork *w, Carver *c, const BlockShape *s, int n_tok);
+
+/* One call of a block. */
+typedef struct BlockCall {
+    const Crew         *crew;      /* train_ops_reserve(n_tok, seq_len, block_width(shape)) was called */
+    const BlockShape   *shape;
+    const BlockWeights *w;
+    const RopeAngles   *rope;      /* NULL or rot 0: positions are not rotated */
+    const BlockWork    *work;
+    int                 n_seqs, seq_len;
+    DropoutKey          drop;      /* p 0: none; site: two for each layer, from here */
+    uint64_t            first_seq; /* number of the first sequence in its batch: dropout does not depend on how a batch is cut */
+} BlockCall;
+
+int block_width(const BlockShape *s);
+
+/* out = block(a->x): [n_tok, d_model]; fills a. out may be another block's a->x. */
+void block_forward(const BlockCall *b, BlockActs *a, float *out);
+
+/* d_x: the gradient of out, becomes that of a->x. d: gradients are added. */
+void block_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *d, float *d_x);
+
+#endif

@@ -1,0 +1,67 @@
+#include "train/crew.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+
+bool crew_open(Crew *c, int threads, Error *err)
+{
+    *c = (Crew){ .threads = threads > 0 ? threads : threads_default() };
+    if (!(c->k = kernels_select(NULL, err)) || !blas_open(&c->blas, err))
+        return false;
+    c->pool = threads_pool_new(c->threads, false);
+    return true;
+}
+
+void crew_close(Crew *c)
+{
+    threads_pool_free(c->pool);
+    blas_close(&c->blas);
+    free(c->scratch);
+    free(c->partial);
+    *c = (Crew){ 0 };
+}
+
+static bool grow(float **p, size_t *have, size_t times, size_t want, Error *err)
+{
+    size_t each = round_up(want, 16), n_bytes;
+    if (*have >= want)
+        return true;
+    if (want > SIZE_MAX / 8 || !mul_size(each, times, &n_bytes) || !mul_size(n_bytes, sizeof(float), &n_bytes))
+        return fail(err, SYSTEM, "out of memory for training: sizes overflow");
+    free(*p);
+    *p    = aligned_alloc(64, n_bytes);
+    *have = *p ? each : 0;
+    return *p ? true : fail(err, SYSTEM, "out of memory for training: %zu MB to work in", n_bytes >> 20);
+}
+
+bool crew_reserve(Crew *c, size_t scratch_floats, size_t partial_floats, Error *err)
+{
+    return grow(&c->scratch, &c->scratch_floats, (size_t)c->threads, scratch_floats, err)
+        && grow(&c->partial, &c->partial_floats, 1, partial_floats, err);
+}
+
+typedef struct Each {
+    const Crew *crew;
+    atomic_int  next;
+    int         n;
+    CrewTask    task;
+    void       *arg;
+} Each;
+
+static void take_pieces(void *arg, Team team)
+{
+    Each  *e       = arg;
+    float *scratch = e->crew->scratch + (size_t)team.thread * e->crew->scratch_floats;
+    for (int i; (i = atomic_fetch_add_explicit(&e->next, 1, memory_order_relaxed)) < e->n;)
+        e->task(e->arg, i, scratch);
+}
+
+void crew_each(const Crew *c, int n, CrewTask task, void *arg)
+{
+    Each e = { .crew = c, .n = n, .task = task, .arg = arg };
+    atomic_init(&e.next, 0);
+    threads_pool_run(c->pool, n < c->threads ? n : c->threads, take_pieces, &e);
+}

@@ -1,0 +1,59 @@
+/* train/ffn_grad.c: SwiGLU and GEGLU (Shazeer 2020), GELU (Hendrycks and Gimpel 2016) and ReLU, forward and backward. */
+#include "train/train_ops.h"
+
+enum { ACT_PIECE = 16384 }; /* elements */
+
+typedef struct Activation {
+    const Kernels *k;
+    float         *h, *gate, *up;
+    const float   *d_h;
+    FfnKind        kind;
+    size_t         n;
+} Activation;
+
+static void forward_piece(void *arg, int i, float *scratch)
+{
+    const Activation *a  = arg;
+    size_t            at = piece_at(i, ACT_PIECE);
+    int               n  = piece_length(i, a->n, ACT_PIECE);
+    float            *h = a->h + at, *up = a->up + at, *gate = a->gate ? a->gate + at : NULL;
+    (void)scratch;
+    switch (a->kind) {
+    case FFN_SWIGLU:    a->k->swiglu(h, gate, up, n); break;
+    case FFN_GEGLU:     a->k->geglu(h, gate, up, n); break;
+    case FFN_GEGLU_ERF: a->k->geglu_erf(h, gate, up, n); break;
+    case FFN_GELU:      a->k->gelu(h, up, n); break;
+    case FFN_GELU_TANH: a->k->gelu_tanh(h, up, n); break;
+    case FFN_RELU:      a->k->relu(h, up, n); break;
+    }
+}
+
+static void backward_piece(void *arg, int i, float *scratch)
+{
+    const Activation *a  = arg;
+    size_t            at = piece_at(i, ACT_PIECE);
+    int               n  = piece_length(i, a->n, ACT_PIECE);
+    const float      *d_h = a->d_h + at;
+    float            *h = a->h + at, *up = a->up + at, *gate = a->gate ? a->gate + at : NULL;
+    (void)scratch;
+    switch (a->kind) {
+    case FFN_SWIGLU:    a->k->swiglu_backward(h, gate, up, d_h, n); break;
+    case FFN_GEGLU:     a->k->geglu_backward(h, gate, up, d_h, n); break;
+    case FFN_GEGLU_ERF: a->k->geglu_erf_backward(h, gate, up, d_h, n); break;
+    case FFN_GELU:      a->k->gelu_backward(h, up, d_h, n); break;
+    case FFN_GELU_TANH: a->k->gelu_tanh_backward(h, up, d_h, n); break;
+    case FFN_RELU:      a->k->relu_backward(h, up, d_h, n); break;
+    }
+}
+
+void activation_forward(const Crew *c, float *h, const float *gate, const float *up, FfnKind kind, size_t n)
+{
+    Activation a = { c->k, h, (float *)gate, (float *)up, NULL, kind, n };
+    crew_each(c, pieces(n, ACT_PIECE), forward_piece, &a);
+}
+
+void activation_backward(const Crew *c, float *h, float *gate, float *up, const float *d_h, FfnKind kind, size_t n)
+{
+    Activation a = { c->k, h, gate, up, d_h, kind, n };
+    crew_each(c, pieces(n, ACT_PIECE), backward_piece, &a);
+}

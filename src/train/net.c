@@ -1,0 +1,203 @@
+/* train/net.c: the transformer of runtime/forward.c, and back: embedding, blocks, final norm, head. */
+#include "train/net.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct Net {
+    const Params *p;
+    Crew         *crew;
+    int           n_seqs, seq_len;
+    RopeAngles    rope[2];      /* of layers that see all; of those with a window */
+    BlockShape   *shape;        /* [n_layers]              */
+    BlockActs    *acts;         /* the same                */
+    BlockWork     work;
+    float        *memory, *x, *xn, *d_x, *logits; /* x: behind the last block */
+    double       *loss_of;
+    size_t        bytes;
+};
+
+/* ---- Memory ---- */
+
+static void carve_net(Net *n, Carver *c)
+{
+    const Config *cfg = &n->p->config;
+    int           n_tok = n->n_seqs * n->seq_len;
+    for (int l = 0; l < cfg->n_layers; l++)
+        block_acts_carve(&n->acts[l], c, &n->shape[l], n_tok);
+    block_work_carve(&n->work, c, &n->shape[0], n_tok);
+    n->x      = carve(c, (size_t)n_tok, (size_t)cfg->d_model);
+    n->xn     = carve(c, (size_t)n_tok, (size_t)cfg->d_model);
+    n->d_x    = carve(c, (size_t)n_tok, (size_t)cfg->d_model);
+    n->logits = carve(c, (size_t)head_tokens(cfg->vocab_size), (size_t)cfg->vocab_size);
+}
+
+static bool allocate(Net *n, Error *err)
+{
+    const Config *c = &n->p->config;
+    Carver        carver = { 0 };
+    n->shape   = calloc((size_t)c->n_layers, sizeof *n->shape);
+    n->acts    = calloc((size_t)c->n_layers, sizeof *n->acts);
+    n->loss_of = calloc((size_t)n->n_seqs * (size_t)n->seq_len, sizeof *n->loss_of);
+    if (!n->shape || !n->acts || !n->loss_of)
+        return fail(err, SYSTEM, "out of memory for activations");
+    for (int l = 0; l < c->n_layers; l++)
+        n->shape[l] = params_shape(c, l);
+    carve_net(n, &carver);
+    n->bytes  = carver.at * sizeof(float);
+    n->memory = carver.overflow ? NULL : aligned_alloc(64, n->bytes);
+    if (!n->memory)
+        return fail(err, SYSTEM, "out of memory: %zu MB of activations for %d sequences of %d tokens", n->bytes >> 20, n->n_seqs,
+                    n->seq_len);
+    carver = (Carver){ .base = n->memory };
+    carve_net(n, &carver);
+    return train_ops_reserve(n->crew, n->n_seqs * n->seq_len, n->seq_len, block_width(&n->shape[0]), err);
+}
+
+static bool make_angles(Net *n, Error *err)
+{
+    const Config *c = &n->p->config;
+    double       *inv_freq = calloc((size_t)c->rotary_dim + 1, sizeof *inv_freq);
+    bool          ok = inv_freq || fail(err, SYSTEM, "out of memory for frequencies");
+    for (int i = 0; ok && i < 2; i++) {
+        double factor;
+        config_inv_freq(c, i == 1, NULL, inv_freq, &factor);
+        ok = rope_angles_make(&n->rope[i], n->seq_len, c->rotary_dim, inv_freq, factor, err);
+    }
+    free(inv_freq);
+    return ok;
+}
+
+Net *net_new(const Params *p, Crew *crew, int n_seqs, int seq_len, Error *err)
+{
+    Net *n = calloc(1, sizeof *n);
+    if (!n || n_seqs > INT_MAX / seq_len) {
+        fail(err, SYSTEM, "out of memory: %d sequences of %d tokens at a time", n_seqs, seq_len);
+        free(n);
+        return NULL;
+    }
+    *n = (Net){ .p = p, .crew = crew, .n_seqs = n_seqs, .seq_len = seq_len };
+    if (allocate(n, err) && make_angles(n, err))
+        return n;
+    net_free(n);
+    return NULL;
+}
+
+void net_free(Net *n)
+{
+    if (!n)
+        return;
+    for (int i = 0; i < 2; i++)
+        rope_angles_free(&n->rope[i]);
+    free(n->shape);
+    free(n->acts);
+    free(n->loss_of);
+    free(n->memory);
+    free(n);
+}
+
+size_t net_bytes(const Net *n)
+{
+    return n->bytes + (n->crew->scratch_floats * (size_t)n->crew->threads + n->crew->partial_floats) * sizeof(float);
+}
+
+/* ---- Forward ---- */
+
+static BlockCall call_of(const Net *n, int l, const BlockWeights *w, const NetBatch *b)
+{
+    BlockCall c = { .crew = n->crew, .shape = &n->shape[l], .w = w, .rope = &n->rope[n->shape[l].window != 0], .work = &n->work,
+                    .n_seqs = b->n_seqs, .seq_len = n->seq_len, .drop = b->drop, .first_seq = b->first_seq };
+    c.drop.site = 1 + 2 * (uint32_t)l;
+    return c;
+}
+
+static DropoutKey embed_dropout(const NetBatch *b)
+{
+    DropoutKey k = b->drop;
+    k.site = 0;
+    return k;
+}
+
+static uint64_t first_element(const Net *n, const NetBatch *b)
+{
+    return b->first_seq * (uint64_t)n->seq_len * (uint64_t)n->p->config.d_model;
+}
+
+static NormParams final_norm(const Net *n, float *w)
+{
+    const Config *c = &n->p->config;
+    return (NormParams){ c->norm, params_find(n->p, w, -1, ROLE_FINAL_NORM, false), params_find(n->p, w, -1, ROLE_FINAL_NORM, true),
+                         (float)c->norm_eps, c->d_model };
+}
+
+static float *head_matrix(const Net *n, float *w)
+{
+    return params_find(n->p, w, -1, n->p->config.tied_embeddings ? ROLE_EMBED : ROLE_LM_HEAD, false);
+}
+
+/* xn = the final norm of what the blocks make of the tokens. */
+static void transformer(Net *n, float *w, const NetBatch *b)
+{
+    const Config *c = &n->p->config;
+    int           n_tok = b->n_seqs * n->seq_len;
+    float        *first = c->n_layers > 0 ? n->acts[0].x : n->x;
+    DropoutKey    drop = embed_dropout(b);
+    NormParams    norm = final_norm(n, w);
+    embed_forward(n->crew, first, params_find(n->p, w, -1, ROLE_EMBED, false), b->token, n_tok, c->d_model, (float)c->embed_scale);
+    dropout(n->crew, first, &drop, first_element(n, b), (size_t)n_tok * (size_t)c->d_model);
+    for (int l = 0; l < c->n_layers; l++) {
+        BlockWeights weights = params_block(n->p, w, l);
+        BlockCall    call    = call_of(n, l, &weights, b);
+        block_forward(&call, &n->acts[l], l + 1 < c->n_layers ? n->acts[l + 1].x : n->x);
+    }
+    norm_forward(n->crew, n->xn, n->x, &norm, n_tok);
+}
+
+/* ---- Backward ---- */
+
+/* From the gradient of xn, in work.y, through everything. */
+static void transformer_backward(Net *n, float *w, float *grads, const NetBatch *b)
+{
+    const Config *c = &n->p->config;
+    int           n_tok = b->n_seqs * n->seq_len;
+    size_t        size  = (size_t)n_tok * (size_t)c->d_model;
+    DropoutKey    drop  = embed_dropout(b);
+    NormParams    norm = final_norm(n, w), d_norm = final_norm(n, grads);
+    memset(n->d_x, 0, size * sizeof *n->d_x);
+    norm_backward_rows(n->crew, n->d_x, &d_norm, n->x, &norm, n->work.y, n_tok);
+    for (int l = c->n_layers - 1; l >= 0; l--) {
+        BlockWeights weights = params_block(n->p, w, l), d = params_block(n->p, grads, l);
+        BlockCall    call    = call_of(n, l, &weights, b);
+        block_backward(&call, &n->acts[l], &d, n->d_x);
+    }
+    dropout(n->crew, n->d_x, &drop, first_element(n, b), size);
+    embed_backward(n->crew, params_find(n->p, grads, -1, ROLE_EMBED, false), b->token, n->d_x, n_tok, c->d_model,
+                   (float)c->embed_scale);
+}
+
+double net_loss(Net *n, const float *w, float *grads, const NetBatch *b, float weight)
+{
+    const Config *c = &n->p->config;
+    float        *weights = (float *)w; /* views have one type for weights and gradients; only the latter are written */
+    HeadShape     head = { b->n_seqs * n->seq_len, c->vocab_size, c->d_model, (float)c->logit_scale };
+    double        sum = 0;
+    transformer(n, weights, b);
+    head_loss(n->crew, n->loss_of, grads ? n->work.y : NULL, grads ? head_matrix(n, grads) : NULL, n->xn, head_matrix(n, weights),
+              b->target, weight, n->logits, &head);
+    for (int t = 0; t < head.n_tok; t++)
+        sum += n->loss_of[t];
+    if (grads)
+        transformer_backward(n, weights, grads, b);
+    return sum;
+}
+
+void net_logits(Net *n, const float *w, const int32_t *token, int n_seqs, float *logits)
+{
+    const Config *c = &n->p->config;
+    NetBatch      b = { .token = token, .n_seqs = n_seqs };
+    size_t        n_tok = (size_t)n_seqs * (size_t)n->seq_len;
+    transformer(n, (float *)w, &b);
+    linear(n->crew, logits, n->xn, head_matrix(n, (float *)w), NULL, (int)n_tok, c->vocab_size, c->d_model);
+    scale_all(n->crew, logits, (float)c->logit_scale, n_tok * (size_t)c->vocab_size);
+}

@@ -1,0 +1,65 @@
+/* train/norm_grad.c: norms of rows, and their gradients. */
+#include <string.h>
+
+#include "train/train_ops.h"
+
+typedef struct NormWork {
+    const Crew       *c;
+    float            *out;
+    const NormParams *p, *d;
+    const float      *x, *d_y;
+    int               n_tok;
+} NormWork;
+
+static void forward_piece(void *arg, int i, float *scratch)
+{
+    const NormWork   *w = arg;
+    const NormParams *p = w->p;
+    size_t            at = piece_at(i, NORM_PIECE) * (size_t)p->n;
+    int               n  = piece_length(i, (size_t)w->n_tok, NORM_PIECE);
+    (void)scratch;
+    for (int t = 0; t < n; t++, at += (size_t)p->n)
+        if (p->kind == NORM_LAYER)
+            w->c->k->layer_norm(w->out + at, w->x + at, p->w, p->b, p->n, p->eps);
+        else
+            w->c->k->rms_norm(w->out + at, w->x + at, p->w, p->n, p->eps);
+}
+
+void norm_forward(const Crew *c, float *y, const float *x, const NormParams *p, int n_tok)
+{
+    NormWork w = { .c = c, .out = y, .p = p, .x = x, .n_tok = n_tok };
+    crew_each(c, pieces((size_t)n_tok, NORM_PIECE), forward_piece, &w);
+}
+
+/* Gradients of the weights are summed for the piece first: [2, n] in the crew's partial sums. */
+static void backward_piece(void *arg, int i, float *scratch)
+{
+    const NormWork   *w  = arg;
+    const NormParams *p  = w->p;
+    size_t            at = piece_at(i, NORM_PIECE) * (size_t)p->n;
+    int               n  = piece_length(i, (size_t)w->n_tok, NORM_PIECE);
+    float            *d_w = w->c->partial + (size_t)i * 2 * (size_t)p->n, *d_b = d_w + p->n;
+    (void)scratch;
+    memset(d_w, 0, 2 * (size_t)p->n * sizeof *d_w);
+    for (int t = 0; t < n; t++, at += (size_t)p->n)
+        if (p->kind == NORM_LAYER)
+            w->c->k->layer_norm_backward(w->out + at, d_w, d_b, w->x + at, p->w, w->d_y + at, p->n, p->eps);
+        else
+            w->c->k->rms_norm_backward(w->out + at, d_w, w->x + at, p->w, w->d_y + at, p->n, p->eps);
+}
+
+static void add_partials(const Crew *c, float *sum, int which, int n_pieces, int n)
+{
+    for (int i = 0; sum && i < n_pieces; i++)
+        c->k->add(sum, c->partial + ((size_t)i * 2 + (size_t)which) * (size_t)n, n);
+}
+
+void norm_backward_rows(const Crew *c, float *d_x, const NormParams *d, const float *x, const NormParams *p, const float *d_y,
+                        int n_tok)
+{
+    NormWork w = { .c = c, .out = d_x, .p = p, .d = d, .x = x, .d_y = d_y, .n_tok = n_tok };
+    int      n = pieces((size_t)n_tok, NORM_PIECE);
+    crew_each(c, n, backward_piece, &w);
+    add_partials(c, d->w, 0, n, p->n);
+    add_partials(c, d->b, 1, n, p->n);
+}

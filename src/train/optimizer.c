@@ -1,0 +1,78 @@
+#include "train/optimizer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/math64.h"
+
+enum { PIECE = 16384 };
+
+/* ---- Norm ---- */
+
+typedef struct Squares { const Crew *crew; const float *g; size_t n; double *sum; int first; } Squares;
+
+static void square_piece(void *arg, int i, float *scratch)
+{
+    const Squares *s = arg;
+    const float   *g = s->g + piece_at(s->first + i, PIECE);
+    (void)scratch;
+    s->sum[i] = (double)s->crew->k->dot(g, g, piece_length(s->first + i, s->n, PIECE));
+}
+
+double grads_norm(const Params *p, const Crew *crew, const float *g)
+{
+    enum { AT_ONCE = 256 };
+    double sum[AT_ONCE], total = 0;
+    int    all = pieces(p->n_floats, PIECE);
+    for (int first = 0, n; first < all; first += n) {
+        n = all - first < AT_ONCE ? all - first : AT_ONCE;
+        Squares s = { crew, g, p->n_floats, sum, first };
+        crew_each(crew, n, square_piece, &s);
+        for (int i = 0; i < n; i++)
+            total += sum[i];
+    }
+    return sqrt(total);
+}
+
+/* ---- AdamW ---- */
+
+typedef struct StepWork {
+    const Crew  *crew;
+    float       *w, *m, *v;
+    const float *g;
+    size_t       n;
+    AdamwStep    step;
+} StepWork;
+
+static void step_piece(void *arg, int i, float *scratch)
+{
+    const StepWork *s  = arg;
+    size_t          at = piece_at(i, PIECE);
+    (void)scratch;
+    s->crew->k->adamw(s->w + at, s->m + at, s->v + at, s->g + at, piece_length(i, s->n, PIECE), &s->step);
+}
+
+void optimizer_step(Optimizer *o, float *w, const float *g, int64_t step, double lr, double grad_scale)
+{
+    const OptimizerOptions *opt = &o->opt;
+    double first = 1 - math64_pow(opt->beta1, (double)step), second = 1 - math64_pow(opt->beta2, (double)step);
+    for (int i = 0; i < o->p->n; i++) {
+        size_t   at = o->p->at[i];
+        double   decay = opt->decay_all || o->p->spec[i].k ? opt->decay : 0;
+        StepWork s = { .crew = o->crew, .w = w + at, .m = o->m + at, .v = o->v + at, .g = g + at, .n = params_length(o->p, i),
+                       .step = { (float)opt->beta1, (float)opt->beta2, (float)opt->eps, (float)grad_scale, (float)(1 - lr * decay),
+                                 (float)(lr / first), (float)(1 / sqrt(second)) } };
+        crew_each(o->crew, pieces(s.n, PIECE), step_piece, &s);
+    }
+}
+
+double schedule_rate(const Schedule *s, int64_t step)
+{
+    if (step < s->warmup)
+        return s->lr * (double)(step + 1) / (double)s->warmup;
+    if (s->n_steps <= s->warmup)
+        return s->lr;
+    double done = (double)(step - s->warmup) / (double)(s->n_steps - s->warmup), sine, cosine;
+    math64_sincos(3.14159265358979323846 * (done < 1 ? done : 1), &sine, &cosine);
+    return s->min_lr + 0.5 * (s->lr - s->min_lr) * (1 + cosine);
+}

@@ -1,0 +1,196 @@
+#include "train/params.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/math64.h"
+#include "base/philox.h"
+#include "model/retype.h"
+
+/* ---- What training implements ---- */
+
+bool train_supported(const Config *c, const char *what, Error *err)
+{
+    const struct { bool lacks; const char *key, *expected; } parts[] = {
+        { c->norm_placement == PLACE_PARALLEL || c->norm_placement == PLACE_PARALLEL2, "norm_placement", "pre, post, both or output" },
+        { c->qk_norm == QK_HEADS, "qk_norm", "none, head or vector" },
+        { c->n_experts > 0, "n_experts", "0" },
+        { c->attn_softcap != 0, "attn_softcap", "0" },
+        { c->logit_softcap != 0, "logit_softcap", "0" },
+        { c->positions != POS_ROPE, "positions", "rope" },
+        { c->rope.type == ROPE_FACTORS, "rope type", "default, linear, llama3 or yarn" },
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (parts[i].lacks)
+            return fail(err, INPUT, "%s: %s: training expects %s; it has no backward pass for another", what, parts[i].key,
+                        parts[i].expected);
+    return true;
+}
+
+/* ---- Layout ---- */
+
+static size_t row_of(int layer, TensorRole role, bool bias)
+{
+    return ((size_t)(layer + 1) * ROLE_COUNT + (size_t)role) * 2 + bias;
+}
+
+static bool place(Params *p, const TensorSpec *s, Error *err)
+{
+    uint64_t n = tensor_spec_params(s);
+    if (n > SIZE_MAX / 64 || p->n_floats > SIZE_MAX / 64)
+        return fail(err, SYSTEM, "tensor %s: too large for this machine", s->name);
+    p->spec[p->n] = *s;
+    p->at[p->n]   = p->n_floats;
+    p->row[row_of(s->layer, s->role, s->bias)] = p->n;
+    p->n_floats += round_up((size_t)n, 16);
+    p->n++;
+    return true;
+}
+
+bool params_layout(Params *p, const Config *c, Error *err)
+{
+    size_t n = (size_t)tensor_list_count(c), rows = row_of(c->n_layers, 0, false);
+    *p = (Params){ .config = *c, .spec = calloc(n, sizeof *p->spec), .at = calloc(n, sizeof *p->at), .row = malloc(rows * sizeof *p->row) };
+    bool ok = p->spec && p->at && p->row;
+    if (!ok)
+        fail(err, SYSTEM, "out of memory for a list of tensors");
+    else
+        memset(p->row, -1, rows * sizeof *p->row);
+    for (TensorSpec s = tensor_list_start(); ok && tensor_list_next(c, &s);)
+        ok = place(p, &s, err);
+    if (!ok)
+        params_free(p);
+    return ok;
+}
+
+void params_free(Params *p)
+{
+    free(p->spec);
+    free(p->at);
+    free(p->row);
+    *p = (Params){ 0 };
+}
+
+float *params_array(const Params *p, Error *err)
+{
+    size_t n_bytes = round_up(p->n_floats * sizeof(float), 64);
+    float *a = aligned_alloc(64, n_bytes);
+    if (a)
+        memset(a, 0, n_bytes);
+    else
+        fail(err, SYSTEM, "out of memory for %zu MB of parameters", n_bytes >> 20);
+    return a;
+}
+
+size_t params_length(const Params *p, int tensor) { return (size_t)tensor_spec_params(&p->spec[tensor]); }
+
+/* ---- Values ---- */
+
+static bool load_matrix(const TensorSpec *s, const CheckedTensor *t, const char *path, float *w, Error *err)
+{
+    size_t         room = retype_rows_bytes(s->k) + retype_scratch_bytes(s->k);
+    unsigned char *scratch = aligned_alloc(64, round_up(room, 64));
+    RetypeReport   report = { 0 };
+    if (!scratch)
+        return fail(err, SYSTEM, "%s: out of memory", path);
+    float *rows = (float *)(void *)scratch;
+    for (int b = 0; b < panel_count(s->rows) && report.fault == RETYPE_GOOD; b++) {
+        int    first = b * PANEL_ROWS, n = tensor_spec_block_rows(s, b);
+        size_t count = (size_t)n * (size_t)s->k, bad;
+        retype_read(s, t, 0, first, n, rows, scratch + retype_rows_bytes(s->k));
+        bad = elements_first_nonfinite(WT_F32, rows, count);
+        if (bad < count)
+            report = (RetypeReport){ .fault = RETYPE_NOT_FINITE, .row = first + (int)(bad / (size_t)s->k),
+                                     .column = (int)(bad % (size_t)s->k), .value = rows[bad] };
+        memcpy(w + (size_t)first * (size_t)s->k, rows, count * sizeof *w);
+    }
+    free(scratch);
+    return report.fault == RETYPE_GOOD ? true : retype_fail(&report, path, s, WT_F32, err);
+}
+
+bool params_load(const Params *p, float *w, const Checkpoint *c, Error *err)
+{
+    for (int i = 0; i < p->n; i++) {
+        const TensorSpec *s = &p->spec[i];
+        RetypeReport      report = { 0 };
+        if (s->k && !load_matrix(s, &c->tensor[i], c->path, w + p->at[i], err))
+            return false;
+        if (!s->k)
+            retype_vector(s, &c->tensor[i], w + p->at[i], &report);
+        if (report.fault != RETYPE_GOOD)
+            return retype_fail(&report, c->path, s, WT_F32, err);
+        checked_release(&c->tensor[i]);
+    }
+    return true;
+}
+
+/* Box and Muller 1958: two normal numbers from each two words of Philox. */
+static void fill_normal(float *w, size_t n, double deviation, uint64_t seed, uint32_t tensor)
+{
+    const uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
+    for (size_t i = 0; i < n; i += 4) {
+        uint32_t word[4];
+        philox4x32((uint32_t[4]){ (uint32_t)(i / 4), (uint32_t)((uint64_t)i / 4 >> 32), tensor, 1 }, key, word);
+        for (size_t j = 0; j < 4 && i + j < n; j += 2) {
+            double r = sqrt(-2 * math64_log(((double)word[j] + 1) * 0x1p-32)) * deviation, s, c;
+            math64_sincos((double)word[j + 1] * (6.283185307179586 * 0x1p-32), &s, &c);
+            w[i + j] = (float)(r * c);
+            if (i + j + 1 < n)
+                w[i + j + 1] = (float)(r * s);
+        }
+    }
+}
+
+void params_init(const Params *p, float *w, uint64_t seed)
+{
+    double deviation = 0.02, out = 0.02 / sqrt(2.0 * p->config.n_layers);
+    for (int i = 0; i < p->n; i++) {
+        const TensorSpec *s = &p->spec[i];
+        float            *a = w + p->at[i];
+        if (s->k)
+            fill_normal(a, params_length(p, i), s->role == ROLE_WO || s->role == ROLE_W_DOWN ? out : deviation, seed, (uint32_t)i);
+        else
+            for (int j = 0; j < s->rows; j++)
+                a[j] = s->bias ? 0.0f : 1.0f;
+    }
+}
+
+/* ---- Views ---- */
+
+float *params_find(const Params *p, float *array, int layer, TensorRole role, bool bias)
+{
+    int i = p->row[row_of(layer, role, bias)];
+    return array && i >= 0 ? array + p->at[i] : NULL;
+}
+
+BlockWeights params_block(const Params *p, float *array, int layer)
+{
+    BlockWeights w;
+    const struct { TensorRole role; float **weight, **bias; } parts[] = {
+        { ROLE_ATTN_NORM, &w.attn_norm, &w.attn_norm_bias },
+        { ROLE_WQ, &w.wq, &w.wq_bias }, { ROLE_WK, &w.wk, &w.wk_bias }, { ROLE_WV, &w.wv, &w.wv_bias },
+        { ROLE_Q_NORM, &w.q_norm, NULL }, { ROLE_K_NORM, &w.k_norm, NULL }, { ROLE_WO, &w.wo, &w.wo_bias },
+        { ROLE_ATTN_POST_NORM, &w.attn_post_norm, &w.attn_post_norm_bias }, { ROLE_FFN_NORM, &w.ffn_norm, &w.ffn_norm_bias },
+        { ROLE_W_GATE, &w.w_gate, &w.w_gate_bias }, { ROLE_W_UP, &w.w_up, &w.w_up_bias }, { ROLE_W_DOWN, &w.w_down, &w.w_down_bias },
+        { ROLE_FFN_POST_NORM, &w.ffn_post_norm, &w.ffn_post_norm_bias },
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        *parts[i].weight = params_find(p, array, layer, parts[i].role, false);
+        if (parts[i].bias)
+            *parts[i].bias = params_find(p, array, layer, parts[i].role, true);
+    }
+    return w;
+}
+
+BlockShape params_shape(const Config *c, int layer)
+{
+    return (BlockShape){
+        .d_model = c->d_model, .heads = c->heads, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .d_ff = c->d_ff,
+        .window = config_window(c, layer), .causal = true, .norm = c->norm, .place = c->norm_placement, .ffn = c->ffn,
+        .qk_norm = c->qk_norm, .eps = (float)c->norm_eps,
+        .attn_scale = (float)(c->attn_scale != 0 ? c->attn_scale : 1 / sqrt((double)c->head_dim)),
+        .residual_scale = (float)c->residual_scale,
+    };
+}

@@ -1,0 +1,69 @@
+/* train/residual.c: sums along the residual stream, and dropout. */
+#include "base/philox.h"
+#include "train/train_ops.h"
+
+enum { ADD_PIECE = 16384 }; /* elements; a multiple of 4 */
+
+typedef struct Residual {
+    const Crew       *c;
+    float            *out;
+    const float      *x, *y;
+    float             scale;
+    const DropoutKey *key;
+    uint64_t          first;
+    size_t            n;
+} Residual;
+
+static void add_piece(void *arg, int i, float *scratch)
+{
+    const Residual *r  = arg;
+    size_t          at = piece_at(i, ADD_PIECE);
+    int             n  = piece_length(i, r->n, ADD_PIECE);
+    (void)scratch;
+    for (size_t j = at; j < at + (size_t)n; j++)
+        r->out[j] = r->x[j] + r->y[j] * r->scale;
+}
+
+void residual_add(const Crew *c, float *out, const float *x, const float *y, float scale, size_t n)
+{
+    Residual r = { .c = c, .out = out, .x = x, .y = y, .scale = scale, .n = n };
+    crew_each(c, pieces(n, ADD_PIECE), add_piece, &r);
+}
+
+static void scale_piece(void *arg, int i, float *scratch)
+{
+    const Residual *r  = arg;
+    (void)scratch;
+    r->c->k->scale(r->out + piece_at(i, ADD_PIECE), r->scale, piece_length(i, r->n, ADD_PIECE));
+}
+
+void scale_all(const Crew *c, float *x, float m, size_t n)
+{
+    Residual r = { .c = c, .out = x, .scale = m, .n = n };
+    if (m != 1.0f)
+        crew_each(c, pieces(n, ADD_PIECE), scale_piece, &r);
+}
+
+/* Four elements to a draw of Philox: key = seed, counter = (number / 4 in 64 bits, site, step). */
+static void drop_piece(void *arg, int i, float *scratch)
+{
+    const Residual *r    = arg;
+    const uint32_t  key[2] = { (uint32_t)r->key->seed, (uint32_t)(r->key->seed >> 32) };
+    size_t          at   = piece_at(i, ADD_PIECE), end = at + (size_t)piece_length(i, r->n, ADD_PIECE);
+    double          edge = (double)r->key->p * 0x1p32;
+    uint32_t        word[4];
+    (void)scratch;
+    for (size_t j = at; j < end; j++) {
+        uint64_t number = r->first + j;
+        if (j == at || number % 4 == 0)
+            philox4x32((uint32_t[4]){ (uint32_t)(number / 4), (uint32_t)(number / 4 >> 32), r->key->site, r->key->step }, key, word);
+        r->out[j] = (double)word[number % 4] < edge ? 0.0f : r->out[j] * r->scale;
+    }
+}
+
+void dropout(const Crew *c, float *x, const DropoutKey *k, uint64_t first, size_t n)
+{
+    Residual r = { .c = c, .out = x, .scale = 1.0f / (1.0f - k->p), .key = k, .first = first, .n = n };
+    if (k->p > 0)
+        crew_each(c, pieces(n, ADD_PIECE), drop_piece, &r);
+}
