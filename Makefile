@@ -32,6 +32,9 @@ LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
 # line editing of tblock chat; without it, plain lines
 EDIT_LIBS := $(shell pkg-config --libs libedit 2>/dev/null)
 EDIT_CFLAGS := $(if $(EDIT_LIBS),$(shell pkg-config --cflags libedit) -DHAVE_LIBEDIT)
+# --sandbox of the program; the library does not need it
+SECCOMP_LIBS := $(shell pkg-config --libs libseccomp 2>/dev/null)
+SECCOMP_CFLAGS := $(if $(SECCOMP_LIBS),$(shell pkg-config --cflags libseccomp) -DHAVE_SECCOMP)
 ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(THREADS) $(WARN) $(CFLAGS)
 CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
 LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
@@ -91,6 +94,7 @@ $(BUILD)/src/report/attn_html.o: $(BUILD)/src/report/attn_page.html.inc
 $(BUILD)/src/report/attn_html.o: CPPFLAGS += -I$(BUILD)/src
 
 $(BUILD)/src/cli/chat_line.o: CPPFLAGS += $(EDIT_CFLAGS)
+$(BUILD)/src/cli/sandbox.o: CPPFLAGS += $(SECCOMP_CFLAGS)
 
 headers:
 	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing
@@ -106,7 +110,7 @@ $(BUILD)/libtblock.so: $(LIB_OBJ)
 	$(call Q,ld) $(LINK) -shared -Wl,-soname,$(@F).$(SOMAJOR) -o $@ $^ $(LIBS) && ln -sf $(@F) $@.$(SOMAJOR)
 
 $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a
-	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS)
+	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS) $(SECCOMP_LIBS)
 
 $(TEST_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
@@ -114,7 +118,9 @@ $(TEST_BIN): %: %.o $(BUILD)/librooms.a
 $(BENCH_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
-# a part of the program, not of the library
+# parts of the program, not of the library
+$(BUILD)/tests/unit/test_sandbox: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/cli/message.o
+$(BUILD)/tests/unit/test_sandbox: LIBS += $(SECCOMP_LIBS)
 $(BUILD)/tests/unit/test_bench_numbers: $(BUILD)/src/cli/bench_numbers.o $(BUILD)/src/cli/message.o
 
 programs: $(TEST_BIN)

@@ -184,6 +184,7 @@ typedef struct tblock_context_options {
     const char *activations; /* NULL or "auto", "8", "16": bits, where quantized weights meet integers */
     const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8"                                     */
     const char *affinity; /* NULL or "none"; "cores": each computing thread stays on a physical core */
+    bool        allow_nan; /* logits may be NaN; otherwise tblock_decode fails there and says why   */
 } tblock_context_options;
 
 /* KV memory grows with the sequences; n_ctx reserves nothing. opt may be NULL. The context makes its threads when it first needs
@@ -203,8 +204,9 @@ typedef struct tblock_item {
 /* Run the tokens of a batch: prefill, decode and several sequences are this one call, and any way of cutting the same
  * tokens into calls gives the same bits. Items of one sequence stand in ascending order of position.
  * Fails with TBLOCK_USAGE (a position that is not the next, an id out of range, a full context: both numbers named; the
- * context is unchanged) or TBLOCK_SYSTEM (memory: pieces of n_batch tokens before it are done and kept, see
- * tblock_seq_length). */
+ * context is unchanged), TBLOCK_SYSTEM (memory: pieces of n_batch tokens before it are done and kept, see
+ * tblock_seq_length) or TBLOCK_INPUT (a wanted logit is NaN, unless the context allows that: all weights are read then, and the first
+ * that is NaN or infinite is named; the tokens are done, and tblock_logits shows them). */
 TBLOCK_API bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, tblock_error *err);
 
 /* Logits [vocab_size] after item i of the last tblock_decode; NULL where not asked for. Valid until the next decode. */

@@ -1,5 +1,6 @@
 #include "command.h"
 #include "common.h"
+#include "guarded.h"
 #include "interrupt.h"
 #include "message.h"
 #include "output.h"
@@ -168,7 +169,7 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
     if (good && a->against)
         good = (parent = compute_open(a->against, &plain, err)) != NULL &&
                (other = compute_context(parent, a->against, &plain, a->general.quiet, err)) != NULL;
-    good = good && score_text(a, c, other, &p, n_added, err);
+    good = good && guarded_enter(a->compute.sandbox, NULL, 0, -1, err) && score_text(a, c, other, &p, n_added, err);
     tblock_context_free(other);
     tblock_close(parent);
     prompt_free(&p);
@@ -234,7 +235,12 @@ static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err
     tblock_choices_report  r = { 0 };
     tblock_choices_options o = { .delimiter = a->delimiter, .no_added = a->no_bos, .progress = show_progress,
                                  .user = (void *)(uintptr_t)a };
-    bool good = tblock_eval_choices(c, a->choices, &o, &r, err);
+    Guarded file = { 0 };
+    bool    from_file = strcmp(a->choices, "-") != 0;
+    bool    good = guarded_input(&file, from_file ? a->choices : NULL, a->compute.sandbox, err) &&
+                guarded_enter(a->compute.sandbox, NULL, 0, -1, err) &&
+                tblock_eval_choices(c, from_file ? file.path : a->choices, &o, &r, err);
+    guarded_close(&file, err);
     output_progress_end();
     if (good) {
         a->json ? put_choices(&r, a->each) : print_choices(&r, a->each);

@@ -11,7 +11,7 @@ extern const Option general_options[];
 typedef struct ComputeOptions {
     int         n_ctx, threads;
     const char *isa, *math, *activations, *kv_type, *affinity;
-    bool        mlock, huge_pages;
+    bool        mlock, huge_pages, allow_nan, sandbox;
     const char *type;
     TextList    keep;
 } ComputeOptions;
