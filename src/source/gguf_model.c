@@ -61,6 +61,9 @@ typedef struct Place {
     size_t        rows;      /* that the whole tensor has */
 } Place;
 
+/* Does this hold the rows of gate and up one after the other? */
+static bool both_halves(const Tensor *t, size_t ff) { return t->rank >= 1 && (uint64_t)t->shape[0] == 2 * ff; }
+
 /* Ours alone, or a part of a fused matrix: q, k and v in attn_qkv; gate and up in ffn_up. */
 static Place find_place(Binder *b, const TensorSpec *s, char *name)
 {
@@ -71,9 +74,9 @@ static Place find_place(Binder *b, const TensorSpec *s, char *name)
     bool          gate = s->role == ROLE_W_GATE, up = s->role == ROLE_W_UP;
     if (!p.t && (s->role == ROLE_WQ || s->role == ROLE_WK || s->role == ROLE_WV))
         p = (Place){ find(b, s, "attn_qkv", own), s->role == ROLE_WQ ? 0 : s->role == ROLE_WK ? (int)q : (int)(q + kv), q + 2 * kv };
-    else if (gate && !p.t)
-        p = (Place){ find(b, s, names[ROLE_W_UP], own), 0, 2 * ff };
-    else if (up && p.t && p.t->rank >= 1 && (uint64_t)p.t->shape[0] == 2 * ff && config_gated(c))
+    else if (gate && !p.t && (p.t = find(b, s, names[ROLE_W_UP], own)) != NULL)
+        p = both_halves(p.t, ff) ? (Place){ p.t, 0, 2 * ff } : (Place){ 0 };
+    else if (up && p.t && both_halves(p.t, ff) && config_gated(c))
         p = (Place){ p.t, (int)ff, 2 * ff };
     return p;
 }
@@ -133,9 +136,10 @@ static bool bind_experts(Binder *b, const TensorSpec *s, RowSource *r)
 
 static bool bind_place(Binder *b, const TensorSpec *s, RowSource *r, const char *name, const Place *p)
 {
+    if (!p->t && s->k)
+        return fail(b->err, INPUT, "%s: tensor %s: expected [%d, %d], found no such tensor", b->s->path, name, s->rows, s->k);
     if (!p->t)
-        return fail(b->err, INPUT, "%s: tensor %s: expected [%d, %d], found no such tensor", b->s->path, name, s->rows,
-                    s->k ? s->k : 1);
+        return fail(b->err, INPUT, "%s: tensor %s: expected [%d], found no such tensor", b->s->path, name, s->rows);
     if (!check_shape(b, s, p))
         return false;
     r->part      = source_alloc(b->s, sizeof *r->part, b->err);
@@ -217,7 +221,7 @@ bool gguf_model_open(Source *s, Error *err)
     if (s->gguf.n_tensors == 0)
         return true;
     Binder b = { .s = s, .err = err };
-    if (!(b.arch = gguf_arch(&s->gguf, err)) || !gguf_config(&s->checkpoint.config, b.arch, &s->gguf, s->path, err))
+    if (!(b.arch = gguf_arch(&s->gguf, err)) || !gguf_config(s, b.arch, err))
         return false;
     s->has_weights = bind_all(&b);
     return s->has_weights;
