@@ -560,7 +560,7 @@ def converter(t):
 
     for what, change, words in (("another family", {"model_type": "bloom", "architectures": ["BloomForCausalLM"]}, ("bloom",)), ("hidden size", {"hidden_size": 64}, ()),
                                 ("a layer more", {"num_hidden_layers": 4}, ("3",)), ("heads that do not divide", {"num_key_value_heads": 4}, ()),
-                                ("an unknown activation", {"hidden_act": "gelu"}, ("gelu",)), ("unknown rope", {"rope_scaling": {"type": "dynamic", "factor": 2}}, ("dynamic",)),
+                                ("an unknown activation", {"hidden_act": "mish"}, ("mish",)), ("unknown rope", {"rope_scaling": {"type": "dynamic", "factor": 2}}, ("dynamic",)),
                                 ("text for a number", {"hidden_size": "48"}, ("hidden_size",)), ("no layers", {"num_hidden_layers": 0}, ())):
         (source / "config.json").write_text(json.dumps({**config, **change}))
         refused(what, *words)
