@@ -205,7 +205,7 @@ static const OptionGroup groups[] = {
 static const Example examples[] = {
     { "tblock train out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg", "a model of 2.6 million parameters" },
     { "tblock train out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg --resume", "go on where it was stopped" },
-    { "tblock train --grad-check --config models/tinyllama-1.1b.json", "are the gradients of such a model right?" },
+    { "tblock train --grad-check --init out.bin", "are the gradients of this model right?" },
     { "tblock train tuned.bin --text mine.txt --init out.bin --lr 1e-4 --steps 200", "go on with other text" },
     { 0 },
 };
