@@ -608,8 +608,8 @@ TBLOCK_API bool tblock_convert(const char *in_path, const char *out_path, const 
 
 /* ---- Training (docs/train.md) --------------------------------------------------------------------------------- */
 
-/* Training needs OpenBLAS (libopenblas.so.0), which is loaded when one of these functions is called first; without it they fail with
- * TBLOCK_SYSTEM. Loading it sets environment variables for a moment: not while another thread reads or changes the environment. */
+/* Training needs OpenBLAS (libopenblas.so.0), which is loaded when one of these functions is called; without it they fail with
+ * TBLOCK_SYSTEM. No bit depends on the number of threads; bits may depend on the version of OpenBLAS and on the processor. */
 
 /* AdamW: decoupled weight decay, of all parameters or (decay_all false) of matrices alone. */
 typedef struct tblock_adamw { double lr, beta1, beta2, eps, weight_decay; bool decay_all; } tblock_adamw;
@@ -683,6 +683,27 @@ typedef struct tblock_train_report {
  * (a number out of range, config and init), TBLOCK_INPUT (no text, too short a one, a config that training lacks parts of, a
  * checkpoint with other settings), TBLOCK_NO (a loss that is no number) and TBLOCK_SYSTEM. report may be NULL. */
 TBLOCK_API bool tblock_train(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, tblock_error *err);
+
+typedef struct tblock_grad_check_row {
+    char     name[64];
+    double   worst;             /* largest |g - d| / max(|d|, root mean square of the gradient of its tensor)             */
+    double   grad, difference;  /* g and d where it was                                                                   */
+    size_t   element;           /* and the number of that element                                                         */
+    int      n;                 /* elements that were looked at                                                           */
+} tblock_grad_check_row;
+
+typedef struct tblock_grad_check_options {
+    const char *config;         /* a JSON config: random values; or                                                       */
+    const char *init;           /* a model: its values. Neither: the config that train has of its own                      */
+    int         n_tokens;       /* length of the sequence of random tokens; 0: 12                                         */
+    int         samples;        /* elements of each parameter; 0: 8                                                       */
+    uint64_t    seed;
+    int         threads;
+} tblock_grad_check_options;
+
+/* Compare gradients g of the backward pass (f32) with central differences d of the loss, computed in double by a second
+ * implementation. *rows [*n_rows], one for each parameter, is released with tblock_free. Fails as tblock_train does. */
+TBLOCK_API bool tblock_grad_check(const tblock_grad_check_options *opt, tblock_grad_check_row **rows, size_t *n_rows, tblock_error *err);
 
 /* ---- What the machine can do at most (docs/bench.md) ---------------------------------------------------------- */
 

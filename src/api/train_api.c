@@ -18,10 +18,7 @@
 #include "text/tokenizer.h"
 #include "train/train_state.h"
 
-/* What training starts from where nobody says: a tenth of a second's model. */
-static const char usual_config[] = "{\"d_model\": 192, \"n_layers\": 6, \"heads\": 6, \"kv_heads\": 3, \"d_ff\": 512, \"vocab_size\": 1024, "
-                                   "\"n_ctx\": 256, \"norm_eps\": 1e-5, \"tied_embeddings\": true}";
-enum { MAX_CONFIG = 1 << 20, MAX_SETTINGS = 24, EVAL_WINDOWS = 64, LARGEST_BATCH = 1 << 16 };
+enum { MAX_SETTINGS = 24, EVAL_WINDOWS = 64, LARGEST_BATCH = 1 << 16 };
 
 typedef struct Train {
     const char                 *out;
@@ -148,20 +145,6 @@ static bool read_text(Train *x, Error *err)
     return true;
 }
 
-static bool read_config(Train *x, Error *err)
-{
-    const char *path = x->opt->config ? x->opt->config : "the config that train has of its own";
-    char       *json = NULL;
-    size_t      n = 0;
-    if (x->opt->config && !file_read(path, MAX_CONFIG, &json, &n, err))
-        return false;
-    bool ok = json ? config_parse(&x->config, json, n, path, err) : config_parse(&x->config, usual_config, sizeof usual_config - 1, path, err);
-    free(json);
-    if (ok && x->opt->vocab)
-        x->config.vocab_size = x->opt->vocab;
-    return ok && config_check(&x->config, path, err) && config_supported(&x->config, path, err) && train_supported(&x->config, path, err);
-}
-
 static bool open_init(Train *x, Error *err)
 {
     if (!source_open(&x->init, x->opt->init, err))
@@ -270,7 +253,7 @@ static bool prepare(Train *x, Error *err)
 {
     TrainData data;
     if (!open_checkpoint(x, err) || !check_outputs(x, err) || !read_text(x, err)
-        || !(x->opt->init ? open_init(x, err) : read_config(x, err)))
+        || !(x->opt->init ? open_init(x, err) : train_config(&x->config, x->opt->config, x->opt->vocab, err)))
         return false;
     TrainSettings s = make_settings(x);
     if (s.seq_len > x->config.n_ctx)

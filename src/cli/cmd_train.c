@@ -4,6 +4,7 @@
 #include "message.h"
 #include "optimizer_options.h"
 #include "output.h"
+#include "train_check.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,7 +16,8 @@ typedef struct TrainArgs {
     int              vocab, steps, batch, n_ctx, micro_batch, warmup, eval_every, save_every, threads;
     double           min_lr, clip, dropout, validation;
     Seed             seed;
-    bool             resume, json;
+    bool             resume, json, grad_check;
+    double           limit;
     OptimizerOptions optimizer;
     GeneralOptions   general;
 } TrainArgs;
@@ -104,11 +106,26 @@ static void print_report(const TrainArgs *a, const tblock_train_report *r)
                   (double)r->bytes / 1e6);
 }
 
+static bool check(TrainArgs *a, tblock_error *err)
+{
+    tblock_grad_check_options o = { .config = a->config, .init = a->init, .threads = a->threads };
+    if (!seed_choose(&a->seed, a->general.quiet, err))
+        return false;
+    o.seed = a->seed.value;
+    return train_check(&o, a->limit, a->json, a->general.quiet, err);
+}
+
 static bool train(void *args, tblock_error *err)
 {
     TrainArgs          *a = args;
     tblock_adamw        adamw;
     tblock_train_report report;
+    blas_without_threads();
+    if (a->grad_check)
+        return check(a, err);
+    if (!a->out || !a->text)
+        return cli_fail(err, TBLOCK_USAGE, a->out ? "--text: expected a file to learn from, found none"
+                                                  : "expected OUT, the model file to write, found none");
     if (!optimizer_read(&a->optimizer, &adamw, err) || !seed_choose(&a->seed, a->general.quiet, err))
         return false;
     Show show_as = { .a = a };
@@ -133,7 +150,7 @@ static bool train(void *args, tblock_error *err)
 
 #define AT(field) offsetof(TrainArgs, field)
 static const Option model[] = {
-    { "text",    0,  "FILE", OPT_TEXT, AT(text), 0, 0, OPT_REQUIRED, "the text to learn from" },
+    { "text",    0,  "FILE", OPT_TEXT, AT(text), 0, 0, NULL, "the text to learn from" },
     { "config", 'c', "FILE", OPT_TEXT, AT(config), 0, 0, NULL, "a JSON config: begin with random weights; without it 6 layers of 192" },
     { "init",    0,  "MODEL", OPT_TEXT, AT(init), 0, 0, NULL, "begin with a model's weights, config and tokenizer" },
     { "vocab",   0,  "N", OPT_INT, AT(vocab), 0, 1 << 20, "0", "size of the tokenizer made from the text; 0: the config's vocab_size" },
@@ -169,18 +186,26 @@ static const Option output[] = {
     { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL, "one JSON object for each step, and one at the end" },
     { 0 },
 };
-static const Operand operands[] = { { "OUT", AT(out), false, "the model file to write" }, { 0 } };
+static const Option checking[] = {
+    { "grad-check", 0, NULL, OPT_FLAG, AT(grad_check), 0, 0, NULL,
+      "instead of training: compare gradients with central differences in double" },
+    { "limit",   0,  "F", OPT_FLOAT, AT(limit), 0, 1, "1e-4", "largest relative error of an element; above it the exit status is 1" },
+    { 0 },
+};
+static const Operand operands[] = { { "OUT", AT(out), true, "the model file to write; none with --grad-check" }, { 0 } };
 static const OptionGroup groups[] = {
     { "What is trained", model, 0 },
     { "Steps", steps, 0 },
     { "AdamW", optimizer, AT(optimizer) },
     { "Output", output, 0 },
+    { "Gradient check", checking, 0 },
     { "General", general_options, AT(general) },
     { 0 },
 };
 static const Example examples[] = {
     { "tblock train out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg", "a model of 2.6 million parameters" },
     { "tblock train out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg --resume", "go on where it was stopped" },
+    { "tblock train --grad-check --init out.bin", "are the gradients of this model right?" },
     { "tblock train tuned.bin --text mine.txt --init out.bin --lr 1e-4 --steps 200", "go on with other text" },
     { 0 },
 };

@@ -157,6 +157,17 @@ void params_init(const Params *p, float *w, uint64_t seed)
     }
 }
 
+void params_scatter(const Params *p, float *w, uint64_t seed)
+{
+    for (int i = 0; i < p->n; i++) {
+        const TensorSpec *s = &p->spec[i];
+        float            *a = w + p->at[i];
+        fill_normal(a, params_length(p, i), s->k ? 1 / sqrt(s->k) : 0.2, seed, (uint32_t)i);
+        for (int j = 0; !s->k && !s->bias && j < s->rows; j++)
+            a[j] += 1;
+    }
+}
+
 /* ---- Views ---- */
 
 float *params_find(const Params *p, float *array, int layer, TensorRole role, bool bias)

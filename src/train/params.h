@@ -32,6 +32,10 @@ bool params_load(const Params *p, float *w, const Checkpoint *c, Error *err);
  * (Radford et al. 2019); norms 1, biases 0. A value is a function of the seed, its tensor's number and its place. */
 void params_init(const Params *p, float *w, uint64_t seed);
 
+/* Values for checking gradients, wide enough that every term matters: matrices of deviation 1 / sqrt(k), norms 1 and biases 0, both with
+ * a deviation of 0.2. */
+void params_scatter(const Params *p, float *w, uint64_t seed);
+
 /* The tensor of this role; NULL: the model has none. layer -1: outside the layers. */
 float *params_find(const Params *p, float *array, int layer, TensorRole role, bool bias);
 size_t params_length(const Params *p, int tensor);
