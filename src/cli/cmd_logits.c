@@ -35,7 +35,7 @@ static const Option options[] = {
       "also the output of the embedding, each layer and the final norm" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
     { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
     { "Options", options, 0 },

@@ -191,7 +191,7 @@ static const Option options[] = {
       "special tokens spelled in the text count as such; otherwise they are ordinary text" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model file with a tokenizer" }, { 0 } };
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND ", or a tokenizer's file or folder" }, { 0 } };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
     { "General", general_options, AT(general) },
