@@ -174,7 +174,7 @@ static const Option options[] = {
     { "svg",      0,  "FILE", OPT_TEXT, AT(svg), 0, 0, NULL, "write a roofline plot" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
     { "Computing", compute_options + COMPUTE_SIZES, AT(compute) },

@@ -310,7 +310,7 @@ static const Option options[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "MODEL", AT(model), false, "a model file" },
+    { "MODEL", AT(model), false, MODEL_OPERAND },
     { "TEXT", AT(text), true, "a text file (64 MB at most); without it, --ids and --choices: standard input" },
     { 0 },
 };

@@ -40,7 +40,7 @@ static const Option options[] = {
       " runs part" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
     { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
     { "Options", options, 0 },

@@ -503,7 +503,7 @@ static const Option draft_options[] = {
       "guess only where the last N tokens stood before" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
     { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
     { "Generating", generate_options, 0 },

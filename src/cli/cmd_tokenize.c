@@ -203,7 +203,7 @@ static const Option options[] = {
       "once all is opened, have the system refuse everything but computing, reading and writing (Linux; SECURITY.md)" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model file with a tokenizer" }, { 0 } };
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND ", or a tokenizer's file or folder" }, { 0 } };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
     { "General", general_options, AT(general) },

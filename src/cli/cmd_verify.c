@@ -224,7 +224,7 @@ static const Option options[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "MODEL", AT(model), false, "a model file" },
+    { "MODEL", AT(model), false, MODEL_OPERAND },
     { "GOLDEN", AT(golden), false, "a safetensors file with [PREFIX.]tokens and [PREFIX.]logits_f64 or logits; or logits.npy, with tokens.npy beside it" },
     { 0 },
 };

@@ -326,7 +326,7 @@ class ConfigReader:
             return set(range(min(int(first), n_layers)))
         if rule == "every":
             every, _ = self.take_any("sliding_window_pattern|_sliding_window_pattern", values[0])
-            every = self.size("sliding_window_pattern", every)
+            every = self.size("sliding_window_pattern", values[0] if every is None else every)
             return {n for n in range(n_layers) if (n + 1) % every == 0}
         if rule == "moe" and window is not None and self.keys.get("layer_types") is None:
             raise self.error("layer_types", "the layers with a window, as use_sliding_window is true", "no such key")
