@@ -24,6 +24,7 @@ const Command *const commands[] = {
     &cmd_verify,
     &cmd_eval,
     &cmd_attn,
+    &cmd_train,
     &cmd_grad,
     &cmd_quantize,
     &cmd_convert,

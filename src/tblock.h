@@ -636,6 +636,55 @@ typedef struct tblock_grad_report {
 TBLOCK_API bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
                             tblock_grad_report *report, tblock_error *err);
 
+typedef struct tblock_train_progress {
+    int64_t step, n_steps;      /* steps that are done                                                                    */
+    double  loss, grad_norm, lr; /* of the last step; the loss before it changed the parameters                          */
+    double  val_loss;           /* the latest one; NaN: none yet                                                         */
+    bool    validated, saved;   /* since the last call                                                                   */
+    double  tok_per_s, seconds, eta_seconds; /* of steps alone; since training began; until it ends, at this speed       */
+} tblock_train_progress;
+
+typedef struct tblock_train_options {
+    const char *text;           /* the file to learn from, any bytes; required                                           */
+    const char *config;         /* a JSON config: begin with random weights and a tokenizer made from the text           */
+    const char *init;           /* or a model: begin with its weights, config and tokenizer. Neither: a config of our own */
+    int         vocab;          /* of a tokenizer made from the text, instead of the config's vocab_size; 0: that one    */
+    int         steps;          /* 0: 1000                                                                               */
+    int         batch, n_ctx;   /* sequences of a step, their length; 0: 24, the smaller of the config's n_ctx and 256   */
+    int         micro_batch;    /* sequences computed at once, gradients added up; 0: about 2,048 tokens                  */
+    const tblock_adamw *adamw;  /* NULL: 1e-3, 0.9, 0.95, 1e-8, 0.1, of matrices                                        */
+    double      min_lr;         /* where the cosine ends; 0: a tenth of lr. NaN: the rate stays constant                  */
+    int         warmup;         /* steps; -1: none, 0: a twentieth of all                                                */
+    double      clip;           /* largest norm of the gradients; 0: 1; negative: not clipped                            */
+    double      dropout;        /* 0 to below 1                                                                          */
+    double      validation;     /* share of the tokens, from the end, that is held back; 0: 0.1; negative: none          */
+    uint64_t    seed;
+    int         eval_every, save_every; /* steps; 0: a tenth of all, but at least 50; negative: only at the end           */
+    bool        resume;         /* go on from the checkpoint                                                             */
+    const char *plot;           /* an SVG file with the losses, NULL: none; written with every checkpoint                */
+    int         threads;        /* 0: one for each physical core; no bit depends on it                                   */
+    /* After every step. False: save a checkpoint and stop. May be NULL. */
+    bool (*progress)(void *user, const tblock_train_progress *p);
+    void *user;
+} tblock_train_options;
+
+typedef struct tblock_train_report {
+    int64_t  step;              /* steps that are done                                             */
+    bool     stopped;           /* by progress: there is a checkpoint, and no model file was written */
+    double   loss, val_loss;    /* of the last step; on all that is held back, NaN: nothing is      */
+    double   tok_per_s, seconds;
+    size_t   n_train, n_held;   /* tokens                                                          */
+    uint64_t n_params;
+    size_t   bytes;             /* memory of parameters, gradients, moments and activations         */
+} tblock_train_report;
+
+/* Train a model on a text and write a model file of f32 at out_path. Checkpoints lie beside it, at out_path with ".ckpt" behind:
+ * with resume, and the same options otherwise (but threads, eval_every's and save_every's progress), training goes on bit for bit as
+ * if it had never stopped. Both files are written whole or not at all; a failure leaves the last checkpoint. Fails with TBLOCK_USAGE
+ * (a number out of range, config and init), TBLOCK_INPUT (no text, too short a one, a config that training lacks parts of, a
+ * checkpoint with other settings), TBLOCK_NO (a loss that is no number) and TBLOCK_SYSTEM. report may be NULL. */
+TBLOCK_API bool tblock_train(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, tblock_error *err);
+
 /* ---- What the machine can do at most (docs/bench.md) ---------------------------------------------------------- */
 
 typedef struct tblock_measure_options {

@@ -37,8 +37,8 @@ static const char *spell(double x, int digits, char out[32])
 static void print_text(const tblock_eval_report *r, int window, int stride)
 {
     char a[32], b[32], c[32];
-    output_format("tokens          %zu, scored %zu, in %zu windows of %d, stride %d\n", r->n_tokens, r->n_scored, r->n_windows, window,
-                  stride);
+    output_format("tokens          %zu, scored %zu, in %zu window%s of %d, stride %d\n", r->n_tokens, r->n_scored, r->n_windows,
+                  r->n_windows == 1 ? "" : "s", window, stride);
     output_format("perplexity      %s +- %s\n", spell(r->perplexity, 7, a), spell(r->perplexity_error, 3, b));
     output_format("nats a token    %s +- %s\n", spell(r->nll, 7, a), spell(r->nll_error, 3, b));
     if (!isnan(r->bits_per_byte))
@@ -245,7 +245,7 @@ static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err
     if (good) {
         a->json ? put_choices(&r, a->each) : print_choices(&r, a->each);
         if (r.n_cut > 0)
-            cli_note(a->general.quiet, "%zu questions were too long: their beginnings were left out", r.n_cut);
+            cli_note(a->general.quiet, "%zu of the questions did not fit into the context: their beginnings were left out", r.n_cut);
         if (r.stopped)
             cli_note(a->general.quiet, "interrupted: these are the numbers of the first %zu questions", r.n_rows);
         good = end(r.stopped, err);

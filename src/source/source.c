@@ -105,6 +105,17 @@ TensorFile *source_files(Source *s, int n, Error *err)
     return s->files;
 }
 
+bool source_begin(Source *s, Error *err)
+{
+    Checkpoint *c  = &s->checkpoint;
+    c->path        = s->path;
+    c->n           = tensor_list_count(&c->config);
+    c->tensor      = calloc((size_t)c->n, sizeof *c->tensor);
+    s->rows        = source_alloc(s, (size_t)c->n * sizeof *s->rows, err);
+    s->config_json = config_to_json(&c->config, err);
+    return c->tensor && s->rows && s->config_json ? true : fail(err, SYSTEM, "%s: out of memory", s->path);
+}
+
 void *source_alloc(Source *s, size_t n_bytes, Error *err)
 {
     if (s->n_owned == s->cap_owned) {

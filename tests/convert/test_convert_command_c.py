@@ -395,7 +395,8 @@ def test_quantize_takes_a_folder():
 
 def test_the_command_refuses_wrong_usage_and_its_own_source():
     folder = made()
-    for args, part in ((["convert", folder], "--output"), (["convert", folder, "-o", os.path.join(folder, "model.safetensors")], "model.safetensors"),
+    for args, part in ((["convert", folder], "--output"),
+                       (["convert", folder, "-o", os.path.join(folder, "model.safetensors")], "model.safetensors"),
                        (["convert", folder, "-o", temp("x"), "--type", "q5"], "q5"), (["convert", folder, "-o", temp("x"), "--keep", "embed=f16"], "keep"),
                        (["convert", folder, "-o", temp("x"), "--pattern", "gpt2"], "--tokenizer")):
         done = tblock(*args)

@@ -4,7 +4,7 @@
 #define KERNELS_BODIES_GGUF_STEP_H
 
 #if !defined(GGUF_AHEAD)
-#define GGUF_AHEAD 4096 /* bytes of codes under way */
+#define GGUF_AHEAD 8192 /* bytes of codes under way */
 #endif
 
 /* How codes come: from a panel, n_p = 1; or unpacked before (gguf_unpack). */

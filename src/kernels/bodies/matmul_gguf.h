@@ -81,9 +81,9 @@ V_INLINE void gguf_stream_superblock(const IntMatmulArgs *a, WeightType type, Fo
     GgufStep   step = gguf_step_of(a, p, s);
     gguf_load_scales(&scales, type, w, p, 1, s, step.runs);
     step.scales = &scales;
-    for (int part = 1; part < (gguf_has_runs(type) ? 2 : 3); part++) /* those of four superblocks on */
+    for (int part = 1; part < (gguf_has_runs(type) ? 2 : 3); part++) /* those of eight superblocks on */
         for (size_t i = 0; i < w->superblock[part]; i += 64)
-            __builtin_prefetch(walk_to(w, part, p, s + 4) + i);
+            __builtin_prefetch(walk_to(w, part, p, s + 8) + i);
     step.codes = walk_to(w, 0, p, s);
     int most = gguf_stream_step(), parts = (x->n_tok + most - 1) / most;
     for (int i = 0; i < parts; i++) {
