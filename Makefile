@@ -77,7 +77,7 @@ $(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
 # Test and bench programs, one for each file, linked with every room's functions.
 FUZZ_SRC  := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) $(FUZZ_SRC) tests/exact/exact.c \
-             tests/neon/make_image.c tests/text/chat_tool.c tests/text/make_tokenizer.c
+             tests/faults/alloc.c tests/faults/sessions.c tests/neon/make_image.c tests/text/chat_tool.c tests/text/make_tokenizer.c
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c bench/*/bench_*.c))
 ifeq ($(config),neon) # a static program without other libraries, for tests/neon: the rooms and tests that need none
 SRC       := $(filter-out %/json.c %/hash.c %/config_json.c %/model_writer.c,$(filter src/base/% src/quant/% src/format/tensors.c src/kernels/% src/model/% src/runtime/%,$(SRC)))
@@ -142,12 +142,17 @@ endif
 $(BENCH_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
+# the whole process's allocator: in a test, or preloaded into the program
+$(BUILD)/tests/faults/alloc: $(BUILD)/tests/faults/failing_malloc.o
+$(BUILD)/tests/faults/failing_malloc.so: $(BUILD)/tests/faults/failing_malloc.o
+	$(call Q,ld) $(CC) $(THREADS) -shared -o $@ $^
+
 # parts of the program, not of the library
 $(BUILD)/tests/unit/test_sandbox: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/cli/message.o
 $(BUILD)/tests/unit/test_sandbox: LIBS += $(SECCOMP_LIBS)
 $(BUILD)/tests/unit/test_bench_numbers: $(BUILD)/src/cli/bench_numbers.o $(BUILD)/src/cli/message.o
 
-programs: $(TEST_BIN)
+programs: $(TEST_BIN) $(BUILD)/tests/faults/failing_malloc.so
 tests: all programs ## build the test programs
 
 # As many jobs as processors where none were asked for.

@@ -80,6 +80,7 @@ typedef struct tblock_model_info {
     size_t      file_bytes;
     uint64_t    n_params;
     size_t      bytes_per_token; /* bytes of weights that one decode step reads                      */
+    size_t      made_bytes;   /* weights held in memory of their own: packed or made another type when opened, not mapped */
     int32_t     bos;          /* -1: none */
     int         n_eos;
     const int32_t *eos;

@@ -282,8 +282,12 @@ bool tblock_report(const char *path, const tblock_report_options *opt, char **te
     if (!opt)
         opt = &defaults;
     *text = NULL;
-    bool config = !tokenizer_source_is(path) && file_map_open(&map, path, NULL) && is_json(&map); /* a folder is no config; what else is wrong says source_open */
+    Error why    = { 0 };
+    /* a folder is no config; what else is wrong says source_open */
+    bool  config = !tokenizer_source_is(path) && file_map_open(&map, path, &why) && is_json(&map);
     file_map_close(&map);
+    if (why.status == SYSTEM)
+        return fail(err, SYSTEM, "%s", why.msg);
     if (config)
         return report_config(path, opt, text, err);
     bool ok = source_open(&s, path, err) && report_source(&s, opt, text, err);

@@ -449,7 +449,8 @@ static bool run(void *args, tblock_error *err)
     RunArgs *a = args;
     if (!seed_choose(&a->sampling.seed, a->general.quiet, err))
         return false;
-    RunStats stats = { .seed = a->sampling.seed.value, .drafts = strcmp(a->draft, "none") != 0 };
+    RunStats stats = { .seed = a->sampling.seed.value, .drafts = strcmp(a->draft, "none") != 0,
+                       .memory_fd = a->stats || a->json ? run_stats_open_memory() : -1 };
     Run  r = { .args = a, .stats = stats, .ahead.length = DRAFT_START, .stop = { .texts = a->stop.texts, .n = a->stop.n } };
     bool good = check_save_state(a, err) && load(&r, err) && read_prompt(&r, err) && open_trace(&r, err);
     good = good && guarded_output(&r.state, a->save_state, a->compute.sandbox, err)
@@ -458,6 +459,8 @@ static bool run(void *args, tblock_error *err)
         interrupt_catch();
         good = echo_prompt(&r, err) && prefill(&r, err) && generate(&r, err) && finish(&r, err);
     }
+    if (stats.memory_fd >= 0)
+        close(stats.memory_fd);
     guarded_close(&r.state, err);
     close_trace(&r, NULL);
     tblock_stream_free(r.stream);
