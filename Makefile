@@ -178,6 +178,7 @@ soak: ## the long tests: hours, where SECONDS does not say less for each of its 
 	@CC="$(CC)" tools/setup.sh soak
 	@$(MAKE) $(JOBS) --no-print-directory tests
 	@BUILD=$(BUILD) CC="$(CC)" SECONDS_EACH=$(SECONDS) tests/run.sh --suite tests/suite.soak
+	@$(MAKE) --no-print-directory msan
 
 fuzz: ## build the fuzzers with clang (libFuzzer, address and undefined) in build/fuzz/tests/fuzz
 	@CC=clang tools/setup.sh fuzz
@@ -185,7 +186,7 @@ fuzz: ## build the fuzzers with clang (libFuzzer, address and undefined) in buil
 
 SECONDS =
 fuzz-soak: fuzz ## run each fuzzer for SECONDS (1800) and print what came of it; TARGETS="json text" chooses
-	@TARGETS="$(TARGETS)" tests/fuzz/soak.sh $(or $(SECONDS),1800)
+	@TARGETS="$(TARGETS)" tests/fuzz/soak.sh $(SECONDS)
 
 msan: ## the unit tests and fuzzers' replays with clang's memory sanitizer
 	@CC=clang tools/setup.sh fuzz

@@ -58,10 +58,15 @@ static int32_t token_at(int seq, int pos, int vocab_size)
     return (int32_t)(h % (uint32_t)vocab_size);
 }
 
+/* FOLDER/NAME.bin: NAME; FOLDER/model.gguf, as published folders have it: FOLDER.gguf */
 static const char *base_name(const char *path, char *buf, size_t n)
 {
-    const char *slash = strrchr(path, '/');
-    snprintf(buf, n, "%s", slash ? slash + 1 : path);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *folder = slash;
+    while (folder && folder > path && folder[-1] != '/')
+        folder--;
+    if (folder && strcmp(name, "model.gguf") == 0)
+        return snprintf(buf, n, "%.*s.gguf", (int)(slash - folder), folder), buf;
+    snprintf(buf, n, "%s", name);
     buf[strcspn(buf, ".")] = 0;
     return buf;
 }

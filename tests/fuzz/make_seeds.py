@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Seeds of the fuzzers: small sound inputs of every kind, from what the tests have and, where it lies there, $TBLOCK_SHARED.
 
-    make_seeds.py OUT [--small]     writes OUT/TARGET/NAME; --small: only what the repository itself has, and only files under 8 KB
+    make_seeds.py OUT [--small]     writes OUT/TARGET/NAME; --small: only those made here, and only under 8 KB
 
 `make fuzz-soak` calls it; the files in tests/fuzz/corpus whose names begin with seed- were made by it with --small.
 """
@@ -22,7 +22,9 @@ MOST = 1 << 17
 CONFIGS = {
     "plain": {"d_model": 8, "n_layers": 1, "heads": 2, "d_ff": 8, "vocab_size": 5, "n_ctx": 16},
     "experts": {"d_model": 8, "n_layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 4, "d_ff": 8, "vocab_size": 7, "n_ctx": 16,
-                "window": 5, "tied_embeddings": True, "experts": 2, "experts_used": 1},
+                "window": 5, "tied_embeddings": True, "n_experts": 2, "experts_used": 1, "expert_d_ff": 8},
+    "gpt": {"d_model": 8, "n_layers": 1, "heads": 2, "kv_heads": 2, "d_ff": 8, "vocab_size": 5, "n_ctx": 16, "norm": "layer", "norm_bias": True,
+            "ffn": "gelu_tanh", "positions": "learned", "qkv_bias": True, "out_bias": True, "ffn_bias": True, "qk_norm": "head"},
 }
 HF = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1,
       "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": 3, "rms_norm_eps": 1e-5, "hidden_act": "silu",
@@ -80,12 +82,12 @@ class Seeds:
         (folder / f"seed-{re.sub('[^A-Za-z0-9._-]', '_', name)[:60]}").write_bytes(data)
 
     def files(self, target, *patterns, wrap=lambda path, data: data):
+        if self.small:  # the repository has these files already
+            return
         for pattern in patterns:
-            paths = sorted(glob.glob(str(ROOT / pattern)))
-            if not self.small:
-                paths += sorted(glob.glob(str(SHARED / pattern)))
+            paths = sorted(glob.glob(str(ROOT / pattern))) + sorted(glob.glob(str(SHARED / pattern)))
             for path in map(pathlib.Path, paths):
-                if path.is_file() and path.stat().st_size <= (8192 if self.small else MOST):
+                if path.is_file() and path.stat().st_size <= MOST:
                     self.put(target, f"{path.parent.name}-{path.name}", wrap(path, path.read_bytes()))
 
 
@@ -188,7 +190,7 @@ def main():
     s.put("hf", "llama", hf_folder())
     s.put("config", "llama", json.dumps(HF))
     s.files("config", "tests/data/models/*/config.json", "fixtures/models/*/config.json", "data/models/*/config.json")
-    s.files("json", "tests/data/models/llama*/config.json", "data/json/JSONTestSuite/*/*")
+    s.files("json", "tests/data/models/llama*/config.json", "data/json/JSONTestSuite/*", "data/json/JSONTestSuite/*/*")
     s.put("json", "kinds", '{"a": [1, -2.5e3, true, null, "\\u00e9\\n"], "b": {}}')
     tokenizers(s)
     texts(s)
@@ -197,6 +199,7 @@ def main():
     options(s)
     s.files("pth", "tests/data/pth/*.pth")
     s.files("gguf", "data/gguf-malformed/*", "data/gguf-small/*")
+    s.put("pth", "zip", b"PK\x05\x06" + bytes(18))
     s.put("gguf", "empty", struct.pack("<4sIQQ", b"GGUF", 3, 0, 0))
     s.put("llama2c", "smallest", struct.pack("<7i", 2, 1, 1, 1, 1, 1, 1) + bytes(4 * 32))
 

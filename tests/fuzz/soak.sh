@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
-# Run every fuzzer of build/fuzz for SECONDS and print one line each: executions, a second, edges covered, inputs kept, findings.
-#   tests/fuzz/soak.sh SECONDS        TARGETS="json text": these alone
+# Run every fuzzer for SECONDS (SECONDS_EACH, 1800) and print one line each: executions, a second, edges covered, inputs kept.
+#   tests/fuzz/soak.sh [SECONDS]      TARGETS="json text": these alone
 # The corpus grows in build/fuzz/corpus, what fails lies in build/fuzz/found: put it, small (-minimize_crash=1), into
 # tests/fuzz/corpus/TARGET, where make test replays it. Status 1 where something was found.
 set -u
 cd "$(dirname "$0")/../.." || exit 4
-seconds=${1:?usage: tests/fuzz/soak.sh SECONDS}
+seconds=${1:-${SECONDS_EACH:-1800}}
 programs=build/fuzz/tests/fuzz
+if ! env -u MAKEFLAGS -u MAKELEVEL -u CC -u BUILD make -s -j2 config=fuzz programs > build/fuzz.log 2>&1; then
+    echo "FAIL fuzz: the fuzzers do not build: $(grep -m1 -i error build/fuzz.log)"
+    exit 1
+fi
 targets=${TARGETS:-$(cd $programs && ls | sed -n 's/^fuzz_\([a-z0-9]*\)$/\1/p')}
 mkdir -p build/fuzz/found
 python3 tests/fuzz/make_seeds.py build/fuzz/seeds || exit 4
 # the longest input, where libFuzzer's 4096 are too few
-longest() { case $1 in model|hf|golden|pth|gguf) echo 16384 ;; tokenizer) echo 8192 ;; json|config|llama2c|chat) echo 4096 ;; *) echo 1024 ;; esac; }
+longest() { case $1 in model) echo 32768 ;; hf|golden|pth|gguf) echo 16384 ;; tokenizer) echo 8192 ;; json|config|llama2c|chat) echo 4096 ;; *) echo 1024 ;; esac; }
 
 found=0
-printf '%-10s %12s %8s %8s %8s %8s  %s\n' target executions '/s' edges features inputs findings
 for target in $targets; do
     corpus=build/fuzz/corpus/$target log=build/fuzz/$target.log
     mkdir -p "$corpus" "build/fuzz/seeds/$target"
@@ -28,12 +31,13 @@ for target in $targets; do
     number() { sed -n "s/.* $1: *\([0-9]*\).*/\1/p" <<<"$last"; }
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")
-    what=none
-    if [ $status -ne 0 ]; then
-        what=$(grep -aE -m1 'SUMMARY|ERROR: |libFuzzer: ' "$log" || echo "exit status $status, see $log")
+    what="$(printf '%11s executions %5s/s %6s edges %6s features %5s inputs' "${runs:-?}" "${rate:-?}" "$(number cov)" "$(number ft)" \
+        "$(find "$corpus" -type f | wc -l)")"
+    if [ $status -eq 0 ]; then
+        printf 'ok fuzz_%-10s %s\n' "$target" "$what"
+    else
+        printf 'FAIL fuzz_%s: %s (%s)\n' "$target" "$(grep -aE -m1 'SUMMARY|ERROR: |libFuzzer: ' "$log" || echo "exit status $status, see $log")" "$what"
         found=1
     fi
-    printf '%-10s %12s %8s %8s %8s %8s  %s\n' "$target" "${runs:-?}" "${rate:-?}" "$(number cov)" "$(number ft)" \
-        "$(find "$corpus" -type f | wc -l)" "$what"
 done
 exit $found
