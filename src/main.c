@@ -25,6 +25,7 @@ const Command *const commands[] = {
     &cmd_eval,
     &cmd_attn,
     &cmd_grad,
+    &cmd_block,
     &cmd_quantize,
     &cmd_convert,
     &cmd_synth,

@@ -17,7 +17,7 @@ typedef struct Command {
     bool (*run)(void *args, tblock_error *err);
 } Command;
 
-extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_verify, cmd_eval, cmd_attn, cmd_grad, cmd_quantize,
+extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_verify, cmd_eval, cmd_attn, cmd_grad, cmd_block, cmd_quantize,
                      cmd_convert, cmd_synth, cmd_bench, cmd_completions,
                      cmd_help;
 

@@ -16,8 +16,11 @@ typedef struct NormWork {
 /* sum = x + y * scale; from there on x is the sum. */
 static void add_row(const NormWork *w, size_t at)
 {
-    for (size_t j = at; j < at + (size_t)w->p->n; j++)
-        w->sum[j] = w->stream[j] + w->y[j] * w->scale;
+    float       *sum = w->sum + at; /* locals: else the compiler must read the pointers anew for each element */
+    const float *x = w->stream + at, *y = w->y + at;
+    float        scale = w->scale;
+    for (int j = 0; j < w->p->n; j++)
+        sum[j] = x[j] + y[j] * scale;
 }
 
 static void forward_piece(void *arg, int i, float *scratch)
@@ -43,6 +46,12 @@ void norm_forward(const Crew *c, float *y, const float *x, const NormParams *p, 
     crew_each(c, pieces((size_t)n_tok, NORM_PIECE), forward_piece, &w);
 }
 
+static void scale_row(float *restrict y, const float *restrict x, float scale, int n)
+{
+    for (int j = 0; j < n; j++)
+        y[j] = x[j] * scale;
+}
+
 /* Gradients of the weights are summed for the piece first: [2, n] in the crew's partial sums. */
 static void backward_piece(void *arg, int i, float *scratch)
 {
@@ -58,8 +67,8 @@ static void backward_piece(void *arg, int i, float *scratch)
             w->c->k->layer_norm_backward(w->out + at, d_w, d_b, w->x + at, p->w, w->d_y + at, p->n, p->eps);
         else
             w->c->k->rms_norm_backward(w->out + at, d_w, w->x + at, p->w, w->d_y + at, p->n, p->eps);
-        for (size_t j = at; w->branch && j < at + (size_t)p->n; j++)
-            w->branch[j] = w->out[j] * w->scale;
+        if (w->branch)
+            scale_row(w->branch + at, w->out + at, w->scale, p->n);
     }
 }
 
