@@ -26,6 +26,7 @@ const Command *const commands[] = {
     &cmd_attn,
     &cmd_train,
     &cmd_grad,
+    &cmd_block,
     &cmd_quantize,
     &cmd_convert,
     &cmd_synth,

@@ -706,6 +706,34 @@ typedef struct tblock_grad_check_options {
  * implementation. *rows [*n_rows], one for each parameter, is released with tblock_free. Fails as tblock_train does. */
 TBLOCK_API bool tblock_grad_check(const tblock_grad_check_options *opt, tblock_grad_check_row **rows, size_t *n_rows, tblock_error *err);
 
+/* ---- One block (docs/block.md) -------------------------------------------------------------------------------- */
+
+enum { TBLOCK_BLOCK_MAX_STACK = 1000 };
+
+/* What the block is, where it differs from what the path says. 0 and NULL: as there; of no path, a block of width 64. */
+typedef struct tblock_block_options {
+    const char *tensors;    /* a safetensors file with x and dy [B, L, d_model]; weights too, unless they are a model's   */
+    const char *output;     /* a safetensors file to write: y, attn, dx and grad.NAME; may be NULL                        */
+    int         layer;      /* of a model or its config                                                                  */
+    const char *norm, *placement, *ffn; /* "rms" ..., "pre", "post", "both", "output"; "swiglu", "geglu", "gelu" ...      */
+    int         d_model, heads, kv_heads, head_dim, d_ff;
+    int         window;     /* positions a query sees, itself included; -1: all                                          */
+    bool        non_causal, bias, no_rope;
+    double      theta, eps;
+    int         batch, length; /* 0: those of x, of the case, else 2 and 16                                              */
+    uint64_t    seed;
+    int         stack;      /* blocks one on another, pre- against post-norm; 0: none. Fewer where a model has fewer     */
+    int         check;      /* places of every tensor at which gradients are checked; 0: none                            */
+    int         threads;    /* 0: one for each physical core                                                             */
+    bool        json, colour; /* one JSON object; with the terminal's bold                                               */
+} tblock_block_options;
+
+/* One decoder block, looked into: runs it forward and backward and describes every step. path: NULL, a JSON config, a case (the JSON of
+ * a block, docs/block.md), or any model. *text is allocated, also where the result is false with TBLOCK_NO: a value came out
+ * NaN or infinite (the first is named), a gradient or the fused operation is wrong. Fails with TBLOCK_INPUT (config, tensors missing
+ * or of another shape, a given value that is not finite), TBLOCK_USAGE and TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_block(const char *path, const tblock_block_options *opt, char **text, tblock_error *err);
+
 /* ---- What the machine can do at most (docs/bench.md) ---------------------------------------------------------- */
 
 typedef struct tblock_measure_options {
