@@ -176,6 +176,8 @@ static bool missing(const Binder *b, const TensorSpec *s, const char *name, cons
         snprintf(why, sizeof why, " (the config asks for this bias)");
     else if (bare != name && find(b, bare))
         snprintf(why, sizeof why, " (it is there as %s: the folder holds a bare model without its head)", bare);
+    else if (strstr(b->s->path, "-of-0"))
+        snprintf(why, sizeof why, " (if this is one file of several, give their folder)");
     return fail(b->err, INPUT, "%s: tensor %s: expected %s, found no such tensor%s", b->s->path, name,
                 shape_text(want, shape, sizeof shape), why);
 }

@@ -164,8 +164,8 @@ static bool check_shard(const Binder *b, const TensorSpec *s, const TensorFile *
     if (!t)
         return fail(b->err, INPUT, "%s: tensor %s: expected %s, found no such tensor", f->map.path, name, want);
     if (t->rank != (s->k ? 2 : 1) || t->shape[0] != rows || (s->k && t->shape[1] != k))
-        return fail(b->err, INPUT, "%s: tensor %s: expected %s, found %s", f->map.path, name, want,
-                    tensor_shape_text(t, found, sizeof found));
+        return fail(b->err, INPUT, "%s: tensor %s: expected %s (of %d consolidated.*.pth; are all there?), found %s", f->map.path, name, want,
+                    b->shards.n, tensor_shape_text(t, found, sizeof found));
     return t->dtype == dtype ? true : fail(b->err, INPUT, "%s: tensor %s: expected %s as in the first shard, found %s", f->map.path,
                                            name, dtype_name(dtype), dtype_name(t->dtype));
 }

@@ -414,6 +414,9 @@ def test_a_folder_without_a_checkpoint_says_what_it_lacks():
     shutil.copy(os.path.join(need(MODELS, "llama-gqa"), "model.safetensors"), temp("alone.safetensors"))
     done = tblock("info", temp("alone.safetensors"))
     assert done.returncode == 3 and "config.json beside" in done.stderr, done
+    if os.path.exists(os.path.join(MODELS, "llama-sharded")):
+        done = tblock("info", os.path.join(MODELS, "llama-sharded", "model-00001-of-00002.safetensors"))
+        assert done.returncode == 3 and "give their folder" in done.stderr, done
 
 
 def test_the_command_refuses_wrong_usage_and_its_own_source():
