@@ -8,8 +8,10 @@ VERSION = $(shell sed -n 's/^\#define TBLOCK_VERSION "\(.*\)"/\1/p' src/tblock.h
 SOMAJOR = 0
 
 THREADS = -pthread
-ifneq ($(filter clang tsan,$(config)),)
+ifneq ($(filter clang% tsan msan fuzz,$(config)),)
 CC     := clang
+else ifneq ($(filter gcc-%,$(config)),)
+CC     := gcc
 else ifeq ($(config),neon)
 CC     := aarch64-linux-gnu-gcc
 ARCH   := aarch64
@@ -22,7 +24,12 @@ OPT_debug   = -O0
 OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer
 OPT_ubsan   = -O1 -fsanitize=undefined -fno-sanitize-recover=all
 OPT_tsan    = -O1 -fsanitize=thread
-OPT        ?= $(or $(OPT_$(config)),$(error config=$(config): expected release, debug, asan, ubsan, tsan or clang))
+OPT_msan    = -O1 -fsanitize=memory -fno-omit-frame-pointer -fsanitize-ignorelist=tests/msan/uninstrumented.txt
+OPT_fuzz    = -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+OPT_coverage = -Og --coverage -fprofile-update=atomic
+# for tests/exact/matrix.sh: gcc-O1, gcc-O3, clang-O1, clang-O3
+OPT        ?= $(or $(OPT_$(config)),$(filter -O1 -O2 -O3,$(patsubst gcc%,%,$(patsubst clang%,%,$(config)))),$(error config=$(config): \
+              expected release, debug, clang, asan, ubsan, tsan, msan, fuzz, coverage, neon, or gcc-O1 .. clang-O3))
 
 # -ffp-contract=off: a fused multiply-add that the source does not spell changes bits (docs/numerics.md)
 WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
@@ -32,6 +39,9 @@ LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
 # line editing of tblock chat; without it, plain lines
 EDIT_LIBS := $(shell pkg-config --libs libedit 2>/dev/null)
 EDIT_CFLAGS := $(if $(EDIT_LIBS),$(shell pkg-config --cflags libedit) -DHAVE_LIBEDIT)
+# --sandbox of the program; the library does not need it
+SECCOMP_LIBS := $(shell pkg-config --libs libseccomp 2>/dev/null)
+SECCOMP_CFLAGS := $(if $(SECCOMP_LIBS),$(shell pkg-config --cflags libseccomp) -DHAVE_SECCOMP)
 ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(THREADS) $(WARN) $(CFLAGS)
 CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
 LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
@@ -51,7 +61,8 @@ CLI_OBJ := $(filter $(BUILD)/src/main.o $(BUILD)/src/cli/%,$(OBJ))
 LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
 # Unrolled bodies: to say where each variable is takes gcc as long as the rest.
 LINES  = $(if $(filter debug,$(config)),,-g1)
-AVX2   = $(LINES) -mavx2 -mfma -mf16c
+# the fuzzers compute with the scalar kernels; the sanitizers take minutes for each of the others
+AVX2   = $(LINES) -mavx2 -mfma -mf16c $(if $(filter fuzz,$(config)),-fno-sanitize=all -O0)
 AVX512 = $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
 $(BUILD)/src/kernels/%.o:            ISA_FLAGS = $(LINES)
 $(BUILD)/src/kernels/avx2/%.o:       ISA_FLAGS = $(AVX2)
@@ -64,8 +75,9 @@ $(BUILD)/src/kernels/neondot/%.o:    ISA_FLAGS = $(LINES) -march=armv8.2-a+dotpr
 $(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
 
 # Test and bench programs, one for each file, linked with every room's functions.
-TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c tests/fuzz/fuzz_*.c)) tests/exact/exact.c tests/neon/make_image.c \
-             tests/text/chat_tool.c tests/text/make_tokenizer.c
+FUZZ_SRC  := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) $(FUZZ_SRC) tests/exact/exact.c \
+             tests/neon/make_image.c tests/text/chat_tool.c tests/text/make_tokenizer.c
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c bench/*/bench_*.c))
 ifeq ($(config),neon) # a static program without other libraries, for tests/neon: the rooms and tests that need none
 SRC       := $(filter-out %/json.c %/hash.c %/config_json.c %/model_writer.c,$(filter src/base/% src/quant/% src/format/tensors.c src/kernels/% src/model/% src/runtime/%,$(SRC)))
@@ -73,6 +85,11 @@ OBJ       := $(SRC:%.c=$(BUILD)/%.o)
 LIB_OBJ   := $(OBJ)
 LIBS       = -lm
 TEST_SRC  := $(wildcard tests/kernels/check_*.c) tests/neon/check_image.c $(addprefix tests/unit/,test_block.c test_codes.c test_kv_cache.c test_quant.c)
+endif
+ifeq ($(config),fuzz) # libFuzzer has the main
+TEST_SRC  := $(FUZZ_SRC)
+$(FUZZ_SRC:%.c=$(BUILD)/%.o): CPPFLAGS += -DFUZZER
+$(FUZZ_SRC:%.c=$(BUILD)/%): LDFLAGS += -fsanitize=fuzzer
 endif
 TEST_BIN  := $(TEST_SRC:%.c=$(BUILD)/%)
 BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
@@ -91,6 +108,7 @@ $(BUILD)/src/report/attn_html.o: $(BUILD)/src/report/attn_page.html.inc
 $(BUILD)/src/report/attn_html.o: CPPFLAGS += -I$(BUILD)/src
 
 $(BUILD)/src/cli/chat_line.o: CPPFLAGS += $(EDIT_CFLAGS)
+$(BUILD)/src/cli/sandbox.o: CPPFLAGS += $(SECCOMP_CFLAGS)
 
 headers:
 	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing
@@ -106,15 +124,27 @@ $(BUILD)/libtblock.so: $(LIB_OBJ)
 	$(call Q,ld) $(LINK) -shared -Wl,-soname,$(@F).$(SOMAJOR) -o $@ $^ $(LIBS) && ln -sf $(@F) $@.$(SOMAJOR)
 
 $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a
-	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS)
+	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS) $(SECCOMP_LIBS)
 
 $(TEST_BIN): %: %.o $(BUILD)/librooms.a
-	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
+	$(call Q,ld) $(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+
+# the option tables of the program, whose main function is another
+$(BUILD)/tests/fuzz/program.o: src/main.c Makefile | headers
+	@mkdir -p $(@D)
+	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Dmain=program_main -MMD -MP -c -o $@ $<
+$(BUILD)/tests/fuzz/fuzz_options: $(BUILD)/tests/fuzz/program.o $(filter-out %/main.o,$(CLI_OBJ))
+$(BUILD)/tests/fuzz/fuzz_options: LIBS += $(EDIT_LIBS) $(SECCOMP_LIBS)
+ifeq ($(config),msan) # cJSON's memory begins as zeros, which counts as written
+$(TEST_BIN): $(BUILD)/tests/msan/json_memory.o
+endif
 
 $(BENCH_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
-# a part of the program, not of the library
+# parts of the program, not of the library
+$(BUILD)/tests/unit/test_sandbox: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/cli/message.o
+$(BUILD)/tests/unit/test_sandbox: LIBS += $(SECCOMP_LIBS)
 $(BUILD)/tests/unit/test_bench_numbers: $(BUILD)/src/cli/bench_numbers.o $(BUILD)/src/cli/message.o
 
 programs: $(TEST_BIN)
@@ -138,9 +168,40 @@ test: ## set up, build and run all tests; the last line counts them
 check: tests ## the quick part of the tests, under a minute
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh --quick
 
+# Longer than make test: everything that tests/suite.soak lists.
+soak: ## the long tests: hours, where SECONDS does not say less for each of its parts
+	@CC="$(CC)" tools/setup.sh soak
+	@$(MAKE) $(JOBS) --no-print-directory tests
+	@BUILD=$(BUILD) CC="$(CC)" SECONDS_EACH=$(SECONDS) tests/run.sh --suite tests/suite.soak
+
+fuzz: ## build the fuzzers with clang (libFuzzer, address and undefined) in build/fuzz/tests/fuzz
+	@CC=clang tools/setup.sh fuzz
+	@$(MAKE) $(JOBS) --no-print-directory config=fuzz programs
+
+SECONDS =
+fuzz-soak: fuzz ## run each fuzzer for SECONDS (1800) and print what came of it; TARGETS="json text" chooses
+	@TARGETS="$(TARGETS)" tests/fuzz/soak.sh $(or $(SECONDS),1800)
+
+msan: ## the unit tests and fuzzers' replays with clang's memory sanitizer
+	@CC=clang tools/setup.sh fuzz
+	@$(MAKE) $(JOBS) --no-print-directory config=msan programs
+	@BUILD=build/msan CC=clang tests/run.sh --suite tests/msan/suite
+
+lint: ## clang-tidy, cppcheck and gcc -fanalyzer with the settings of tests/lint
+	@tools/setup.sh lint
+	@CPPFLAGS="$(CPPFLAGS) $(EDIT_CFLAGS)" BUILD=build tests/lint/lint.sh
+
+coverage: ## which lines of src/ the tests run: the share that this machine can run, the worst files
+	@tools/setup.sh test
+	@$(MAKE) $(JOBS) --no-print-directory config=coverage tests
+	@BUILD=build/coverage tests/coverage/coverage.sh
+
 test-neon: tests ## install the cross compiler and qemu-user, run the kernels, unit tests and a model as NEON
 	@tools/setup.sh neon
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh tests/neon
+
+test-references: all ## install PyTorch and transformers (gigabytes) aside, compare logits and evaluations with theirs, computed live
+	@BUILD=$(BUILD) tests/references/live.sh
 
 # Random weights of a real shape, 2.5 GB in bf16: more than any cache.
 BENCH_MODEL = build/bench/llama-3.2-1b.bin
@@ -177,6 +238,8 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	ln -sf libtblock.so.$(SOMAJOR) "$(DESTDIR)$(LIBDIR)/libtblock.so"
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	install -m 644 README.md LICENSE docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/tblock"
+	install -d "$(DESTDIR)$(PREFIX)/share/doc/tblock/examples/regression"
+	install -m 644 docs/examples/regression/* "$(DESTDIR)$(PREFIX)/share/doc/tblock/examples/regression"
 	install -d $(patsubst %/,"$(DESTDIR)$(PREFIX)/share/%",$(dir $(PRINTED)))
 	$(BUILD)/tblock help --man > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"
 	$(BUILD)/tblock completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tblock"
@@ -196,6 +259,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test check bench bench-peers test-neon update-cli install uninstall clean help
+.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers test-neon test-references update-cli install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

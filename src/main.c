@@ -3,20 +3,37 @@
  * The program never calls setlocale: numbers are read and written with a point everywhere. */
 #include "cli/command.h"
 #include "cli/common.h"
+#include "cli/fault.h"
 #include "cli/help.h"
 #include "cli/message.h"
 #include "cli/nearest.h"
 #include "cli/output.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-const Command *const commands[] = { &cmd_run,   &cmd_chat, &cmd_info, &cmd_tokenize, &cmd_logits, &cmd_verify,
-                                    &cmd_attn,  &cmd_grad, &cmd_train, &cmd_quantize, &cmd_synth, &cmd_bench, &cmd_completions, &cmd_help, NULL };
+const Command *const commands[] = {
+    &cmd_run,
+    &cmd_chat,
+    &cmd_info,
+    &cmd_tokenize,
+    &cmd_logits,
+    &cmd_verify,
+    &cmd_eval,
+    &cmd_attn,
+    &cmd_train,
+    &cmd_grad,
+    &cmd_quantize,
+    &cmd_convert,
+    &cmd_synth,
+    &cmd_bench,
+    &cmd_completions,
+    &cmd_help,
+    NULL
+};
 
 const Command *command_find(const char *name, tblock_error *err)
 {
@@ -98,7 +115,7 @@ int main(int argc, char **argv)
     tblock_error err = { 0 }, output_err = { 0 };
 
     keep_standard_files();
-    signal(SIGPIPE, SIG_IGN); /* a reader that goes away is noticed by write, so that everything is closed properly */
+    fault_catch();
     bool good = dispatch(argc, argv, &err);
     if (!output_flush(&output_err) && good) {
         err = output_err;

@@ -184,6 +184,7 @@ typedef struct tblock_context_options {
     const char *activations; /* NULL or "auto", "8", "16": bits, where quantized weights meet integers */
     const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8"                                     */
     const char *affinity; /* NULL or "none"; "cores": each computing thread stays on a physical core */
+    bool        allow_nan; /* logits may be NaN; otherwise tblock_decode fails there and says why   */
 } tblock_context_options;
 
 /* KV memory grows with the sequences; n_ctx reserves nothing. opt may be NULL. The context makes its threads when it first needs
@@ -203,8 +204,9 @@ typedef struct tblock_item {
 /* Run the tokens of a batch: prefill, decode and several sequences are this one call, and any way of cutting the same
  * tokens into calls gives the same bits. Items of one sequence stand in ascending order of position.
  * Fails with TBLOCK_USAGE (a position that is not the next, an id out of range, a full context: both numbers named; the
- * context is unchanged) or TBLOCK_SYSTEM (memory: pieces of n_batch tokens before it are done and kept, see
- * tblock_seq_length). */
+ * context is unchanged), TBLOCK_SYSTEM (memory: pieces of n_batch tokens before it are done and kept, see
+ * tblock_seq_length) or TBLOCK_INPUT (a wanted logit is NaN, unless the context allows that: all weights are read then, and the first
+ * that is NaN or infinite is named; the tokens are done, and tblock_logits shows them). */
 TBLOCK_API bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, tblock_error *err);
 
 /* Logits [vocab_size] after item i of the last tblock_decode; NULL where not asked for. Valid until the next decode. */
@@ -242,7 +244,8 @@ TBLOCK_API bool tblock_state_save(const tblock_context *c, int32_t seq, const in
 TBLOCK_API bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens, size_t *n_tokens,
                                   tblock_error *err);
 
-/* Called during tblock_decode with "embed", "layer0", ..., "final_norm": x is [n_tok, stride] f32 of which d_model
+/* Called during tblock_decode with the residual stream: "embed", then of each layer "layer0.attn" (after its attention) and
+ * "layer0" (after its feed-forward network, the layer's output), at last "final_norm": x is [n_tok, stride] f32 of which d_model
  * columns count, for items first .. first + n_tok - 1 of the batch. NULL removes the observer. */
 typedef void (*tblock_observer)(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride);
 TBLOCK_API void tblock_observe(tblock_context *c, tblock_observer fn, void *user);
@@ -314,7 +317,8 @@ TBLOCK_API size_t tblock_draft_ngram(const int32_t *ids, size_t n, const tblock_
 
 typedef struct tblock_logits_options {
     bool last;   /* only the last position's logits: logits F32 [1, vocab_size]    */
-    bool hidden; /* also hidden.embed, hidden.layerI, hidden.final_norm            */
+    bool hidden; /* also hidden.embed, of each layer hidden.layerI.attn (after its attention) and hidden.layerI (its output),
+                    and hidden.final_norm: F32 [n, d_model]                        */
 } tblock_logits_options;
 
 /* Run tokens as sequence 0 of c (which is emptied before and after) and write a safetensors file: tokens I32 [n], logits
@@ -334,10 +338,19 @@ typedef struct tblock_verify_row {
     size_t  n_tokens;
     double  max_abs;      /* largest |ours - golden|; NaN where a NaN stands on one side only           */
     double  mean_kl;      /* mean KL divergence golden || ours per position, nats                       */
-    double  top1;         /* share of positions with the same argmax                                    */
+    double  max_kl;       /* the largest of a position                                                  */
+    double  top1;         /* share of positions with the same most likely token                         */
+    double  top5;         /* share of positions with the same five most likely tokens, in any order     */
     int64_t first_diff;   /* first position outside the tolerance (not bit-equal with exact); -1: none  */
     int64_t greedy_diff;  /* first greedy token that differs; -1: none or not asked                     */
     size_t  n_greedy;     /* greedy tokens compared                                                     */
+    int     n_hidden;     /* hidden states compared: [PREFIX.]hidden.NAME of the golden file            */
+    char    parted[40];   /* the first of them, in the order of the model, that differs: "the embedding", "layer 3, attention",
+                             "layer 3, feed-forward", "layer 3" (where hidden.layer3.attn was not recorded), "the final norm";
+                             "the head": none, but the logits do; "": nothing known                     */
+    int     parted_layer; /* that layer; -1: outside the layers, or nothing known                       */
+    int64_t parted_pos;   /* first position where it differs; -1: nothing known                         */
+    double  parted_abs;   /* its largest |ours - golden|                                                */
     bool    ok;
 } tblock_verify_row;
 
@@ -349,11 +362,112 @@ typedef struct tblock_verify_report {
     char               settings[512]; /* "math bf16 (here f32), ..."; see below */
 } tblock_verify_report;
 
-/* Recompute every [PREFIX.]tokens of the golden file and compare with [PREFIX.]logits_f64 (or logits). Returns true
- * when the comparison ran, whatever its answer: see out->ok. out->settings names everything that changes bits in which a file of
- * tblock_logits_write records another run than this one; "" where nothing does, or the file is of another program. */
+/* Recompute every [PREFIX.]tokens of the golden file and compare with [PREFIX.]logits_f64 (or logits). The file is safetensors, by
+ * tblock_logits_write or anyone, or a pair of .npy files: golden_path is the logits', whose name holds "logits"; that of the tokens has
+ * "tokens" instead (docs/verify.md). Returns true when the comparison ran, whatever its answer: see out->ok. out->settings names
+ * everything that changes bits in which a file of tblock_logits_write records another run than this one; "" where nothing does, or
+ * the file is of another program.
+ *
+ * Hidden states are compared bit by bit with exact, and then count for `ok`; else a difference counts from the share of the state's
+ * largest value that the tolerance is of the largest logit, and only says where two runs part. */
 TBLOCK_API bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt,
                               tblock_verify_report *out, tblock_error *err);
+
+/* Write the outcome of a tblock_verify as JUnit XML, which CI systems show, atomically: a test case for each row. report NULL: the
+ * comparison did not run, for the reason in *why; one case, in error. name: of the test suite, such as the golden's path. Fails
+ * with TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_verify_junit(const char *path, const char *name, const tblock_verify_report *report, const tblock_error *why,
+                                    tblock_error *err);
+
+/* ---- Evaluation (docs/eval.md) -------------------------------------------------------------------------------- */
+
+/* All sums are taken in double, in the order of the text: the same bits whatever the threads, n_batch or instruction set. */
+typedef struct tblock_eval_options {
+    int    window;        /* tokens at once: 2 to the context's n_ctx; 0: n_ctx                                 */
+    int    stride;        /* tokens from one window to the next: 1 to window; 0: window                         */
+    size_t n_bytes;       /* of the text that the tokens stand for, for bits_per_byte; 0: not known             */
+    size_t n_added;       /* tokens that stand for none of it: BOS                                              */
+    bool (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; false: stop. May be NULL      */
+    void  *user;
+} tblock_eval_options;
+
+typedef struct tblock_eval_report {
+    size_t n_tokens;      /* given                                                                              */
+    size_t n_scored;      /* of them, predicted: not the first, nor what comes without context                  */
+    size_t n_windows;
+    double nll;           /* mean negative log-likelihood of a scored token, nats                               */
+    double nll_error;     /* its standard error, tokens taken as independent; NaN for fewer than two            */
+    double perplexity;    /* exp(nll)                                                                           */
+    double perplexity_error; /* perplexity * nll_error                                                          */
+    double recipe_perplexity; /* windows weighted as transformers' recipe does; the same where stride is window */
+    double bits_per_byte; /* nll in bits * tokens of the text / its bytes; NaN: n_bytes not given               */
+    double accuracy;      /* share of scored tokens that were the most likely one                               */
+    bool   stopped;       /* by progress: the numbers are those of what was done                                */
+} tblock_eval_report;
+
+/* Perplexity of tokens [n], with windows as transformers' documentation takes them: window i is tokens i * stride to
+ * i * stride + window; in it those are scored that no window before it held, each but a window's first token once. Runs in
+ * sequence 0 of c, which is emptied before and after. opt may be NULL. Fails with TBLOCK_USAGE (fewer than two tokens, window,
+ * stride, an id out of range) and TBLOCK_SYSTEM. Source: huggingface.co/docs/transformers/perplexity */
+TBLOCK_API bool tblock_eval_text(tblock_context *c, const int32_t *tokens, size_t n, const tblock_eval_options *opt,
+                                 tblock_eval_report *out, tblock_error *err);
+
+typedef struct tblock_against_report {
+    tblock_eval_report ours, parent; /* perplexity of both over the same tokens                                 */
+    double mean_kl;       /* of the parent's distribution from ours, sum of p log(p / q) per scored token, nats */
+    double mean_kl_error; /* its standard error; NaN for fewer than two                                         */
+    double max_kl;
+    int64_t max_kl_at;    /* index of the token whose prediction that is                                        */
+    double percentile[6]; /* of the KL divergence: 50, 90, 95, 99, 99.9 % and the smallest                      */
+    double top1, top1_error; /* share of tokens for which both hold the same one most likely; standard error    */
+    double top5;          /* the same five, in any order                                                        */
+    double log_ratio, log_ratio_error; /* mean of ln(our perplexity / parent's), standard error over tokens     */
+    double rms_probability; /* root of the mean square difference of the probability given to the right token   */
+} tblock_against_report;
+
+/* How far c's distributions are from those of parent, another context (a quantized model's and the model's it was made from),
+ * at the tokens that tblock_eval_text scores. Both models must have one vocabulary size. Fails as tblock_eval_text does. */
+TBLOCK_API bool tblock_eval_against(tblock_context *c, tblock_context *parent, const int32_t *tokens, size_t n,
+                                    const tblock_eval_options *opt, tblock_against_report *out, tblock_error *err);
+
+typedef struct tblock_choices_options {
+    const char *delimiter; /* between context and choice; NULL: " "                                             */
+    bool        no_added;  /* no BOS, nor what else the tokenizer's template adds                               */
+    bool (*progress)(void *user, double done); /* as in tblock_eval_options                                     */
+    void       *user;
+} tblock_choices_options;
+
+typedef struct tblock_choice_score {
+    double sum;           /* log-likelihood of the choice given its context, nats                               */
+    size_t n_tokens, n_bytes; /* tokens summed; bytes of the choice, without the delimiter: sum / n_bytes is the
+                             length-normalised score                                                            */
+} tblock_choice_score;
+
+typedef struct tblock_choices_row {
+    size_t line;          /* of the file, from 1                                                                */
+    size_t first, n;      /* its choices: score[first .. first + n)                                             */
+    int    answer;        /* the right one, from 0                                                              */
+    int    best, best_norm; /* of the largest sum, and of the largest sum / n_bytes; of equals the first        */
+    bool   cut;           /* the context did not fit: its oldest tokens were left out                           */
+} tblock_choices_row;
+
+typedef struct tblock_choices_report {
+    size_t n_rows, n_cut;
+    tblock_choices_row  *rows;  /* release with tblock_free                                                     */
+    tblock_choice_score *score; /* release with tblock_free                                                     */
+    double accuracy, accuracy_error;           /* share of rows with best == answer; standard error
+                                                  sqrt(p (1 - p) / (n - 1)), NaN for one row                    */
+    double accuracy_norm, accuracy_norm_error; /* with best_norm                                                */
+    bool   stopped;       /* by progress: the numbers are those of what was done                                */
+} tblock_choices_report;
+
+/* Multiple choice: every line of a JSONL file is an object with "context" or "question" (a string), "choices" (two or more
+ * strings, none empty) and "answer" (the index of the right one, from 0); other keys are ignored, so are empty lines. A choice is scored by the
+ * log-likelihood of the tokens of context + delimiter + choice that follow those it shares with the context alone. "-" is standard
+ * input. Runs in sequence 0 of c. opt may be NULL. Fails with TBLOCK_INPUT (a line: what is wrong; a model without tokenizer; a
+ * choice longer than the context; no token before a choice), TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_eval_choices(tblock_context *c, const char *path, const tblock_choices_options *opt,
+                                    tblock_choices_report *out, tblock_error *err);
 
 /* ---- Attention probabilities ---------------------------------------------------------------------------------- */
 
@@ -384,7 +498,7 @@ TBLOCK_API const float *tblock_attention_head(const tblock_attention *a, int lay
 
 /* Write a file, atomically. format:
  *   "html"         one page with heat maps, for people; it loads nothing from elsewhere
- *   "json"         one object: tokens, pieces, layers, heads, window, attention [{layer, head, p: n rows of n numbers}]
+ *   "json"         one object: tokens, pieces, layers, heads, window, windows, attention [{layer, head, p: n rows of n numbers}]
  *   "safetensors"  tokens I32 [n], attn.layerI F32 [heads kept, n, n]; metadata: heads, window, and what changes bits
  * The same as html or json in pieces: put returns false to stop. */
 TBLOCK_API bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format, tblock_error *err);
@@ -463,6 +577,34 @@ typedef struct tblock_quantize_report {
  * finite or too large for its type: tensor, row and column are named), TBLOCK_SYSTEM. */
 TBLOCK_API bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt,
                                 tblock_quantize_report *report, tblock_error *err);
+
+/* ---- Converting ----------------------------------------------------------------------------------------------- */
+
+typedef struct tblock_convert_options {
+    const char        *type;   /* NULL: each matrix as it is stored; else as tblock_quantize_options                     */
+    const char *const *keep;   /* with a type: "PATTERN=TYPE"                                                            */
+    size_t             n_keep;
+    const char        *tokenizer; /* NULL: the source's own; else a file or folder (docs/convert.md)                     */
+    const char        *pattern;   /* of that tokenizer, where its files do not say how a text is split; NULL             */
+    bool               no_tokenizer;
+    int                threads; /* 0: one for each physical core                                                         */
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL                            */
+    void *user;
+} tblock_convert_options;
+
+typedef struct tblock_convert_report {
+    const char *source;          /* "Hugging Face folder", "GGUF" ...                                                    */
+    uint64_t    n_params, bytes; /* of all weights, as written                                                           */
+    uint64_t    flushed;         /* weights too small for their type that became 0                                       */
+    uint64_t    not_finite;      /* vectors with NaN or infinity: kept                                                   */
+    char       *warnings;        /* lines, each with its newline; release with tblock_free                               */
+} tblock_convert_report;
+
+/* Write whatever in_path is (a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint, a model file) as a model file,
+ * atomically. opt and report may be NULL. Same bytes whatever the threads; memory does not grow with the model. Errors: as
+ * tblock_model_load for what is read, as tblock_quantize for the rest. */
+TBLOCK_API bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt,
+                               tblock_convert_report *report, tblock_error *err);
 
 /* ---- Training (docs/train.md) --------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run the tests that tests/suite lists and count them.
-#   tests/run.sh [--quick] [PATTERN...]    a PATTERN selects the files whose path contains it
+#   tests/run.sh [--quick] [--suite FILE] [PATTERN...]    a PATTERN selects the files whose path contains it
 # A test program prints one line for each claim on stdout: "ok NAME", "FAIL NAME: why" or "skip NAME: why"; other lines
 # are notes. One that ends with an error but names no failure, is killed, takes too long or prints no such line has failed
 # too. Output lies in BUILD/tests/log/. The last line is "N passed, N failed, N skipped"; status 1 where one failed.
@@ -15,13 +15,15 @@ logs=$BUILD/tests/log
 rm -rf "$logs" "$BUILD/tests/summary"
 mkdir -p "$logs"
 
-quick=false patterns=()
-for arg in "$@"; do
-    case $arg in
+quick=false suite=tests/suite patterns=()
+while [ $# -gt 0 ]; do
+    case $1 in
     --quick) quick=true ;;
-    -*) echo "usage: tests/run.sh [--quick] [PATTERN...]" >&2; exit 2 ;;
-    *) patterns+=("$arg") ;;
+    --suite) suite=${2:?a file}; shift ;;
+    -*) echo "usage: tests/run.sh [--quick] [--suite FILE] [PATTERN...]" >&2; exit 2 ;;
+    *) patterns+=("$1") ;;
     esac
+    shift
 done
 selected() {
     [ ${#patterns[@]} -eq 0 ] && return
@@ -107,7 +109,7 @@ while read -r when seconds what options; do
         run_one "$file" "$seconds" "$log" ${options//alone/} &
         [ "$mode" = alone ] && wait_below 1
     done
-done < tests/suite
+done < "$suite"
 wait_below 1
 
 if [ ${#files[@]} -eq 0 ]; then

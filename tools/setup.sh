@@ -3,6 +3,9 @@
 #   tools/setup.sh demo       build and run; numpy in .venv for tools/convert.py
 #   tools/setup.sh test       also what `make test` needs
 #   tools/setup.sh neon       the cross compiler and emulator of `make test-neon`
+#   tools/setup.sh fuzz       clang with libFuzzer and the sanitizers, of `make fuzz` and `make msan`
+#   tools/setup.sh lint       clang-tidy and cppcheck
+#   tools/setup.sh soak       what `make soak` needs: that of test and fuzz, and valgrind
 #   tools/setup.sh --missing  name what the build lacks, install nothing; status 1
 # Looks for the things themselves (commands, headers), not for packages, so other distributions and hand-installed
 # libraries are fine as they are; only the installing speaks Debian.
@@ -41,7 +44,17 @@ needs_of_build() {
     need libpcre2-dev has_pc libpcre2-8
     need libutf8proc-dev has_pc libutf8proc
     need nettle-dev has_pc nettle
+    want libseccomp-dev has_pc libseccomp # --sandbox; without it an error that says so
     want libedit-dev has_pc libedit # line editing in tblock chat; without it plain lines
+}
+
+has_fuzzer() { # the run-time library is a package of its own
+    has clang && [ -n "$(find "$(clang -print-resource-dir)" -name 'libclang_rt.fuzzer*.a' -print -quit 2>/dev/null)" ]
+}
+clang_version() { { clang -dumpversion || apt-cache show clang | sed -n 's/^Version: [0-9]*:*//p'; } 2>/dev/null | sed 's/[^0-9].*//;q'; }
+needs_of_fuzzers() {
+    need clang has clang
+    need "libclang-rt-$(clang_version)-dev" has_fuzzer
 }
 
 case $purpose in
@@ -54,8 +67,9 @@ case $purpose in
 demo) requirements=tools/requirements.txt
     needs_of_build
     need python3-venv eval '[ -x .venv/bin/python ] || find_python' ;;
-test) requirements=tools/requirements-test.txt
+test|soak) requirements=tools/requirements-test.txt
     needs_of_build
+    [ "$purpose" = test ] || { needs_of_fuzzers; need valgrind has valgrind; }
     need g++ has g++
     # loaded by train and grad alone, at run time: no header, nothing to link
     need libopenblas0 has_library libopenblas.so.0
@@ -66,7 +80,14 @@ neon) requirements=
     need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
     need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
     need qemu-user has qemu-aarch64 ;;
-*) say "usage: tools/setup.sh demo|test|neon|--missing"; exit 2 ;;
+fuzz) requirements=
+    needs_of_build
+    needs_of_fuzzers ;;
+lint) requirements=
+    needs_of_build
+    need clang-tidy has clang-tidy
+    need cppcheck has cppcheck ;;
+*) say "usage: tools/setup.sh demo|test|neon|fuzz|lint|soak|--missing"; exit 2 ;;
 esac
 
 # ---- Debian packages -----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ COLUMNS = ["date", "cpu", "isa", "threads", "model", "group", "program", "type",
 # (GB/s of weights against the read bandwidth).
 PREFILL, DECODE, LONG = "prefill_tok_per_s", "decode_tok_per_s", "decode_long_tok_per_s"
 READ = ("read", "")
+GGUF_KINDS = ("Q8_0", "Q4_0", "Q4_K_M", "Q5_K_M", "Q6_K")  # llama.cpp's names of files whose types have kernels here
 TARGETS = [
     (DECODE, "f32", READ, 0.90, 0.95, ""), (DECODE, "f16", READ, 0.90, 0.95, ""), (DECODE, "bf16", READ, 0.90, 0.95, ""),
     (DECODE, "q8", READ, 0.90, 0.95, ""), (DECODE, "q4", READ, 0.85, 0.92, ""),
@@ -26,6 +27,7 @@ TARGETS = [
     (PREFILL, "q8", ("llama.cpp", "Q8_0"), 1.2, None, "avx2"), (PREFILL, "q4", ("llama.cpp", "Q4_0"), None, None, ""),
     (PREFILL, "q4", ("llama.cpp", "Q4_K_M"), 4.0, 6.0, "amx"), (PREFILL, "q4", ("llama.cpp", "Q4_K_M"), 2.0, None, "vnni"),
     (PREFILL, "q4", ("llama.cpp", "Q4_K_M"), 1.2, None, "avx2"), (PREFILL, "q4", ("PyTorch", "bf16"), 1.5, None, "amx"),
+    *((metric, kind, ("llama.cpp", kind), 1.0, None, "") for kind in GGUF_KINDS for metric in (PREFILL, DECODE, LONG)),
 ]
 
 

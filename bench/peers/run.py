@@ -30,6 +30,8 @@ GROUPS = {
     "bf16": [("tblock", "bf16"), ("llama.cpp", "BF16"), ("PyTorch", "bf16")],
     "q8": [("tblock", "q8"), ("llama.cpp", "Q8_0")],
     "q4": [("tblock", "q4"), ("llama.cpp", "Q4_0"), ("llama.cpp", "Q4_K_M"), ("PyTorch", "bf16")],
+    # the same GGUF file in both programs
+    **{kind: [("tblock", kind), ("llama.cpp", kind)] for kind in table.GGUF_KINDS},
 }
 DECODE_AFTER, DECODE_N, LONG_N = 16, 64, 24
 # A run in which a thread waited longer for a processor is repeated. Linux itself takes 5% from real-time processes.
@@ -101,6 +103,8 @@ class Models:
         return self.make(target, [self.python, HERE / "peer_models.py", self.tblock("bf16"), "hf", target])
 
     def path(self, program, kind):
+        if kind in table.GGUF_KINDS:
+            return self.gguf(kind)
         return {"tblock": self.tblock, "llama.cpp": self.gguf, "PyTorch": lambda _: self.folder_of_hf()}[program](kind)
 
     def clean(self):

@@ -201,6 +201,18 @@ static bool write_drawing(const tblock_attention *a, const char *path, const cha
     return false;
 }
 
+/* "65,0": the window of each layer that is kept; 0: none. */
+static bool window_list(const tblock_attention *a, TensorWriter *w, Error *err)
+{
+    JsonOut text = {0};
+    for (int i = 0; i < a->n_layers; i++)
+        json_out(&text, "%s%d", i ? "," : "", config_window(&a->model->weights.cfg, a->layer[i]));
+    char *list = json_out_take(&text, err);
+    bool  ok   = list && tensor_writer_meta(w, "windows", list, err);
+    free(list);
+    return ok;
+}
+
 /* "0,2,5": the rows of attn.layerI, in the order of its first dimension. */
 static bool head_list(const tblock_attention *a, TensorWriter *w, Error *err)
 {
@@ -219,7 +231,7 @@ static bool declare(const tblock_attention *a, TensorWriter *w, Error *err)
     int64_t n = (int64_t)a->n;
     snprintf(text, sizeof text, "%d", a->model->weights.cfg.window);
     bool ok = run_metadata(w, "tblock-attention", a->model, &a->settings, err) && head_list(a, w, err)
-              && tensor_writer_meta(w, "window", text, err) && tensor_writer_declare(w, "tokens", DT_I32, 1, &n, err);
+              && tensor_writer_meta(w, "window", text, err) && window_list(a, w, err) && tensor_writer_declare(w, "tokens", DT_I32, 1, &n, err);
     for (int i = 0; ok && i < a->n_layers; i++) {
         snprintf(text, sizeof text, "attn.layer%d", a->layer[i]);
         ok = tensor_writer_declare(w, text, DT_F32, 3, (int64_t[]){a->n_heads, n, n}, err);

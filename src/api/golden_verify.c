@@ -1,4 +1,4 @@
-/* api/golden_verify.c: recompute the logits of a golden file and say how far they are. */
+/* api/golden_verify.c: recompute the logits of a golden file and say how far they are, and where the two runs part. */
 #include "api/api.h"
 
 #include <math.h>
@@ -6,193 +6,127 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/golden_case.h"
+#include "api/golden_hidden.h"
+#include "api/logit_rows.h"
+#include "base/fp_env.h"
 #include "base/half.h"
-#include "base/math64.h"
 
 enum { PIECE = 128 };
 
-/* One [PREFIX.]tokens with its logits. */
-typedef struct Case {
-    char          prefix[64];        /* "seq0." or "" */
-    const Tensor *tokens, *logits, *logits_f32, *greedy;
-} Case;
-
-static double value_at(const Tensor *t, size_t i)
-{
-    const char *p = t->data; /* data of other writers need not be aligned */
-    float       f;
-    double      d;
-    switch (t->dtype) {
-    case DT_F64: memcpy(&d, p + 8 * i, 8); return d;
-    default:     memcpy(&f, p + 4 * i, 4); return (double)f;
-    }
-}
-
-static int64_t token_at(const Tensor *t, size_t i)
-{
-    int32_t a;
-    int64_t b;
-    if (t->dtype == DT_I32)
-        return memcpy(&a, (const char *)t->data + 4 * i, 4), a;
-    return memcpy(&b, (const char *)t->data + 8 * i, 8), b;
-}
-
-static const Tensor *sibling(const TensorFile *f, const char *prefix, const char *name)
-{
-    char full[96];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    return tensor_find(f, full);
-}
-
-static bool is_tokens(const char *name)
-{
-    size_t n = strlen(name);
-    return strcmp(name, "tokens") == 0 || (n > 7 && strcmp(name + n - 7, ".tokens") == 0);
-}
-
-static bool check_ids(const TensorFile *f, const Tensor *t, int vocab, Error *err)
-{
-    if (t->rank != 1 || (t->dtype != DT_I32 && t->dtype != DT_I64))
-        return fail(err, INPUT, "%s: tensor %s: expected I32 or I64 [n], found %s of rank %d", f->map.path, t->name,
-                    dtype_name(t->dtype), t->rank);
-    for (size_t i = 0; i < t->n_elements; i++)
-        if (token_at(t, i) < 0 || token_at(t, i) >= vocab)
-            return fail(err, INPUT, "%s: tensor %s: token %zu: expected 0 to %d, found %lld", f->map.path, t->name, i, vocab - 1,
-                        (long long)token_at(t, i));
-    return true;
-}
-
-static bool check_logits(const TensorFile *f, const Tensor *t, const Tensor *tokens, int vocab, Error *err)
-{
-    char    found[96];
-    int64_t n = (int64_t)tokens->n_elements;
-    if (t->rank != 2 || (t->dtype != DT_F32 && t->dtype != DT_F64) || (t->shape[0] != n && t->shape[0] != 1)
-        || t->shape[1] != vocab)
-        return fail(err, INPUT, "%s: tensor %s: expected F32 or F64 [%lld, %d] (or [1, %d]: the last position), found %s %s",
-                    f->map.path, t->name, (long long)n, vocab, vocab, dtype_name(t->dtype),
-                    tensor_shape_text(t, found, sizeof found));
-    return true;
-}
-
-static bool read_case(Case *out, const TensorFile *f, const Tensor *tokens, const tblock_context *c, Error *err)
-{
-    int    vocab = c->model->weights.cfg.vocab_size;
-    size_t n     = strlen(tokens->name) - strlen("tokens");
-    if (n >= sizeof out->prefix)
-        return fail(err, INPUT, "%s: tensor %s: the name is longer than %zu bytes", f->map.path, tokens->name, sizeof out->prefix);
-    *out = (Case){.tokens = tokens};
-    memcpy(out->prefix, tokens->name, n);
-    out->logits     = sibling(f, out->prefix, "logits_f64");
-    out->logits_f32 = sibling(f, out->prefix, "logits");
-    out->greedy     = sibling(f, out->prefix, "greedy");
-    if (!out->logits) {
-        out->logits     = out->logits_f32;
-        out->logits_f32 = NULL;
-    }
-    if (!out->logits)
-        return fail(err, INPUT, "%s: tensor %s: expected %slogits_f64 or %slogits beside it, found neither", f->map.path,
-                    tokens->name, out->prefix, out->prefix);
-    if (tokens->n_elements == 0 || tokens->n_elements > (size_t)c->n_ctx)
-        return fail(err, INPUT, "%s: tensor %s: expected 1 to %d tokens (the context), found %zu", f->map.path, tokens->name,
-                    c->n_ctx, tokens->n_elements);
-    return check_ids(f, tokens, vocab, err) && check_logits(f, out->logits, tokens, vocab, err)
-           && (!out->logits_f32 || check_logits(f, out->logits_f32, tokens, vocab, err))
-           && (!out->greedy || check_ids(f, out->greedy, vocab, err));
-}
+/* What is demanded. */
+typedef struct Rule {
+    double tol, largest;             /* of a logit; the largest |logit| of all cases */
+    bool   exact;
+} Rule;
 
 /* The default tolerance (docs/numerics.md): 8 times what an ordinary float32 run loses, where the golden shows it, at least
  * 4e-6 of the largest logit; 1e-4 of the largest logit where it does not. */
-static double default_tolerance(const Case *cases, size_t n_cases)
+static Rule choose_rule(const GoldenFile *g, const tblock_verify_options *opt)
 {
     double largest = 0, lost = 0;
     bool   shown = true;
-    for (size_t i = 0; i < n_cases; i++) {
-        const Case *k = &cases[i];
+    for (size_t i = 0; i < g->n_cases; i++) {
+        const GoldenCase *k = &g->cases[i];
         shown = shown && k->logits_f32;
         for (size_t j = 0; j < k->logits->n_elements; j++) {
-            double v = value_at(k->logits, j);
+            double v = golden_value(k->logits, j);
             largest  = fmax(largest, fabs(v));
             if (k->logits_f32)
-                lost = fmax(lost, fabs(v - value_at(k->logits_f32, j)));
+                lost = fmax(lost, fabs(v - golden_value(k->logits_f32, j)));
         }
     }
-    return shown ? fmax(8 * lost, 4e-6 * largest) : 1e-4 * largest;
+    double usual = shown ? fmax(8 * lost, 4e-6 * largest) : 1e-4 * largest;
+    return (Rule){.tol = opt->exact ? 0 : opt->has_tol ? opt->tol : usual, .largest = largest, .exact = opt->exact};
 }
 
-static double log_sum_exp(const double *x, int n)
-{
-    double m = -INFINITY, sum = 0;
-    for (int i = 0; i < n; i++)
-        m = x[i] > m ? x[i] : m;
-    for (int i = 0; i < n; i++)
-        sum += x[i] - m > -700 ? math64_exp(x[i] - m) : 0;
-    return m + math64_log(sum);
-}
+/* ---- One case -------------------------------------------------------------------------------------------------- */
 
-/* Compare one position; golden and ours are [n]. Returns whether it is inside the tolerance (bit-equal with exact). */
-static bool compare_position(tblock_verify_row *row, const double *golden, const double *ours, int n, double tol, bool exact)
+/* The two rows of a position. */
+typedef struct Rows { double *golden, *ours; int n; } Rows;
+
+/* Is it inside the tolerance (bit-equal with exact)? *worst: the largest difference so far. */
+static bool within(const Rows *r, const Rule *rule, double *worst)
 {
-    double worst = 0, kl = 0, lg = log_sum_exp(golden, n), lo = log_sum_exp(ours, n);
-    int    best_golden = 0, best_ours = 0;
+    double far = 0;
     bool   same = true;
-    for (int i = 0; i < n; i++) {
-        bool nan_g = isnan(golden[i]), nan_o = isnan(ours[i]);
-        if (nan_g || nan_o) {
-            same  = same && nan_g == nan_o;
-            worst = nan_g == nan_o ? worst : NAN;
+    for (int i = 0; i < r->n; i++) {
+        double a = r->golden[i], b = r->ours[i];
+        if (isnan(a) || isnan(b)) {
+            same = same && isnan(a) && isnan(b);
+            far  = isnan(a) && isnan(b) ? far : NAN;
             continue;
         }
-        same = same && f32_bits((float)golden[i]) == f32_bits((float)ours[i]);
-        if (golden[i] != ours[i]) /* equal infinities have no difference */
-            worst = isnan(worst) ? worst : fmax(worst, fabs(golden[i] - ours[i]));
-        best_golden = golden[i] > golden[best_golden] ? i : best_golden;
-        best_ours   = ours[i] > ours[best_ours] ? i : best_ours;
-        if (golden[i] - lg > -700)
-            kl += math64_exp(golden[i] - lg) * ((golden[i] - lg) - (ours[i] - lo));
+        same = same && f32_bits((float)a) == f32_bits((float)b);
+        if (a != b) /* equal infinities have no difference */
+            far = isnan(far) ? far : fmax(far, fabs(a - b));
     }
-    row->max_abs = isnan(row->max_abs) || isnan(worst) ? NAN : fmax(row->max_abs, worst);
+    *worst = isnan(*worst) || isnan(far) ? NAN : fmax(*worst, far);
+    return rule->exact ? same : far <= rule->tol;
+}
+
+static void compare_distributions(tblock_verify_row *row, const Rows *r)
+{
+    int    top_golden[TOP_MOST], top_ours[TOP_MOST];
+    int    n_golden = top_tokens(r->golden, r->n, TOP_MOST, top_golden), n_ours = top_tokens(r->ours, r->n, TOP_MOST, top_ours);
+    double kl = kl_divergence(r->golden, log_sum_exp(r->golden, r->n), r->ours, log_sum_exp(r->ours, r->n), r->n);
     row->mean_kl += kl;
-    row->top1 += best_golden == best_ours;
-    return exact ? same : worst <= tol;
+    row->max_kl   = isnan(kl) || isnan(row->max_kl) ? NAN : fmax(row->max_kl, kl);
+    row->top1    += n_golden > 0 && n_ours > 0 && top_golden[0] == top_ours[0];
+    row->top5    += same_tokens(top_golden, n_golden, top_ours, n_ours);
 }
 
 static bool decode_ids(tblock_context *c, const Tensor *ids, size_t at, size_t n, bool all, Error *err)
 {
     tblock_item item[PIECE];
     for (size_t i = 0; i < n; i++)
-        item[i] = (tblock_item){0, (int32_t)(at + i), (int32_t)token_at(ids, at + i), all || at + i + 1 == ids->n_elements};
+        item[i] = (tblock_item){0, (int32_t)(at + i), (int32_t)golden_token(ids, at + i), all || at + i + 1 == ids->n_elements};
     return tblock_decode(c, item, n, err);
 }
 
-static bool run_case(tblock_context *c, const Case *k, double tol, bool exact, tblock_verify_row *row, Error *err)
+/* Compare the logits of tokens at .. at + n, which were just decoded, as far as the golden has them. */
+static void compare_piece(tblock_context *c, const GoldenCase *k, const Rule *rule, const Rows *rows, size_t at, size_t n,
+                          tblock_verify_row *row)
 {
-    int     vocab = c->model->weights.cfg.vocab_size;
-    size_t  n = k->tokens->n_elements, n_rows = (size_t)k->logits->shape[0];
-    double *golden = malloc(2 * (size_t)vocab * sizeof *golden), *ours = golden + vocab;
-    bool    ok = golden ? tblock_seq_rewind(c, 0, 0, err) : fail(err, SYSTEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        const float *logits = tblock_logits(c, i);
+        size_t       from   = (k->n_rows > 1 ? at + i : 0) * (size_t)rows->n;
+        if (!logits)
+            continue;
+        for (int j = 0; j < rows->n; j++)
+            rows->golden[j] = golden_value(k->logits, from + (size_t)j);
+        widen_row(rows->ours, logits, rows->n);
+        if (!within(rows, rule, &row->max_abs) && row->first_diff < 0)
+            row->first_diff = (int64_t)(at + i);
+        compare_distributions(row, rows);
+    }
+}
+
+static bool run_case(tblock_context *c, const GoldenCase *k, const Rule *rule, HiddenRun *hidden, tblock_verify_row *row, Error *err)
+{
+    Rows   rows = {.n = c->model->weights.cfg.vocab_size};
+    size_t n = k->tokens->n_elements;
+    rows.golden = malloc(2 * (size_t)rows.n * sizeof *rows.golden);
+    rows.ours   = rows.golden + rows.n;
+    bool ok = rows.golden ? tblock_seq_rewind(c, 0, 0, err) : fail(err, SYSTEM, "out of memory");
+    tblock_observe(c, hidden->n_recorded ? hidden_observe : NULL, hidden);
     for (size_t at = 0; ok && at < n; at += PIECE) {
         size_t piece = n - at < PIECE ? n - at : PIECE;
-        ok = decode_ids(c, k->tokens, at, piece, n_rows == n, err);
-        for (size_t i = 0; ok && i < piece; i++) {
-            const float *logits = tblock_logits(c, i);
-            if (!logits)
-                continue;
-            for (int j = 0; j < vocab; j++) {
-                golden[j] = value_at(k->logits, (n_rows == n ? at + i : 0) * (size_t)vocab + (size_t)j);
-                ours[j]   = (double)logits[j];
-            }
-            if (!compare_position(row, golden, ours, vocab, tol, exact) && row->first_diff < 0)
-                row->first_diff = (int64_t)(at + i);
-        }
+        hidden->at = at;
+        ok = decode_ids(c, k->tokens, at, piece, k->n_rows == n, err);
+        if (ok)
+            compare_piece(c, k, rule, &rows, at, piece, row);
     }
-    row->mean_kl /= (double)n_rows;
-    row->top1 /= (double)n_rows;
-    free(golden);
+    tblock_observe(c, NULL, NULL);
+    row->mean_kl /= (double)k->n_rows;
+    row->top1    /= (double)k->n_rows;
+    row->top5    /= (double)k->n_rows;
+    free(rows.golden);
     return ok;
 }
 
 /* Continue greedily from the state that run_case left, and compare with the recorded continuation. */
-static bool run_greedy(tblock_context *c, const Case *k, tblock_verify_row *row, Error *err)
+static bool run_greedy(tblock_context *c, const GoldenCase *k, tblock_verify_row *row, Error *err)
 {
     int          vocab  = c->model->weights.cfg.vocab_size;
     const float *logits = tblock_logits(c, (k->tokens->n_elements - 1) % PIECE);
@@ -201,7 +135,7 @@ static bool run_greedy(tblock_context *c, const Case *k, tblock_verify_row *row,
         int best = 0;
         for (int j = 1; j < vocab; j++)
             best = logits[j] > logits[best] ? j : best;
-        if (best != token_at(k->greedy, i)) {
+        if (best != golden_token(k->greedy, i)) {
             row->greedy_diff = (int64_t)i;
             return true;
         }
@@ -215,23 +149,41 @@ static bool run_greedy(tblock_context *c, const Case *k, tblock_verify_row *row,
     return true;
 }
 
-static bool verify_cases(tblock_context *c, const Case *cases, const tblock_verify_options *opt, tblock_verify_report *out,
-                         Error *err)
+/* Where do they part? Says so in the row; whether the hidden states forbid an "ok". */
+static bool note_hidden(const HiddenRun *h, const Rule *rule, tblock_verify_row *row)
 {
-    for (size_t i = 0; i < out->n_rows; i++) {
-        tblock_verify_row *row = &out->rows[i];
-        const Case        *k   = &cases[i];
-        *row = (tblock_verify_row){.n_tokens = k->tokens->n_elements, .first_diff = -1, .greedy_diff = -1};
-        memcpy(row->name, k->prefix, sizeof row->name);
-        if (*row->name)
-            row->name[strlen(row->name) - 1] = 0; /* the dot */
-        if (!run_case(c, k, out->tol, out->exact, row, err) || (opt->greedy && k->greedy && !run_greedy(c, k, row, err)))
-            return false;
-        row->ok = row->first_diff < 0 && row->greedy_diff < 0;
-        out->ok = out->ok && row->ok;
+    const HiddenStage *s = hidden_parted(h, row->parted, &row->parted_layer);
+    row->n_hidden   = h->n_recorded;
+    row->parted_pos = s ? s->first : -1;
+    row->parted_abs = s ? s->worst : 0;
+    if (!s && h->n_recorded && row->first_diff >= 0) {
+        snprintf(row->parted, sizeof row->parted, "the head");
+        row->parted_pos = row->first_diff;
+        row->parted_abs = row->max_abs;
     }
-    return true;
+    return s && rule->exact;
 }
+
+static bool verify_case(tblock_context *c, const GoldenFile *g, const GoldenCase *k, const Rule *rule, bool greedy,
+                        tblock_verify_row *row, Error *err)
+{
+    HiddenRun hidden = {0};
+    double    share = rule->exact ? -1 : rule->largest > 0 ? rule->tol / rule->largest : 0;
+    *row = (tblock_verify_row){.n_tokens = k->tokens->n_elements, .first_diff = -1, .greedy_diff = -1};
+    memcpy(row->name, k->prefix, sizeof row->name);
+    if (*row->name)
+        row->name[strlen(row->name) - 1] = 0; /* the dot */
+    bool ok = hidden_open(&hidden, g, k, c, share, err) && run_case(c, k, rule, &hidden, row, err)
+              && (!greedy || !k->greedy || run_greedy(c, k, row, err));
+    if (ok) {
+        bool forbidden = note_hidden(&hidden, rule, row);
+        row->ok = row->first_diff < 0 && row->greedy_diff < 0 && !forbidden;
+    }
+    hidden_close(&hidden);
+    return ok;
+}
+
+/* ---- The settings ---------------------------------------------------------------------------------------------- */
 
 /* A value of a file's metadata or of this run, short enough for a line: a hash by its first digits. */
 static void spell_fact(const char *key, const char *value, char out[24])
@@ -243,18 +195,18 @@ static void spell_fact(const char *key, const char *value, char out[24])
 }
 
 /* In which of the facts that f records of its run this one is another; a file of another program records none. */
-static bool compare_settings(const TensorFile *f, const tblock_context *c, char *out, size_t n_out, Error *err)
+static bool compare_settings(const GoldenFile *g, const tblock_context *c, char *out, size_t n_out, Error *err)
 {
     RunFact     fact[RUN_FACTS];
     RunSettings settings = run_settings(c);
-    const char *format   = tensor_meta(f, "format");
+    const char *format   = golden_meta(g, "format");
     size_t      at       = 0;
     if (!format || strcmp(format, "tblock-logits") != 0)
         return true;
     if (!run_facts(c->model, &settings, fact, err))
         return false;
     for (int i = 0; i < RUN_FACTS && at < n_out; i++) {
-        const char *key = fact[i].key, *here = fact[i].value, *found = tensor_meta(f, key);
+        const char *key = fact[i].key, *here = fact[i].value, *found = golden_meta(g, key);
         char        was[24], is[24];
         if (!found || strcmp(found, here) == 0)
             continue;
@@ -268,40 +220,44 @@ static bool compare_settings(const TensorFile *f, const tblock_context *c, char 
     return true;
 }
 
+/* ---- The file -------------------------------------------------------------------------------------------------- */
+
+static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_options *opt, tblock_verify_report *out, Error *err)
+{
+    Rule rule = choose_rule(g, opt);
+    out->exact  = rule.exact;
+    out->tol    = rule.tol;
+    out->n_rows = g->n_cases;
+    out->rows   = calloc(out->n_rows, sizeof *out->rows);
+    if (!out->rows)
+        return fail(err, SYSTEM, "out of memory");
+    if (!compare_settings(g, c, out->settings, sizeof out->settings, err))
+        return false;
+    for (size_t i = 0; i < out->n_rows; i++) {
+        if (!verify_case(c, g, &g->cases[i], &rule, opt->greedy, &out->rows[i], err))
+            return false;
+        out->ok = out->ok && out->rows[i].ok;
+    }
+    return true;
+}
+
 bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt, tblock_verify_report *out,
                    tblock_error *err)
 {
     static const tblock_verify_options defaults = {0};
-    TensorFile f     = {0};
-    Case      *cases = NULL;
-    *out             = (tblock_verify_report){.ok = true};
-    if (!opt)
-        opt = &defaults;
-    bool ok = safetensors_open(&f, golden_path, err);
-    for (int i = 0; ok && i < f.n_tensors; i++)
-        out->n_rows += is_tokens(f.tensors[i].name);
-    if (ok && out->n_rows == 0)
-        ok = fail(err, INPUT, "%s: expected a tensor tokens or PREFIX.tokens, found none", golden_path);
-    if (ok) {
-        cases     = calloc(out->n_rows, sizeof *cases);
-        out->rows = calloc(out->n_rows, sizeof *out->rows);
-        if (!cases || !out->rows)
-            ok = fail(err, SYSTEM, "out of memory");
-    }
-    for (int i = 0, n = 0; ok && i < f.n_tensors; i++)
-        if (is_tokens(f.tensors[i].name))
-            ok = read_case(&cases[n++], &f, &f.tensors[i], c, err);
-    if (ok) {
-        out->exact = opt->exact;
-        out->tol   = opt->exact ? 0 : opt->has_tol ? opt->tol : default_tolerance(cases, out->n_rows);
-        ok         = compare_settings(&f, c, out->settings, sizeof out->settings, err) && verify_cases(c, cases, opt, out, err);
-    }
+    GoldenFile      g          = {0};
+    tblock_observer saved      = c->observer;
+    void           *saved_user = c->observer_user;
+    FpEnv           caller     = fp_env_enter();
+    *out    = (tblock_verify_report){.ok = true};
+    bool ok = golden_open(&g, golden_path, c, err) && verify(c, &g, opt ? opt : &defaults, out, err);
     if (!ok) {
         free(out->rows);
         *out = (tblock_verify_report){0};
     }
-    free(cases);
-    tensor_file_close(&f);
+    golden_close(&g);
+    tblock_observe(c, saved, saved_user);
     tblock_seq_rewind(c, 0, 0, NULL);
+    fp_env_leave(caller);
     return ok;
 }

@@ -30,9 +30,9 @@ static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows,
     char    name[32];
     bool    ok = tensor_writer_declare(g->writer, "tokens", DT_I32, 1, (int64_t[]){(int64_t)n}, err)
               && tensor_writer_declare(g->writer, "logits", DT_F32, 2, (int64_t[]){(int64_t)n_rows, vocab}, err);
-    for (int i = -1; ok && g->hidden && i <= g->n_layers; i++) {
-        if (i >= 0 && i < g->n_layers)
-            snprintf(name, sizeof name, "hidden.layer%d", i);
+    for (int i = -1; ok && g->hidden && i <= 2 * g->n_layers; i++) {
+        if (i >= 0 && i < 2 * g->n_layers)
+            snprintf(name, sizeof name, "hidden.layer%d%s", i / 2, i % 2 ? "" : ".attn");
         else
             snprintf(name, sizeof name, "hidden.%s", i < 0 ? "embed" : "final_norm");
         ok = tensor_writer_declare(g->writer, name, DT_F32, 2, (int64_t[]){(int64_t)n, g->d_model}, err);
@@ -69,7 +69,8 @@ static void keep_hidden(void *user, const char *name, size_t first, int n_tok, c
     Golden *g = user;
     size_t  row = (size_t)g->d_model * sizeof(float);
     int     i = strcmp(name, "embed") == 0 ? T_EMBED
-              : strcmp(name, "final_norm") == 0 ? T_LAYER0 + g->n_layers : T_LAYER0 + atoi(name + strlen("layer"));
+              : strcmp(name, "final_norm") == 0 ? T_LAYER0 + 2 * g->n_layers
+                                                : T_LAYER0 + 2 * atoi(name + strlen("layer")) + !strchr(name, '.');
     for (int t = 0; t < n_tok && g->ok; t++)
         g->ok = tensor_writer_put(g->writer, i, (g->at + first + (size_t)t) * row, x + (size_t)t * stride, row, g->err);
 }

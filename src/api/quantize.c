@@ -24,19 +24,6 @@ typedef struct Quantize {
 
 /* ---- Making ---- */
 
-/* A block that is quantized as it should be. */
-static void copy_block(const WeightBlock *b, const CheckedTensor *from)
-{
-    int k = b->spec->k;
-    if (from->rows) {
-        panel_make(b->type, b->to, checked_rows(b->spec, from, b->item, b->first, b->n, b->rows), b->n, k);
-        return;
-    }
-    Panels p = panels_from(b->type, checked_panels(from), b->block, k);
-    for (int i = 0; i < part_count(b->type); i++)
-        memcpy(b->to[i], p.part[i], part_bytes(b->type, i, k));
-}
-
 static void make_block(void *user, const WeightBlock *b)
 {
     const Quantize      *q    = user;
@@ -45,8 +32,7 @@ static void make_block(void *user, const WeightBlock *b)
     if (k == 0) {
         retype_vector(b->spec, from, b->to[0], b->report);
     } else if (weight_type_quantized(b->type) && from->type == b->type) {
-        copy_block(b, from);
-        b->report->n = (uint64_t)b->n * (uint64_t)k;
+        retype_copy(b->spec, from, b->panels, b->to, b->block, b->item, b->first, b->n, b->rows, b->report);
     } else {
         retype_read(b->spec, from, b->item, b->first, b->n, b->rows, b->scratch);
         retype_store(b->type, b->panels, b->to, b->rows, b->n, k, true, b->scratch, b->report);
@@ -128,7 +114,7 @@ static bool make_source(Quantize *q, const tblock_quantize_options *opt, Error *
 static bool write_file(Quantize *q, const char *path, const tblock_quantize_options *opt, Error *err)
 {
     ModelContents contents = { .config = &q->in.checkpoint.config, .types = q->types, .source = q->source,
-                               .tokenizer = &q->in.file };
+                               .tokenizer = &q->in.file, .chat_template = source_meta(&q->in, "chat_template") };
     return weight_stream_write(&(WeightStream){ .path = path, .contents = &contents,
                                                 .threads = opt->threads, .make = make_block, .made = blocks_made,
                                                 .progress = opt->progress, .user = q,

@@ -205,6 +205,7 @@ bool weight_stream_write(const WeightStream *s, Error *err)
         for (TensorSpec spec = tensor_list_start(); ok && tensor_list_next(s->contents->config, &spec); i++)
             ok = make_tensor(&p, &spec, i, s->contents->types[i]);
         ok = ok && make_and_write(&p); /* the last chunk still waits to be written */
+        ok = ok && (!s->finish || s->finish(s->user, p.out, err));
         if (ok)
             ok = model_writer_end(p.out, err);
         else

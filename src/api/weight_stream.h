@@ -29,6 +29,7 @@ typedef struct WeightStream {
     /* After some blocks of a tensor were made, in order, on the calling thread; reports: one for each of n
      * blocks of 16 rows from number `first` on. May be NULL; false stops the stream. */
     bool (*made)(void *user, int tensor, const TensorSpec *s, int first, const RetypeReport *reports, int n, Error *err);
+    bool (*finish)(void *user, ModelWriter *out, Error *err); /* after the last weight; may be NULL */
     void (*progress)(void *user, double done);       /* 0 .. 1; may be NULL */
     void  *user, *progress_user;
 } WeightStream;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +32,20 @@ bool chat_file_write(const char *path, const char *model_path, const char *text,
     char temp[PATH_MAX];
     if (same_file(path, model_path))
         return cli_fail(err, TBLOCK_USAGE, "%s: expected a file other than the model", path);
-    if (snprintf(temp, sizeof temp, "%s.%ld.tmp", path, (long)getpid()) >= (int)sizeof temp)
+    const char *slash = strrchr(path, '/');
+    int         folder = slash ? (int)(slash - path) + 1 : 0;
+    /* as base/file.c names it, so that fault.c finds it */
+    if (snprintf(temp, sizeof temp, "%.*s.tblock-%ld-0.tmp", folder, path, (long)getpid()) >= (int)sizeof temp)
         return cli_fail(err, TBLOCK_USAGE, "%.60s...: the name is too long", path);
     int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return cli_fail(err, TBLOCK_SYSTEM, "%s: %s", path, strerror(errno));
-    bool good = write_all(fd, text, n);
+    sigset_t all, before; /* a signal that ends us finds the file by its descriptor; none may come once that is closed */
+    bool     good = write_all(fd, text, n);
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
     good = close(fd) == 0 && good && rename(temp, path) == 0;
+    sigprocmask(SIG_SETMASK, &before, NULL);
     if (good)
         return true;
     cli_fail(err, TBLOCK_SYSTEM, "%s: %s", path, strerror(errno));

@@ -117,6 +117,7 @@ static LineResult read_edited(ChatLines *l, const char **text, size_t *n, tblock
 {
     int count = 0;
     errno = 0;
+    el_resize(l->editor); /* the window may have another size by now */
     const char *line = el_gets(l->editor, &count);
     if (interrupted())
         return LINE_INTERRUPT;

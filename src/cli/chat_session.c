@@ -292,7 +292,8 @@ static bool answer(Session *s, const float *logits, uint64_t seed, tblock_error 
     return good;
 }
 
-bool session_answer(Session *s, uint64_t seed, tblock_error *err)
+/* Answer the last message, a user's. */
+static bool answer_last(Session *s, uint64_t seed, tblock_error *err)
 {
     int32_t *ids;
     size_t   n_ids;
@@ -310,16 +311,17 @@ bool session_answer(Session *s, uint64_t seed, tblock_error *err)
     return logits && answer(s, logits, seed, err);
 }
 
+bool session_reply(Session *s, tblock_error *err)
+{
+    if (answer_last(s, s->o.sampling->seed.value, err))
+        return true;
+    drop_last(s); /* an answer is added last, so this is the user's message */
+    return false;
+}
+
 bool session_say(Session *s, const char *text, size_t n, tblock_error *err)
 {
-    if (!add_message(s, "user", text, n, err))
-        return false;
-    size_t asked = s->n;
-    if (session_answer(s, s->o.sampling->seed.value, err))
-        return true;
-    while (s->n >= asked)
-        drop_last(s);
-    return false;
+    return add_message(s, "user", text, n, err) && session_reply(s, err);
 }
 
 bool session_again(Session *s, tblock_error *err)
@@ -327,7 +329,7 @@ bool session_again(Session *s, tblock_error *err)
     if (s->n < 2 || is_users(&s->message[s->n - 1]) || !is_users(&s->message[s->n - 2]))
         return cli_fail(err, TBLOCK_USAGE, "there is no answer yet");
     SessionMessage old = s->message[--s->n];
-    if (session_answer(s, s->seed + 1, err)) {
+    if (answer_last(s, s->seed + 1, err)) {
         message_free(&old);
         return true;
     }

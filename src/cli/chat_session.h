@@ -55,11 +55,11 @@ bool session_say(Session *s, const char *text, size_t n, tblock_error *err);
 bool session_again(Session *s, tblock_error *err);
 
 bool session_save(const Session *s, const char *path, tblock_error *err);
-/* Fails with the conversation as it was. *waits: the last message is the user's, and session_answer is due. */
+/* Fails with the conversation as it was. *waits: the last message is the user's, and session_reply is due. */
 bool session_load(Session *s, const char *path, bool *waits, tblock_error *err);
 
-/* Answer the last message, a user's, with seed `seed`. */
-bool session_answer(Session *s, uint64_t seed, tblock_error *err);
+/* Answer the last message, a user's, as session_say. */
+bool session_reply(Session *s, tblock_error *err);
 
 void session_stats(const Session *s); /* lines on standard error */
 

@@ -1,5 +1,6 @@
 #include "command.h"
 #include "common.h"
+#include "guarded.h"
 #include "message.h"
 #include "output.h"
 
@@ -9,7 +10,7 @@
 #include <string.h>
 
 typedef struct VerifyArgs {
-    const char    *model, *golden;
+    const char    *model, *golden, *junit;
     bool           exact, greedy, json;
     double         tol; /* NaN: not given */
     ComputeOptions compute;
@@ -32,16 +33,30 @@ static const char *spell_number(double x, char out[24])
 
 static void print_row(const tblock_verify_row *r, int name_width)
 {
-    char name[80], first[24] = "-", greedy[48] = "-", max_abs[24], mean_kl[24];
+    char name[80], first[24] = "-", greedy[48] = "-", max_abs[24], mean_kl[24], max_kl[24];
     if (r->first_diff >= 0)
         snprintf(first, sizeof first, "%" PRId64, r->first_diff);
     if (r->greedy_diff >= 0)
         snprintf(greedy, sizeof greedy, "differs at %" PRId64, r->greedy_diff);
     else if (r->n_greedy > 0)
         snprintf(greedy, sizeof greedy, "%zu equal", r->n_greedy);
-    output_format("%-*s  %6zu  %10s  %9s  %6.2f%%  %10s  %14s  %s\n", name_width, row_name(r, name), r->n_tokens,
-                  spell_number(r->max_abs, max_abs), spell_number(r->mean_kl, mean_kl), r->top1 * 100, first, greedy,
-                  r->ok ? "ok" : "DIFFERS");
+    output_format("%-*s  %6zu  %10s  %9s  %9s  %6.2f%%  %6.2f%%  %10s  %14s  %s\n", name_width, row_name(r, name), r->n_tokens,
+                  spell_number(r->max_abs, max_abs), spell_number(r->mean_kl, mean_kl), spell_number(r->max_kl, max_kl),
+                  r->top1 * 100, r->top5 * 100, first, greedy, r->ok ? "ok" : "DIFFERS");
+}
+
+/* Where hidden states were recorded: do they part, and where first? */
+static void print_parted(const tblock_verify_row *r)
+{
+    char name[80], parted_abs[24];
+    if (r->n_hidden == 0)
+        return;
+    output_format("%s: ", row_name(r, name));
+    if (r->parted[0])
+        output_format("the runs part in %s, from position %" PRId64 " on, max |diff| %s\n", r->parted, r->parted_pos,
+                      spell_number(r->parted_abs, parted_abs));
+    else
+        output_format("%d hidden states, none apart\n", r->n_hidden);
 }
 
 static const char *spell_rule(const tblock_verify_report *report, char out[48])
@@ -64,10 +79,12 @@ static void print_table(const tblock_verify_report *report, const char *golden)
         width = n > width ? n : width;
         n_ok += report->rows[i].ok;
     }
-    output_format("%-*s  %6s  %10s  %9s  %7s  %10s  %14s  %s\n", width, "sequence", "tokens", "max |diff|", "mean KL",
-                  "top-1", "first diff", "greedy", "verdict");
+    output_format("%-*s  %6s  %10s  %9s  %9s  %7s  %7s  %10s  %14s  %s\n", width, "sequence", "tokens", "max |diff|", "mean KL",
+                  "max KL", "top-1", "top-5", "first diff", "greedy", "verdict");
     for (size_t i = 0; i < report->n_rows; i++)
         print_row(&report->rows[i], width);
+    for (size_t i = 0; i < report->n_rows; i++)
+        print_parted(&report->rows[i]);
     char shown[256];
     cli_escape(shown, sizeof shown, golden, strlen(golden));
     output_format("%s: %zu of %zu sequences %s\n", shown, n_ok, report->n_rows, spell_rule(report, rule));
@@ -82,9 +99,21 @@ static void print_json_row(const tblock_verify_row *r)
     output_format(", ");
     output_json_number("mean_kl", r->mean_kl);
     output_format(", ");
+    output_json_number("max_kl", r->max_kl);
+    output_format(", ");
     output_json_number("top1", r->top1);
-    output_format(", \"first_diff\": %" PRId64 ", \"greedy\": %zu, \"greedy_diff\": %" PRId64 ", \"ok\": %s}",
-                  r->first_diff, r->n_greedy, r->greedy_diff, r->ok ? "true" : "false");
+    output_format(", ");
+    output_json_number("top5", r->top5);
+    output_format(", \"first_diff\": %" PRId64 ", \"greedy\": %zu, \"greedy_diff\": %" PRId64 ", \"hidden\": %d, ",
+                  r->first_diff, r->n_greedy, r->greedy_diff, r->n_hidden);
+    if (r->parted[0]) {
+        output_format("\"parted\": ");
+        output_json_text(r->parted, strlen(r->parted));
+        output_format(", \"parted_layer\": %d, \"parted_position\": %" PRId64 ", ", r->parted_layer, r->parted_pos);
+        output_json_number("parted_abs", r->parted_abs);
+        output_format(", ");
+    }
+    output_format("\"ok\": %s}", r->ok ? "true" : "false");
 }
 
 static void print_json(const tblock_verify_report *report)
@@ -119,31 +148,65 @@ static bool report_difference(const tblock_verify_report *report, const char *go
         r++;
     if (r->first_diff >= 0)
         return cli_fail(err, TBLOCK_NO,
-                        "%s: %s: logits differ from position %" PRId64 " on: expected %s, found max |diff| %s", golden,
-                        row_name(r, name), r->first_diff, spell_rule(report, rule), spell_number(r->max_abs, max_abs));
+                        "%s: %s: logits differ from position %" PRId64 " on: expected %s, found max |diff| %s%s%s", golden,
+                        row_name(r, name), r->first_diff, spell_rule(report, rule), spell_number(r->max_abs, max_abs),
+                        r->parted[0] ? "; the runs part in " : "", r->parted);
+    if (r->greedy_diff < 0)
+        return cli_fail(err, TBLOCK_NO, "%s: %s: hidden states differ from position %" PRId64 " on, in %s: expected %s, found max |diff| %s",
+                        golden, row_name(r, name), r->parted_pos, r->parted, spell_rule(report, rule),
+                        spell_number(r->parted_abs, max_abs));
     return cli_fail(err, TBLOCK_NO, "%s: %s: greedy continuation differs at its token %" PRId64, golden,
                     row_name(r, name), r->greedy_diff);
+}
+
+/* --junit: also where the comparison did not run, for a reader that only sees the file. */
+static bool write_junit(const VerifyArgs *a, Guarded *junit, const tblock_verify_report *report, tblock_error *err)
+{
+    tblock_error why = err ? *err : (tblock_error){ 0 };
+    return !a->junit || (tblock_verify_junit(junit->path ? junit->path : a->junit, a->golden, report, &why, err)
+                         && guarded_commit(junit, err));
+}
+
+static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit, const tblock_verify_options *o, tblock_verify_report *report,
+                    tblock_error *err)
+{
+    bool        sandbox = a->compute.sandbox;
+    Guarded     golden = { 0 };
+    const char *end = strrchr(a->golden, '.');
+    if (sandbox && end && strcmp(end, ".npy") == 0)
+        return cli_fail(err, TBLOCK_USAGE, "%s: with --sandbox, expected a golden in one file, a safetensors file", a->golden);
+    bool good = guarded_input(&golden, a->golden, sandbox, err) && guarded_output(junit, a->junit, sandbox, err) &&
+                guarded_enter(sandbox, junit, 1, -1, err) && tblock_verify(c, golden.path, o, report, err);
+    guarded_close(&golden, err);
+    return good;
+}
+
+static bool answer(const VerifyArgs *a, const tblock_verify_report *report, tblock_error *err)
+{
+    note_settings(report, a->golden, a->general.quiet);
+    if (a->json)
+        print_json(report);
+    else
+        print_table(report, a->golden);
+    return output_flush(err) && (report->ok || report_difference(report, a->golden, err));
 }
 
 static bool verify(void *args, tblock_error *err)
 {
     const VerifyArgs    *a = args;
     tblock_verify_report report = { 0 };
+    Guarded              junit = { 0 };
     if (a->exact && !isnan(a->tol))
         return cli_fail(err, TBLOCK_USAGE, "--exact and --tol: expected one of them, found both");
+    if (a->junit && (same_file(a->junit, a->model) || same_file(a->junit, a->golden)))
+        return cli_fail(err, TBLOCK_USAGE, "--junit: expected another file than %s, which is read", a->junit);
 
     tblock_model   *m = compute_open(a->model, &a->compute, err);
     tblock_context *c = m ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
     tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .has_tol = !isnan(a->tol), .tol = a->tol };
-    bool good = c && tblock_verify(c, a->golden, &o, &report, err);
-    if (good) {
-        note_settings(&report, a->golden, a->general.quiet);
-        if (a->json)
-            print_json(&report);
-        else
-            print_table(&report, a->golden);
-        good = output_flush(err) && (report.ok || report_difference(&report, a->golden, err));
-    }
+    bool ran = c && compare(a, c, &junit, &o, &report, err);
+    bool good = write_junit(a, &junit, ran ? &report : NULL, err) && ran && answer(a, &report, err);
+    guarded_close(&junit, err);
     tblock_free(report.rows);
     tblock_context_free(c);
     tblock_close(m);
@@ -157,11 +220,12 @@ static const Option options[] = {
       "largest allowed difference of a logit; without it the rule of docs/numerics.md" },
     { "greedy", 0, NULL, OPT_FLAG,  AT(greedy), 0, 0, NULL, "also replay the greedy continuations of the golden file" },
     { "json",   0, NULL, OPT_FLAG,  AT(json),   0, 0, NULL, "one JSON object instead of the table" },
+    { "junit",  0, "FILE", OPT_TEXT, AT(junit), 0, 0, NULL, "also write the outcome as JUnit XML, a test case for each sequence" },
     { 0 },
 };
 static const Operand operands[] = {
-    { "MODEL", AT(model), false, "a model file" },
-    { "GOLDEN", AT(golden), false, "a safetensors file with [PREFIX.]tokens and [PREFIX.]logits_f64 or logits" },
+    { "MODEL", AT(model), false, MODEL_OPERAND },
+    { "GOLDEN", AT(golden), false, "a safetensors file with [PREFIX.]tokens and [PREFIX.]logits_f64 or logits; or logits.npy, with tokens.npy beside it" },
     { 0 },
 };
 static const OptionGroup groups[] = {
@@ -173,12 +237,14 @@ static const OptionGroup groups[] = {
 static const Example examples[] = {
     { "tblock verify model.bin golden.safetensors", "does the model still compute what was recorded?" },
     { "tblock verify model.bin golden.safetensors --exact --threads 3", "the very same bits, with three threads?" },
+    { "tblock verify model.bin theirs/logits.npy --junit verify.xml", "against arrays of numpy, for a CI system" },
     { 0 },
 };
 const Command cmd_verify = {
     { "verify", operands, groups },
     "compute logits again and compare them with recorded ones",
-    "Prints a line for each sequence: largest difference, mean KL divergence in nats, share of positions with the"
-    " same most likely token, first position out of tolerance. Exit status 1 where something differs.",
+    "Prints a line for each sequence: largest difference, mean and largest KL divergence in nats, share of positions with the"
+    " same most likely token and the same five, first position out of tolerance. Where the golden file has hidden states"
+    " (logits --hidden), also in which layer, and which half of it, the runs part. Exit status 1 where something differs.",
     examples, sizeof(VerifyArgs), verify,
 };

@@ -38,9 +38,10 @@ static void add_to_block(Count *n, const TensorSpec *s, uint64_t params, uint64_
     n->layer_bytes  += bytes;
 }
 
-static void add(Count *n, const TensorSpec *s, WeightType type, uint64_t bytes, bool panels)
+static void add(Count *n, const Config *c, const TensorSpec *s, WeightType type, uint64_t bytes, bool panels)
 {
     uint64_t   params = tensor_spec_params(s);
+    uint64_t   active = s->stack > 1 ? params / (uint64_t)s->stack * (uint64_t)c->experts_used : params;
     CountPart *p      = find_part(n, s);
     if (p->n_tensors++ == 0)
         p->one_bytes = bytes;
@@ -50,6 +51,7 @@ static void add(Count *n, const TensorSpec *s, WeightType type, uint64_t bytes, 
     p->n_panels    += panels;
     n->n_row_major += s->panels && !panels;
     n->params += params;
+    n->active_params += active;
     n->bytes  += bytes;
     n->bytes_of[type] += bytes;
     if (s->layer >= 0) {
@@ -70,14 +72,33 @@ static void add(Count *n, const TensorSpec *s, WeightType type, uint64_t bytes, 
     }
 }
 
+int count_windowed(const Config *c)
+{
+    int n = 0;
+    for (int l = 0; l < c->n_layers; l++)
+        n += config_window(c, l) != 0;
+    return n;
+}
+
+int count_moe(const Config *c)
+{
+    int n = 0;
+    for (int l = 0; l < c->n_layers; l++)
+        n += config_moe(c, l);
+    return n;
+}
+
 KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes)
 {
     uint64_t head = (uint64_t)c->head_dim * (uint64_t)element_bytes + (uint64_t)scale_bytes;
     KvCount kv = { .layer_bytes = 2 * (uint64_t)c->kv_heads * head,
-                   .positions   = c->window && c->window < c->n_ctx ? c->window : c->n_ctx,
+                   .positions   = c->n_ctx,
+                   .n_windowed  = c->window < c->n_ctx ? count_windowed(c) : 0,
                    .mha_ratio   = (double)c->kv_heads / c->heads };
-    kv.token_bytes = kv.layer_bytes * (uint64_t)c->n_layers;
-    kv.full_bytes  = kv.token_bytes * (uint64_t)kv.positions;
+    uint64_t n_full = (uint64_t)(c->n_layers - kv.n_windowed);
+    kv.token_bytes  = kv.layer_bytes * (uint64_t)c->n_layers;
+    kv.full_bytes   = kv.layer_bytes * (n_full * (uint64_t)c->n_ctx + (uint64_t)kv.n_windowed * (uint64_t)c->window);
+    kv.positions    = n_full ? c->n_ctx : c->window;
     return kv;
 }
 
@@ -98,7 +119,7 @@ void count_config(Count *n, const Config *c, WeightType type)
     *n = (Count){ 0 };
     for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);) {
         WeightType t = s.k ? type_plan_default(&s, type) : WT_F32;
-        add(n, &s, t, tensor_spec_bytes(&s, t), tensor_spec_panels(&s, t));
+        add(n, c, &s, t, tensor_spec_bytes(&s, t), tensor_spec_panels(&s, t));
     }
     count_kv(n, c);
 }
@@ -109,7 +130,7 @@ void count_checkpoint(Count *n, const Checkpoint *c)
     *n = (Count){ 0 };
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++) {
         const CheckedTensor *t = &c->tensor[i];
-        add(n, &s, t->type, checked_bytes(t), t->panels);
+        add(n, &c->config, &s, t->type, checked_bytes(t), t->panels);
         if (s.k && !t->panels && (t->rows || tensor_spec_panels(&s, t->type)))
             n->pack_bytes += tensor_spec_bytes(&s, t->type);
     }

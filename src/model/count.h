@@ -26,6 +26,7 @@ typedef struct CountPart {
 typedef struct Count {
     CountPart part[COUNT_MAX_PARTS]; /* in file order                               */
     int       n_parts;
+    uint64_t  active_params;   /* of params those that one token's step uses: of experts the chosen ones only */
     uint64_t  params, embed_params, layer_params, blocks_params, final_norm_params, head_params; /* head 0 when tied */
     uint64_t  attn_params, ffn_params, norm_params; /* of one block: wq wk wv wo; w_gate w_up w_down; both norms. Biases too */
     uint64_t  attn_bytes, ffn_bytes, norm_bytes;    /* of the first block            */
@@ -40,14 +41,19 @@ typedef struct Count {
 typedef struct KvCount {
     uint64_t layer_bytes;      /* of one position in one layer: K and V of every KV head */
     uint64_t token_bytes;      /* of one position in all layers                          */
-    int      positions;        /* that a full context keeps: n_ctx, or the window        */
-    uint64_t full_bytes;       /* of all of them                                         */
+    int      positions;        /* that a full context keeps: n_ctx, or the window where every layer has it */
+    int      n_windowed;       /* layers that keep the window only                       */
+    uint64_t full_bytes;       /* of all positions in all layers                         */
     double   mha_ratio;        /* to a cache with as many KV heads as heads              */
 } KvCount;
 
 /* element_bytes, scale_bytes: 4 and 0 for f32, 2 and 0 for f16, 1 and 4 for q8, whose K and V each have a scale for every
  * position of a head. c passed config_check: nothing overflows. */
 KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes);
+
+/* Layers whose queries see only a window; layers with experts. */
+int count_windowed(const Config *c);
+int count_moe(const Config *c);
 
 /* Bytes of all attention scores of one layer in f32, where they are kept: [batch, heads, seq, seq]. */
 double count_score_bytes(const Config *c, int seq, int batch);

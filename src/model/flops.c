@@ -3,23 +3,28 @@
 
 enum { ACT = 4 }; /* bytes of an activation: f32 */
 
-static const struct { const char *name, *key; FlopGroup group; } ops[OP_COUNT] = {
-    [OP_ATTN_NORM] = { "RMSNorm",    "attn_norm", GROUP_OTHER },
-    [OP_Q]         = { "Q",          "q",         GROUP_PROJECTIONS },
-    [OP_K]         = { "K",          "k",         GROUP_PROJECTIONS },
-    [OP_V]         = { "V",          "v",         GROUP_PROJECTIONS },
-    [OP_ROPE]      = { "RoPE",       "rope",      GROUP_OTHER },
-    [OP_QK]        = { "QK^T",       "qk",        GROUP_SCORES },
-    [OP_SOFTMAX]   = { "softmax",    "softmax",   GROUP_OTHER },
-    [OP_AV]        = { "AV",         "av",        GROUP_SCORES },
-    [OP_OUT]       = { "output",     "out",       GROUP_PROJECTIONS },
-    [OP_ATTN_ADD]  = { "residual",   "attn_add",  GROUP_OTHER },
-    [OP_FFN_NORM]  = { "RMSNorm",    "ffn_norm",  GROUP_OTHER },
-    [OP_GATE]      = { "gate",       "gate",      GROUP_FFN },
-    [OP_UP]        = { "up",         "up",        GROUP_FFN },
-    [OP_SILU]      = { "SiLU, gate", "silu",      GROUP_FFN },
-    [OP_DOWN]      = { "down",       "down",      GROUP_FFN },
-    [OP_FFN_ADD]   = { "residual",   "ffn_add",   GROUP_OTHER },
+static const struct { const char *name, *key; FlopGroup group; } ops[OP_COUNT] = { /* names NULL: by the config */
+    [OP_ATTN_NORM]      = { NULL,          "attn_norm",      GROUP_OTHER },
+    [OP_Q]              = { "Q",           "q",              GROUP_PROJECTIONS },
+    [OP_K]              = { "K",           "k",              GROUP_PROJECTIONS },
+    [OP_V]              = { "V",           "v",              GROUP_PROJECTIONS },
+    [OP_QK_NORM]        = { "norms of QK", "qk_norm",        GROUP_OTHER },
+    [OP_ROPE]           = { "RoPE",        "rope",           GROUP_OTHER },
+    [OP_QK]             = { "QK^T",        "qk",             GROUP_SCORES },
+    [OP_SOFTMAX]        = { "softmax",     "softmax",        GROUP_OTHER },
+    [OP_AV]             = { "AV",          "av",             GROUP_SCORES },
+    [OP_OUT]            = { "output",      "out",            GROUP_PROJECTIONS },
+    [OP_ATTN_POST_NORM] = { NULL,          "attn_post_norm", GROUP_OTHER },
+    [OP_ATTN_ADD]       = { "residual",    "attn_add",       GROUP_OTHER },
+    [OP_FFN_NORM]       = { NULL,          "ffn_norm",       GROUP_OTHER },
+    [OP_ROUTER]         = { "router",      "router",         GROUP_FFN },
+    [OP_GATE]           = { "gate",        "gate",           GROUP_FFN },
+    [OP_UP]             = { "up",          "up",             GROUP_FFN },
+    [OP_SILU]           = { NULL,          "silu",           GROUP_FFN },
+    [OP_DOWN]           = { "down",        "down",           GROUP_FFN },
+    [OP_COMBINE]        = { "experts' sum", "combine",       GROUP_FFN },
+    [OP_FFN_POST_NORM]  = { NULL,          "ffn_post_norm",  GROUP_OTHER },
+    [OP_FFN_ADD]        = { "residual",    "ffn_add",        GROUP_OTHER },
 };
 
 static const struct { const char *name, *key; } groups[GROUP_COUNT] = {
@@ -29,7 +34,14 @@ static const struct { const char *name, *key; } groups[GROUP_COUNT] = {
     [GROUP_OTHER]       = { "the rest", "other" },
 };
 
-const char *flop_op_name(FlopOp op) { return ops[op].name; }
+const char *flop_op_name(const Config *c, FlopOp op)
+{
+    if (ops[op].name)
+        return ops[op].name;
+    if (op != OP_SILU)
+        return c->norm == NORM_LAYER ? "LayerNorm" : "RMSNorm";
+    return c->ffn == FFN_SWIGLU ? "SiLU, gate" : c->ffn == FFN_RELU ? "ReLU" : config_gated(c) ? "GELU, gate" : "GELU";
+}
 const char *flop_op_key(FlopOp op) { return ops[op].key; }
 FlopGroup   flop_op_group(FlopOp op) { return ops[op].group; }
 const char *flop_group_name(FlopGroup g) { return groups[g].name; }
@@ -39,7 +51,8 @@ double flop_intensity(const FlopRow *r) { return r->bytes > 0 ? r->computed / r-
 
 /* What the rows are made of: the widths, and how many tokens and pairs of query and position there are. */
 typedef struct Sizes {
-    double d, q, kv, ff, heads, head_dim;
+    double d, q, kv, ff, heads, head_dim, rotary;
+    double dense, moe;                     /* shares of the blocks              */
     double tokens, pairs_full, pairs_seen; /* pairs: of one head, all sequences */
     double kv_read, kv_written;            /* bytes of K, and of V              */
 } Sizes;
@@ -51,22 +64,31 @@ static double causal_pairs(double n, double window)
     return full * (full + 1) / 2 + (n - full) * full;
 }
 
+/* The mean over the blocks: `windowed` of one with a window, `full` of one without. */
+static double mean(const Config *c, double windowed, double full)
+{
+    double n = count_windowed(c), all = c->n_layers;
+    return n == 0 ? full : n == all ? windowed : (n * windowed + (all - n) * full) / all;
+}
+
 static Sizes measure(const Config *c, const FlopLoad *load)
 {
     double n = load->seq, batch = load->batch, window = c->window;
-    double seen = window > 0 && window < n ? window : n;
+    double seen = mean(c, window < n ? window : n, n);
     Sizes  s = { .d = c->d_model, .q = (double)c->heads * c->head_dim, .kv = (double)c->kv_heads * c->head_dim, .ff = c->d_ff,
-                 .heads = c->heads, .head_dim = c->head_dim };
+                 .heads = c->heads, .head_dim = c->head_dim, .rotary = c->positions == POS_ROPE ? c->rotary_dim : 0 };
+    s.moe        = (double)count_moe(c) / c->n_layers;
+    s.dense      = 1 - s.moe;
     s.tokens     = load->decode ? batch : batch * n;
     s.pairs_full = load->decode ? batch * n : batch * n * n;
-    s.pairs_seen = batch * (load->decode ? seen : causal_pairs(n, window));
+    s.pairs_seen = batch * (load->decode ? seen : mean(c, causal_pairs(n, window), causal_pairs(n, 0)));
     double kept  = s.kv * load->kv_bytes + (double)c->kv_heads * load->kv_scale_bytes; /* bytes of K of one position */
     s.kv_read    = batch * (load->decode ? seen : n) * kept;
     s.kv_written = s.tokens * kept;
     return s;
 }
 
-/* Weight bytes of a role in an average block: matrix and bias. */
+/* Weight bytes of a role in one of the blocks that have it (or of what there is once): matrix and bias. */
 static double weight_bytes(const Count *n, TensorRole role)
 {
     double bytes = 0;
@@ -74,6 +96,15 @@ static double weight_bytes(const Count *n, TensorRole role)
         if (n->part[i].role == role)
             bytes += (double)n->part[i].bytes / n->part[i].n_tensors;
     return bytes;
+}
+
+/* Does the model have the role's tensors? */
+static bool has(const Count *n, TensorRole role)
+{
+    for (int i = 0; i < n->n_parts; i++)
+        if (n->part[i].role == role)
+            return true;
+    return false;
 }
 
 static FlopRow row(double flops, double bytes) { return (FlopRow){ flops, flops, bytes }; }
@@ -89,6 +120,116 @@ static FlopRow norm(const Sizes *s, double weights)
     return row(s->tokens * (4 * s->d + 4), weights + 2 * ACT * s->tokens * s->d);
 }
 
+static FlopRow norm_of(const Sizes *s, const Count *n, TensorRole role)
+{
+    return has(n, role) ? norm(s, weight_bytes(n, role)) : row(0, 0);
+}
+
+/* Of q and k, once for each head, or once for the whole vector. */
+static FlopRow qk_norm(const Sizes *s, const Config *c, const Count *n)
+{
+    if (c->qk_norm == QK_NONE)
+        return row(0, 0);
+    double norms = c->qk_norm == QK_VECTOR ? 2 : (double)c->heads + c->kv_heads;
+    return row(s->tokens * (4 * (s->q + s->kv) + 4 * norms),
+               weight_bytes(n, ROLE_Q_NORM) + weight_bytes(n, ROLE_K_NORM) + 2 * ACT * s->tokens * (s->q + s->kv));
+}
+
+/* 6 for each pair of elements of q and k that is rotated; then k and v go into the cache. */
+static FlopRow rope(const Sizes *s)
+{
+    double share = s->rotary / s->head_dim;
+    return row(3 * s->tokens * share * (s->q + s->kv),
+               ACT * s->tokens * (2 * share * (s->q + s->kv) + 2 * s->kv) + 2 * s->kv_written);
+}
+
+/* ---- Feed-forward ---- */
+
+/* One of the matrices: of the dense blocks, of each token's experts (whose weights are read once each, all different while there
+ * are so many), of the shared expert. expert, shared: ROLE_COUNT where there is none of them. */
+typedef struct FfnRoles { TensorRole dense, expert, shared; } FfnRoles;
+
+static void add_to(FlopRow *sum, const FlopRow *r)
+{
+    sum->full     += r->full;
+    sum->computed += r->computed;
+    sum->bytes    += r->bytes;
+}
+
+static void add_share(FlopRow *sum, double share, FlopRow r)
+{
+    r = (FlopRow){ share * r.full, share * r.computed, share * r.bytes };
+    add_to(sum, &r);
+}
+
+static FlopRow ffn_matrix(const Sizes *s, const Config *c, const Count *n, FfnRoles roles, bool down)
+{
+    FlopRow sum    = { 0 };
+    double  used   = c->experts_used, wanted = s->tokens * used, read = wanted < c->n_experts ? wanted : c->n_experts;
+    Sizes   expert = *s;
+    expert.tokens  = wanted;
+    if (s->dense > 0 && has(n, roles.dense))
+        add_share(&sum, s->dense, matrix(s, down ? s->d : s->ff, down ? s->ff : s->d, weight_bytes(n, roles.dense)));
+    if (s->moe > 0 && has(n, roles.expert))
+        add_share(&sum, s->moe, matrix(&expert, down ? s->d : c->expert_d_ff, down ? c->expert_d_ff : s->d,
+                                       weight_bytes(n, roles.expert) / c->n_experts * read));
+    if (s->moe > 0 && has(n, roles.shared))
+        add_share(&sum, s->moe, matrix(s, down ? s->d : c->shared_d_ff, down ? c->shared_d_ff : s->d, weight_bytes(n, roles.shared)));
+    return sum;
+}
+
+/* FLOP of the activation of one hidden value, with its gate; a function such as exp, tanh or erf is one. */
+static double activation_flops(FfnKind kind)
+{
+    switch (kind) {
+    case FFN_SWIGLU:    return 4;  /* exp, 1 + it, the division, times up */
+    case FFN_GEGLU:     return 10; /* GELU_TANH, times up */
+    case FFN_GEGLU_ERF: return 6;
+    case FFN_GELU_TANH: return 9;  /* x * x, a multiply-add, times x, times a constant, tanh, 1 + it, half of x, the product */
+    case FFN_GELU:      return 5;  /* times a constant, erf, 1 + it, half of x, the product */
+    case FFN_RELU:      break;
+    }
+    return 1;
+}
+
+static FlopRow activation(const Sizes *s, const Config *c)
+{
+    double experts = c->experts_used * (double)c->expert_d_ff + c->shared_d_ff;
+    double values  = s->tokens * (s->dense * s->ff + s->moe * experts);
+    return row(activation_flops(c->ffn) * values, (config_gated(c) ? 3 : 2) * ACT * values);
+}
+
+/* Logits of the experts, softmax as in attention; of the shared expert a product and a sigmoid. */
+static FlopRow router(const Sizes *s, const Config *c, const Count *n)
+{
+    FlopRow sum = { 0 };
+    if (s->moe == 0)
+        return sum;
+    add_share(&sum, s->moe, matrix(s, c->n_experts, s->d, weight_bytes(n, ROLE_ROUTER)));
+    add_share(&sum, s->moe, row(s->tokens * (5.0 * c->n_experts + (c->renormalize ? 2.0 * c->experts_used : 0)), 0));
+    if (c->shared_router)
+        add_share(&sum, s->moe, row(s->tokens * (2 * s->d + 3), weight_bytes(n, ROLE_SHARED_ROUTER)));
+    return sum;
+}
+
+static FlopRow combine(const Sizes *s, const Config *c)
+{
+    double parts = c->experts_used + (c->shared_d_ff > 0);
+    return row(s->moe * s->tokens * 2 * parts * s->d, s->moe * 3 * ACT * s->tokens * parts * s->d);
+}
+
+static void count_ffn(Flops *f, const Sizes *s, const Config *c, const Count *n)
+{
+    f->op[OP_ROUTER]  = router(s, c, n);
+    f->op[OP_GATE]    = ffn_matrix(s, c, n, (FfnRoles){ ROLE_W_GATE, ROLE_EXPERT_GATE, ROLE_SHARED_GATE }, false);
+    f->op[OP_UP]      = ffn_matrix(s, c, n, (FfnRoles){ ROLE_W_UP, ROLE_EXPERT_UP, ROLE_SHARED_UP }, false);
+    f->op[OP_SILU]    = activation(s, c);
+    f->op[OP_DOWN]    = ffn_matrix(s, c, n, (FfnRoles){ ROLE_W_DOWN, ROLE_EXPERT_DOWN, ROLE_SHARED_DOWN }, true);
+    f->op[OP_COMBINE] = combine(s, c);
+}
+
+/* ---- Attention ---- */
+
 /* Scores and softmax never reach memory: each tile's stay in the processor (runtime/attention.c). */
 static void count_attention(Flops *f, const Sizes *s)
 {
@@ -98,13 +239,6 @@ static void count_attention(Flops *f, const Sizes *s)
     /* for each score: scale, maximum, difference, exp, sum; for each query and head: 1 / sum, and the result times it */
     double once = s->tokens * s->heads * (1 + s->head_dim);
     f->op[OP_SOFTMAX] = (FlopRow){ 5 * s->heads * s->pairs_full + once, 5 * s->heads * s->pairs_seen + once, 0 };
-}
-
-static void add_to(FlopRow *sum, const FlopRow *r)
-{
-    sum->full     += r->full;
-    sum->computed += r->computed;
-    sum->bytes    += r->bytes;
 }
 
 static void sum_up(Flops *f, const Config *c)
@@ -124,21 +258,19 @@ void count_flops(Flops *f, const Config *c, const Count *n, const FlopLoad *load
 {
     Sizes s = measure(c, load);
     *f = (Flops){ 0 };
-    f->op[OP_ATTN_NORM] = norm(&s, weight_bytes(n, ROLE_ATTN_NORM));
+    f->op[OP_ATTN_NORM] = norm_of(&s, n, ROLE_ATTN_NORM);
     f->op[OP_Q]         = matrix(&s, s.q, s.d, weight_bytes(n, ROLE_WQ));
     f->op[OP_K]         = matrix(&s, s.kv, s.d, weight_bytes(n, ROLE_WK));
     f->op[OP_V]         = matrix(&s, s.kv, s.d, weight_bytes(n, ROLE_WV));
-    /* 6 for each pair of elements of q and k; then k and v go into the cache */
-    f->op[OP_ROPE]      = row(3 * s.tokens * (s.q + s.kv), ACT * s.tokens * (2 * (s.q + s.kv) + 2 * s.kv) + 2 * s.kv_written);
+    f->op[OP_QK_NORM]   = qk_norm(&s, c, n);
+    f->op[OP_ROPE]      = rope(&s);
     count_attention(f, &s);
     f->op[OP_OUT]       = matrix(&s, s.d, s.q, weight_bytes(n, ROLE_WO));
+    f->op[OP_ATTN_POST_NORM] = norm_of(&s, n, ROLE_ATTN_POST_NORM);
     f->op[OP_ATTN_ADD]  = row(s.tokens * s.d, 3 * ACT * s.tokens * s.d);
-    f->op[OP_FFN_NORM]  = norm(&s, weight_bytes(n, ROLE_FFN_NORM));
-    f->op[OP_GATE]      = matrix(&s, s.ff, s.d, weight_bytes(n, ROLE_W_GATE));
-    f->op[OP_UP]        = matrix(&s, s.ff, s.d, weight_bytes(n, ROLE_W_UP));
-    /* exp, 1 + it, the division, times up */
-    f->op[OP_SILU]      = row(4 * s.tokens * s.ff, 3 * ACT * s.tokens * s.ff);
-    f->op[OP_DOWN]      = matrix(&s, s.d, s.ff, weight_bytes(n, ROLE_W_DOWN));
+    f->op[OP_FFN_NORM]  = norm_of(&s, n, ROLE_FFN_NORM);
+    count_ffn(f, &s, c, n);
+    f->op[OP_FFN_POST_NORM] = norm_of(&s, n, ROLE_FFN_POST_NORM);
     f->op[OP_FFN_ADD]   = row(s.tokens * s.d, 3 * ACT * s.tokens * s.d);
 
     FlopRow final = norm(&s, weight_bytes(n, ROLE_FINAL_NORM));

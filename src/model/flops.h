@@ -5,17 +5,18 @@
 
 #include "model/count.h"
 
-/* The operations of a block, in the order of runtime/forward.c. */
+/* The operations of a block, in the order of runtime/forward.c. A block has some of them; the others are 0. */
 typedef enum FlopOp {
-    OP_ATTN_NORM, OP_Q, OP_K, OP_V, OP_ROPE, OP_QK, OP_SOFTMAX, OP_AV, OP_OUT, OP_ATTN_ADD,
-    OP_FFN_NORM, OP_GATE, OP_UP, OP_SILU, OP_DOWN, OP_FFN_ADD, OP_COUNT
+    OP_ATTN_NORM, OP_Q, OP_K, OP_V, OP_QK_NORM, OP_ROPE, OP_QK, OP_SOFTMAX, OP_AV, OP_OUT, OP_ATTN_POST_NORM, OP_ATTN_ADD,
+    OP_FFN_NORM, OP_ROUTER, OP_GATE, OP_UP, OP_SILU, OP_DOWN, OP_COMBINE, OP_FFN_POST_NORM, OP_FFN_ADD, OP_COUNT
 } FlopOp;
 
 /* The same operations in four groups: the projections wq wk wv wo; the two products whose cost grows with the square of the
- * length; gate, up, SiLU and down; and norms, RoPE, softmax and residual additions. */
+ * length; the feed-forward network with its activation, of experts with their router and their sum; and norms, RoPE, softmax and
+ * residual additions. */
 typedef enum FlopGroup { GROUP_PROJECTIONS, GROUP_SCORES, GROUP_FFN, GROUP_OTHER, GROUP_COUNT } FlopGroup;
 
-const char *flop_op_name(FlopOp op);         /* "RMSNorm", "QK^T": for people      */
+const char *flop_op_name(const Config *c, FlopOp op); /* "RMSNorm", "QK^T": for people */
 const char *flop_op_key(FlopOp op);          /* "attn_norm", "qk": for programs    */
 FlopGroup   flop_op_group(FlopOp op);
 const char *flop_group_name(FlopGroup g);    /* "projections" */
@@ -42,7 +43,7 @@ typedef struct Flops {
     FlopRow op[OP_COUNT];
     FlopRow group[GROUP_COUNT];
     FlopRow attention; /* the attention branch: projections, RoPE, QK^T, softmax, AV */
-    FlopRow block;     /* sum of op: one block  */
+    FlopRow block;     /* sum of op: one block; where blocks differ (windows, experts), the mean of all */
     FlopRow blocks;    /* all of them           */
     FlopRow head;      /* final norm of all tokens, logits of the last one of each sequence */
     FlopRow total;

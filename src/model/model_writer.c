@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "model/tensor_check.h"
 
-enum { ALIGN = 64, DATA_ALIGN = 4096 };
+enum { ALIGN = 64, DATA_ALIGN = 4096, MOST_TEMPLATE = 1 << 16 /* bytes of a template; a longer one is no chat format */ };
 
 /* One tensor of the file. A padding tensor, or one of the tokenizer, is one whose bytes we write ourselves. */
 typedef struct Entry { size_t n_bytes; const void *data; } Entry;
@@ -104,6 +104,21 @@ static bool holds_bf16(const ModelContents *what)
     return false;
 }
 
+/* Tokenizer and chat format. */
+static bool write_text_meta(ModelWriter *w, const ModelContents *what, Error *err)
+{
+    static const char *const keys[] = { "tokenizer", "chat", "chat_template" };
+    const char *tokenizer = what->tokenizer ? tensor_meta(what->tokenizer, "tokenizer") : NULL;
+    for (int i = 0; tokenizer && i < 3; i++) {
+        const char *value = tensor_meta(what->tokenizer, keys[i]);
+        if (!value && i == 2 && what->chat_template && strlen(what->chat_template) <= MOST_TEMPLATE)
+            value = what->chat_template;
+        if (value && !tensor_writer_meta(w->out, keys[i], value, err))
+            return false;
+    }
+    return true;
+}
+
 static bool write_meta(ModelWriter *w, const ModelContents *what, Error *err)
 {
     char *json = config_to_json(what->config, err);
@@ -114,12 +129,7 @@ static bool write_meta(ModelWriter *w, const ModelContents *what, Error *err)
            && tensor_writer_meta(w->out, "config", json, err) && tensor_writer_meta(w->out, "source", what->source, err)
            && tensor_writer_meta(w->out, "sha256", unknown_yet, err);
     free(json);
-    static const char *const of_text[] = { "tokenizer", "chat", "chat_template" };
-    for (int i = 0; ok && what->tokenizer && i < 3; i++) {
-        const char *value = tensor_meta(what->tokenizer, of_text[i]);
-        ok = !value || tensor_writer_meta(w->out, of_text[i], value, err);
-    }
-    return ok && (!holds_bf16(what) || tensor_writer_meta(w->out, "bf16_min", "2^-50", err));
+    return ok && write_text_meta(w, what, err) && (!holds_bf16(what) || tensor_writer_meta(w->out, "bf16_min", "2^-50", err));
 }
 
 ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error *err)
@@ -174,6 +184,11 @@ static void release(ModelWriter *w)
         sha256_end(w->sha, hex);
     free(w->entry);
     free(w);
+}
+
+bool model_writer_source(ModelWriter *w, const char *source, Error *err)
+{
+    return tensor_writer_patch_meta(w->out, "source", source, err);
 }
 
 bool model_writer_end(ModelWriter *w, Error *err)

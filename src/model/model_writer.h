@@ -17,6 +17,7 @@ typedef struct ModelContents {
                                      bf16 that is appended has no magnitude but 0 under 2^-50, as retype_store leaves it */
     const char       *source;     /* JSON for the metadata                                                          */
     const TensorFile *tokenizer;  /* the file whose tokenizer and chat format are copied; NULL: none                 */
+    const char       *chat_template; /* written where the tokenizer's file has none and there is a tokenizer; NULL: none */
 } ModelContents;
 
 /* Begin a file. NULL on failure. Nothing appears at path before model_writer_end. */
@@ -25,6 +26,9 @@ ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error
 /* Append bytes of the tensors, in order; a piece may end anywhere inside a tensor (a part) but not span two. The tokenizer
  * is not appended: it follows by itself. */
 bool model_writer_append(ModelWriter *w, const void *data, size_t n_bytes, Error *err);
+
+/* Replace the source given at first by one of as many bytes; before the end. */
+bool model_writer_source(ModelWriter *w, const char *source, Error *err);
 
 bool model_writer_end(ModelWriter *w, Error *err); /* all bytes must have been appended; frees w either way */
 void model_writer_abort(ModelWriter *w);           /* removes what was written; NULL is accepted            */

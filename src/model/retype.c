@@ -187,6 +187,43 @@ void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const
         compare(type, panels, to, rows, n, k, (float *)(void *)((char *)scratch + panel_room(k)), report);
 }
 
+/* Elements [n] of 16 bits that are bf16: those too small become 0. */
+static void flush_bf16(uint16_t *x, size_t n, RetypeReport *report)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint16_t size = x[i] & 0x7fff;
+        if (size != 0 && size < BF16_LEAST) {
+            x[i] = 0;
+            report->flushed++;
+        }
+    }
+}
+
+void retype_copy(const TensorSpec *s, const CheckedTensor *t, bool panels, void *const to[MAX_PARTS], int block, int item, int first,
+                 int n, void *rows, RetypeReport *report)
+{
+    size_t count = (size_t)n * (size_t)s->k;
+    *report = (RetypeReport){ .n = count };
+    if (t->panels) { /* whose padding is as it should be: opening a file does not look at it, info --check does */
+        Panels p = panels_from(t->type, checked_panels(t), block, s->k);
+        for (int i = 0; i < part_count(t->type); i++)
+            memcpy(to[i], p.part[i], part_bytes(t->type, i, s->k));
+        if (t->type == WT_BF16)
+            flush_bf16(to[0], part_bytes(t->type, 0, s->k) / sizeof(uint16_t), report);
+        return;
+    }
+    const void *from = checked_rows(s, t, item, first, n, rows);
+    if (t->type == WT_BF16) {
+        if (from != rows)
+            from = memcpy(rows, from, count * sizeof(uint16_t));
+        flush_bf16(rows, count, report);
+    }
+    if (panels)
+        panel_make(t->type, to, from, n, s->k);
+    else
+        memcpy(to[0], from, count * weight_type_bytes(t->type));
+}
+
 void retype_vector(const TensorSpec *s, const CheckedTensor *t, float *out, RetypeReport *report)
 {
     size_t n = (size_t)s->rows;

@@ -31,6 +31,11 @@ void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int firs
 void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows, int n, int k, bool measure,
                   void *scratch, RetypeReport *report);
 
+/* Store 16 rows (a panel: number `block` of the stack, rows first .. first + n - 1 of matrix `item`) in the type that they have, to
+ * the bit, NaN too; but bf16 magnitudes under 2^-50 become 0. rows: room for 16 rows of floats. */
+void retype_copy(const TensorSpec *s, const CheckedTensor *t, bool panels, void *const to[MAX_PARTS], int block, int item, int first,
+                 int n, void *rows, RetypeReport *report);
+
 /* A vector as f32 [s->rows], exact, checked as retype_store does; its place is the report's row. */
 void retype_vector(const TensorSpec *s, const CheckedTensor *t, float *out, RetypeReport *report);
 

@@ -47,6 +47,10 @@ static void about(JsonOut *o, const AttnView *v)
     text(&json, "kvType", v->kv_type);
     json_out(&json, "\"modelLayers\":%d,\"modelHeads\":%d,\"kvHeads\":%d,\"window\":%d", v->cfg->n_layers, v->cfg->heads,
              v->cfg->kv_heads, v->cfg->window);
+    json_out(&json, ",\"windows\":");
+    for (int i = 0; i < v->n_layers; i++)
+        json_out(&json, "%s%d", i ? "," : "[", config_window(v->cfg, v->layer[i]));
+    json_out(&json, "]");
     ints(&json, "layers", v->layer, (size_t)v->n_layers);
     ints(&json, "heads", v->head, (size_t)v->n_heads);
     ints(&json, "ids", v->token, v->n_tokens);
@@ -82,10 +86,10 @@ static void base64_end(Base64 *b)
         base64_byte(b, 0);
 }
 
-static bool layer_data(JsonOut *o, const AttnView *v, const float *p, const AttnSink *out, Error *err)
+static bool layer_data(JsonOut *o, const AttnView *v, int layer, const float *p, const AttnSink *out, Error *err)
 {
     Base64 b = {.out = o};
-    int    window = v->cfg->window, n = (int)v->n_tokens;
+    int    window = config_window(v->cfg, layer), n = (int)v->n_tokens;
     json_out(o, "<script type=\"text/plain\" class=\"layer\">");
     for (int h = 0; h < v->n_heads; h++) {
         for (int q = 0; q < n; q++, p += n)
@@ -110,7 +114,7 @@ bool attn_html(const AttnView *v, const AttnSink *out, Error *err)
         json_out_bytes(&o, page[i], strlen(page[i]));
     about(&o, v);
     for (int l = 0; l < v->n_layers; l++)
-        if (!layer_data(&o, v, v->p + (size_t)l * layer, out, err))
+        if (!layer_data(&o, v, v->layer[l], v->p + (size_t)l * layer, out, err))
             return false;
     for (i++; i < n_lines; i++)
         json_out_bytes(&o, page[i], strlen(page[i]));

@@ -27,7 +27,10 @@ static void heading(JsonOut *o, const AttnView *v)
     json_out_string(o, v->model, strlen(v->model));
     json_out(o, ", \"sha256\": ");
     json_out_string(o, v->sha256, strlen(v->sha256));
-    json_out(o, ", \"kv_type\": \"%s\", \"window\": %d,\n ", v->kv_type, v->cfg->window);
+    json_out(o, ", \"kv_type\": \"%s\", \"window\": %d, \"windows\": ", v->kv_type, v->cfg->window);
+    for (int i = 0; i < v->n_layers; i++)
+        json_out(o, "%s%d", i ? ", " : "[", config_window(v->cfg, v->layer[i]));
+    json_out(o, "],\n ");
     int_list(o, "tokens", v->token, v->n_tokens);
     json_out(o, "\"pieces\": ");
     for (size_t i = 0; v->piece && i < v->n_tokens; i++) {

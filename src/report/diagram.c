@@ -54,10 +54,13 @@ static const char *words(char buf[96], const char *fmt, ...)
     return buf;
 }
 
+static const char *norm_name(const Config *c) { return c->norm == NORM_LAYER ? "LayerNorm" : "RMSNorm"; }
+static const char *act_name(const Config *c) { return c->ffn == FFN_SWIGLU ? "SiLU" : c->ffn == FFN_RELU ? "ReLU" : "GELU"; }
+
 static void draw_projections(JsonOut *o, const Config *c)
 {
     char a[96];
-    box(o, "other", MIDDLE, 64, 150, 34, "RMSNorm", NULL);
+    box(o, "other", MIDDLE, 64, 150, 34, norm_name(c), NULL);
     wire(o, "M250 98V110H105V121");
     wire(o, "M250 98V121");
     wire(o, "M250 98V110H395V121");
@@ -91,10 +94,7 @@ static void draw_attention(JsonOut *o, const Info *info)
     box(o, "scores", 177, 338, 272, 48, words(a, "Q K<tspan dy=\"-5\" font-size=\"10\">T</tspan><tspan dy=\"5\"> / &#8730;%d</tspan>", c->head_dim),
         words(b, "%d heads &#215; n &#215; t", c->heads));
     down(o, 177, 386, 410);
-    if (c->window)
-        words(a, "causal, window %d", c->window);
-    else
-        words(a, "causal");
+    words(a, "causal%s", info_windows(c, b, sizeof b));
     box(o, "other", 177, 410, 190, 44, "softmax", a);
     down(o, 177, 454, 478);
     down(o, 395, 310, 478);
@@ -110,13 +110,13 @@ static void draw_ffn(JsonOut *o, const Config *c)
 {
     char a[96];
     down(o, MIDDLE, 638, 664);
-    box(o, "other", MIDDLE, 664, 150, 34, "RMSNorm", NULL);
+    box(o, "other", MIDDLE, 664, 150, 34, norm_name(c), NULL);
     wire(o, "M250 698V710H150V721");
     wire(o, "M250 698V710H350V721");
     box(o, "ffn", 150, 722, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">gate</tspan>", words(a, "[%d, %d]", c->d_ff, c->d_model));
     box(o, "ffn", 350, 722, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">up</tspan>", words(a, "[%d, %d]", c->d_ff, c->d_model));
     down(o, 150, 770, 796);
-    box(o, "ffn", 150, 796, 96, 30, "SiLU", NULL);
+    box(o, "ffn", 150, 796, 96, 30, act_name(c), NULL);
     wire(o, "M150 826V848H235");
     wire(o, "M350 770V848H265");
     joint(o, MIDDLE, 848, "&#215;");
@@ -127,6 +127,57 @@ static void draw_ffn(JsonOut *o, const Config *c)
     down(o, MIDDLE, 932, 951);
     joint(o, MIDDLE, 965, "+");
     down(o, MIDDLE, 978, 998);
+}
+
+bool diagram_shows(const Config *c)
+{
+    return c->norm_placement == PLACE_PRE && c->positions == POS_ROPE && config_gated(c) && c->n_experts == 0 && c->qk_norm == QK_NONE
+        && c->attn_scale == 0 && c->attn_softcap == 0;
+}
+
+/* What is added to x: the sublayer's result, normed behind it where the family does so, times the residual's number. */
+static void draw_sum(JsonOut *o, const Config *c, const char *what)
+{
+    bool behind = c->norm_placement == PLACE_BOTH || c->norm_placement == PLACE_OUTPUT;
+    json_out(o, "x = x + %s%s%s", behind ? norm_name(c) : "", behind ? "(" : "", what);
+    json_out(o, "%s", behind ? ")" : "");
+    if (c->residual_scale != 1)
+        json_out(o, " &#215; %.6g", c->residual_scale);
+    json_out(o, "\n");
+}
+
+static void draw_ffn_formulas(JsonOut *o, const Config *c)
+{
+    if (count_moe(c)) {
+        json_out(o, "p = softmax(router m), the %d largest of %d%s\n", c->experts_used, c->n_experts, c->renormalize ? ", to sum 1" : "");
+        json_out(o, "f<sub>e</sub> = W<sub>down</sub> (%s(W<sub>gate</sub> m) &#215; W<sub>up</sub> m), of expert e\n", act_name(c));
+        draw_sum(o, c, c->shared_d_ff ? "&#931; p<sub>e</sub> f<sub>e</sub> + the shared expert" : "&#931; p<sub>e</sub> f<sub>e</sub>");
+        return;
+    }
+    if (config_gated(c))
+        json_out(o, "h = %s(W<sub>gate</sub> m) &#215; W<sub>up</sub> m\n", act_name(c));
+    else
+        json_out(o, "h = %s(W<sub>up</sub> m)\n", act_name(c));
+    draw_sum(o, c, "W<sub>down</sub> h");
+}
+
+void draw_block_formulas(JsonOut *o, const Config *c)
+{
+    bool two = c->norm_placement == PLACE_PARALLEL2, parallel = two || c->norm_placement == PLACE_PARALLEL;
+    bool before = c->norm_placement != PLACE_OUTPUT;
+    json_out(o, "<pre class=\"formulas\">n = %s%s\n", before ? norm_name(c) : "x", before ? " x" : "");
+    if (parallel)
+        json_out(o, "m = %s%s\n", two ? norm_name(c) : "n", two ? " x" : "");
+    json_out(o, "q, k, v = W<sub>Q</sub> n, W<sub>K</sub> n, W<sub>V</sub> n\n");
+    if (c->qk_norm)
+        json_out(o, "q, k = %s q, %s k\n", norm_name(c), norm_name(c));
+    if (c->positions == POS_ROPE)
+        json_out(o, "q, k = RoPE q, RoPE k\n");
+    draw_sum(o, c, "W<sub>O</sub> attention(q, k, v)");
+    if (!parallel)
+        json_out(o, "m = %s%s\n", before ? norm_name(c) : "x", before ? " x" : "");
+    draw_ffn_formulas(o, c);
+    json_out(o, "</pre>\n");
 }
 
 void draw_block_diagram(JsonOut *o, const Info *info)

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -89,12 +90,120 @@ const char *form_types(unsigned types, char *buf, size_t n)
 
 const char *form_shape(const CountPart *p, char *buf, size_t n)
 {
-    if (p->k)
+    if (p->stack > 1)
+        snprintf(buf, n, "[%d, %d, %d]", p->stack, p->rows, p->k);
+    else if (p->k)
         snprintf(buf, n, "[%d, %d]", p->rows, p->k);
     else
         snprintf(buf, n, "[%d]", p->rows);
     return buf;
 }
+
+/* ---- A block in words ---- */
+
+typedef struct Words { char *buf; size_t n, at; } Words;
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static void say(Words *w, const char *fmt, ...)
+{
+    va_list list;
+    va_start(list, fmt);
+    int n = vsnprintf(w->buf + w->at, w->n - w->at, fmt, list);
+    va_end(list);
+    w->at = n < 0 ? w->at : w->at + (size_t)n < w->n ? w->at + (size_t)n : w->n - 1;
+}
+
+const char *info_norms(const Config *c, char *buf, size_t n)
+{
+    static const char *const places[] = { "pre-norm", "post-norm", "norms on both sides", "parallel, one norm", "parallel, two norms",
+                                          "norms behind" };
+    Words w = { buf, n, 0 };
+    say(&w, "%s (%s%s, eps %.10g)", places[c->norm_placement], c->norm == NORM_LAYER ? "layer" : "rms",
+        c->norm_bias ? " with bias" : "", c->norm_eps);
+    return buf;
+}
+
+const char *info_ffn(const Config *c)
+{
+    static const char *const names[] = { "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf" };
+    return names[c->ffn];
+}
+
+const char *info_windows(const Config *c, char *buf, size_t n)
+{
+    Words w        = { buf, n, 0 };
+    int   windowed = count_windowed(c);
+    buf[0]         = '\0';
+    if (windowed)
+        say(&w, ", window %d", c->window);
+    if (windowed && windowed < c->n_layers)
+        say(&w, " in %d of %d layers", windowed, c->n_layers);
+    return buf;
+}
+
+const char *info_positions(const Config *c, char *buf, size_t n)
+{
+    static const char *const names[] = { "", "linear", "llama3", "yarn", "a factor for each frequency" };
+    const Rope *r = &c->rope;
+    Words       w = { buf, n, 0 };
+    if (c->positions == POS_LEARNED) {
+        say(&w, "learned");
+        return buf;
+    }
+    say(&w, "rope, theta %.10g", c->theta);
+    if (r->type != ROPE_DEFAULT)
+        say(&w, ", %s", names[r->type]);
+    if (r->type != ROPE_DEFAULT && r->type != ROPE_FACTORS)
+        say(&w, " factor %.10g", r->factor);
+    if (r->type == ROPE_LLAMA3)
+        say(&w, " (%.10g to %.10g)", r->low_freq_factor, r->high_freq_factor);
+    if (r->type == ROPE_LLAMA3 || r->type == ROPE_YARN)
+        say(&w, " from %.10g", r->original_n_ctx);
+    if (c->theta_window != 0)
+        say(&w, "; %.10g with a window", c->theta_window);
+    if (c->rotary_dim != c->head_dim)
+        say(&w, ", %d of %d dims", c->rotary_dim, c->head_dim);
+    return buf;
+}
+
+const char *info_experts(const Config *c, char *buf, size_t n)
+{
+    Words w = { buf, n, 0 };
+    int   moe = count_moe(c);
+    buf[0] = '\0';
+    if (moe == 0)
+        return buf;
+    say(&w, "%d of %d of width %d a token", c->experts_used, c->n_experts, c->expert_d_ff);
+    if (c->shared_d_ff)
+        say(&w, ", a shared one of %d", c->shared_d_ff);
+    if (moe < c->n_layers)
+        say(&w, ", in %d of %d layers", moe, c->n_layers);
+    return buf;
+}
+
+const char *info_numbers(const Config *c, char *buf, size_t n)
+{
+    const struct { const char *name; double value, none; } number[] = {
+        { "embedding x", c->embed_scale, 1 },    { "residual x", c->residual_scale, 1 },     { "scores x", c->attn_scale, 0 },
+        { "logits x", c->logit_scale, 1 },       { "score cap", c->attn_softcap, 0 },        { "logit cap", c->logit_softcap, 0 },
+    };
+    Words w = { buf, n, 0 };
+    buf[0]  = '\0';
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+        if (number[i].value != number[i].none)
+            say(&w, "%s%s %.6g", w.at ? ", " : "", number[i].name, number[i].value);
+    return buf;
+}
+
+bool info_blocks_differ(const Config *c)
+{
+    int windowed = count_windowed(c), moe = count_moe(c);
+    return (windowed > 0 && windowed < c->n_layers) || (moe > 0 && moe < c->n_layers);
+}
+
+bool info_has_op(const Info *info, FlopOp op) { return info->prefill.op[op].full > 0; }
 
 const char *info_layout(const Count *n)
 {

@@ -79,6 +79,19 @@ extern const WeightType info_types[WT_COUNT];
 const char *info_type_name(WeightType t);
 double      info_bits(const Count *n);                      /* bits of a weight on average, padding and vectors in them */
 
+/* How a block is built, in words: the norms' places and kind, the feed-forward's function, windows, positions, experts ("" where
+ * there are none), multipliers and caps ("" where there are none). Written for text and page alike: no character needs escaping. */
+const char *info_norms(const Config *c, char *buf, size_t n);   /* "pre-norm (rms, eps 1e-06)"          */
+const char *info_ffn(const Config *c);                          /* "swiglu"                             */
+const char *info_windows(const Config *c, char *buf, size_t n); /* ", window 4096 in 13 of 26 layers"   */
+const char *info_positions(const Config *c, char *buf, size_t n); /* "rope, theta 10000"                */
+const char *info_experts(const Config *c, char *buf, size_t n); /* "8 of 128 experts of 768 a token ..." */
+const char *info_numbers(const Config *c, char *buf, size_t n); /* "embedding x 48, logit cap 30"       */
+
+/* Is there anything of an operation in this model? The others are left out of tables. */
+bool info_blocks_differ(const Config *c);                       /* by windows or experts                */
+bool info_has_op(const Info *info, FlopOp op);
+
 const char *info_layout(const Count *n);                    /* "rows16", "rows" or "mixed"                   */
 const char *info_seen(const Info *info);                    /* what limits attention: "causal" or "window"   */
 const char *info_answer(const CheckPart *p);                /* "ok", "wrong", "none"                         */

@@ -226,31 +226,41 @@ static void draw_parameters(JsonOut *o, const Info *info)
     open_param_table(o);
     snprintf(blocks, sizeof blocks, "%d block%s", info->cfg->n_layers, info->cfg->n_layers > 1 ? "s" : "");
     for (int i = 0; i < n->n_parts; i++) {
+        if (n->part[i].role == ROLE_FINAL_NORM && !n->part[i].bias)
+            param_row(o, "", "ffn", blocks, "", n->blocks_params, n->params, n->blocks_bytes, "");
         if (!n->part[i].in_layer)
             part_row(o, &n->part[i], n->params);
-        if (n->part[i].role == ROLE_EMBED)
-            param_row(o, "", "ffn", blocks, "", n->blocks_params, n->params, n->blocks_bytes, "");
     }
-    json_out(o, "<tr class=\"total first\"><td>total</td><td></td><td>%s</td><td></td><td>%s</td><td></td></tr>\n</tbody></table></div>\n",
+    json_out(o, "<tr class=\"total first\"><td>total</td><td></td><td>%s</td><td></td><td>%s</td><td></td></tr>\n",
              form_count(n->params, a, sizeof a), form_bytes((double)n->bytes, b, sizeof b));
+    if (n->active_params != n->params)
+        json_out(o, "<tr><td>active</td><td></td><td>%s</td><td></td><td></td><td>of each token: the experts it takes</td></tr>\n",
+                 form_count(n->active_params, a, sizeof a));
+    json_out(o, "</tbody></table></div>\n");
     json_out(o, "</section>\n");
 }
 
 /* ---- Config and block ---- */
 
+/* A line that only some models have. */
+static void draw_if_any(JsonOut *o, const char *name, const char *words)
+{
+    if (words[0])
+        json_out(o, "</dd>\n<dt>%s</dt><dd>%s", name, words);
+}
+
 static void draw_config(JsonOut *o, const Config *c)
 {
-    static const char *const ropes[] = { "", ", linear", ", llama3", ", yarn" };
+    char words[128];
     json_out(o, "<dl>\n<dt>family</dt><dd>");
     page_text(o, c->family);
-    json_out(o, "</dd>\n<dt>blocks</dt><dd>%d, pre-norm (RMS, eps %.10g)</dd>\n<dt>width</dt><dd>%d, FFN %d (SwiGLU)</dd>\n", c->n_layers,
-             c->norm_eps, c->d_model, c->d_ff);
-    json_out(o, "<dt>attention</dt><dd>%d heads of %d, %d KV head%s", c->heads, c->head_dim, c->kv_heads, c->kv_heads > 1 ? "s" : "");
-    if (c->window)
-        json_out(o, ", window %d", c->window);
-    json_out(o, "</dd>\n<dt>positions</dt><dd>RoPE, theta %.10g%s", c->theta, ropes[c->rope.type]);
-    if (c->rope.type != ROPE_DEFAULT)
-        json_out(o, " factor %.10g", c->rope.factor);
+    json_out(o, "</dd>\n<dt>blocks</dt><dd>%d, %s</dd>\n<dt>width</dt><dd>%d, FFN %d (%s)", c->n_layers,
+             info_norms(c, words, sizeof words), c->d_model, c->d_ff, info_ffn(c));
+    draw_if_any(o, "experts", info_experts(c, words, sizeof words));
+    json_out(o, "</dd>\n<dt>attention</dt><dd>%d heads of %d, %d KV head%s%s%s", c->heads, c->head_dim, c->kv_heads,
+             c->kv_heads > 1 ? "s" : "", info_windows(c, words, sizeof words), c->qk_norm ? ", Q and K normalised" : "");
+    draw_if_any(o, "positions", info_positions(c, words, sizeof words));
+    draw_if_any(o, "numbers", info_numbers(c, words, sizeof words));
     json_out(o, "</dd>\n<dt>biases</dt><dd>%s%s%s%s</dd>\n", c->qkv_bias ? "Q K V " : "", c->out_bias ? "output " : "",
              c->ffn_bias ? "FFN" : "", c->qkv_bias || c->out_bias || c->ffn_bias ? "" : "none");
     json_out(o, "<dt>vocabulary</dt><dd>%d, %s</dd>\n<dt>context</dt><dd>%d tokens</dd>\n</dl>\n", c->vocab_size,
@@ -260,9 +270,12 @@ static void draw_config(JsonOut *o, const Config *c)
 static void draw_block(JsonOut *o, const Info *info)
 {
     json_out(o, "<section>\n<h2>One block</h2>\n<p class=\"say\">What happens to n tokens; t is how many positions the cache holds. "
-                "There are %d of these, one after the other. Dashed: the residual stream.</p>\n<div class=\"flow\"><div>\n",
-             info->cfg->n_layers);
-    draw_block_diagram(o, info);
+                "There are %d of these, one after the other.%s</p>\n<div class=\"flow\"><div>\n",
+             info->cfg->n_layers, diagram_shows(info->cfg) ? " Dashed: the residual stream." : "");
+    if (diagram_shows(info->cfg))
+        draw_block_diagram(o, info);
+    else
+        draw_block_formulas(o, info->cfg);
     json_out(o, "</div><div>\n");
     draw_config(o, info->cfg);
     draw_block_table(o, info);
@@ -322,7 +335,8 @@ static void draw_flop_table(JsonOut *o, const Info *info)
                 "step</th></tr><tr><th></th><th>square</th><th>%s</th><th>share</th><th>FLOP/byte</th><th>FLOP</th><th>share</th>"
                 "<th>FLOP/byte</th></tr></thead><tbody>\n", info_seen(info));
     for (int i = 0; i < OP_COUNT; i++)
-        flop_row(o, "", group_colours[flop_op_group((FlopOp)i)], flop_op_name((FlopOp)i), &f->op[i], &g->op[i], info);
+        if (info_has_op(info, (FlopOp)i))
+            flop_row(o, "", group_colours[flop_op_group((FlopOp)i)], flop_op_name(info->cfg, (FlopOp)i), &f->op[i], &g->op[i], info);
     for (int i = 0; i < GROUP_COUNT; i++)
         flop_row(o, i ? "sum" : "sum first", group_colours[i], flop_group_name((FlopGroup)i), &f->group[i], &g->group[i], info);
     flop_total(o, "total", "one block", &f->block, &g->block, info);
@@ -421,8 +435,11 @@ static void draw_memory(JsonOut *o, const Info *info)
     draw_memory_table(o, info);
     json_out(o, "<h3>KV cache and attention scores</h3>\n<dl>\n<dt>one token</dt><dd>%s bytes a layer, %s in all layers (%s)</dd>\n",
              form_count(kv->layer_bytes, a, sizeof a), form_count(kv->token_bytes, b, sizeof b), info->kv_type);
-    json_out(o, "<dt>full context</dt><dd>%s for %d positions%s</dd>\n", form_bytes((double)kv->full_bytes, a, sizeof a), kv->positions,
+    json_out(o, "<dt>full context</dt><dd>%s for %d positions%s", form_bytes((double)kv->full_bytes, a, sizeof a), kv->positions,
              kv->positions < info->cfg->n_ctx ? " (the window)" : "");
+    if (kv->n_windowed && kv->n_windowed < info->cfg->n_layers)
+        json_out(o, ", %d in %d of %d layers", info->cfg->window, kv->n_windowed, info->cfg->n_layers);
+    json_out(o, "</dd>\n");
     if (info->cfg->kv_heads == info->cfg->heads)
         json_out(o, "<dt>against MHA</dt><dd>the same: each of %d heads has its own K and V</dd>\n", info->cfg->heads);
     else
@@ -471,7 +488,7 @@ static void draw_check(JsonOut *o, const DataCheck *d)
 {
     json_out(o, "<h3>Check of the data</h3>\n<dl>\n");
     draw_check_part(o, "sha256", &d->hash, "as recorded", "none recorded");
-    draw_check_part(o, "padding", &d->padding, "all zero", "");
+    draw_check_part(o, "padding", &d->padding, "all zero", "none in this file");
     draw_check_part(o, "weights", &d->finite, "all finite", "none in this file");
     json_out(o, "</dl>\n");
 }

@@ -46,9 +46,9 @@ static void out_parameters(JsonOut *o, const Count *n)
     json_out(o,
              ", \"parameters\": {\"total\": %" PRIu64 ", \"embedding\": %" PRIu64 ", \"block\": %" PRIu64
              ", \"block_attention\": %" PRIu64 ", \"block_ffn\": %" PRIu64 ", \"block_norms\": %" PRIu64 ", \"blocks\": %" PRIu64
-             ", \"final_norm\": %" PRIu64 ", \"head\": %" PRIu64 "}",
+             ", \"final_norm\": %" PRIu64 ", \"head\": %" PRIu64 ", \"active\": %" PRIu64 "}",
              n->params, n->embed_params, n->layer_params, n->attn_params, n->ffn_params, n->norm_params, n->blocks_params,
-             n->final_norm_params, n->head_params);
+             n->final_norm_params, n->head_params, n->active_params);
     json_out(o, ", \"parts\": [");
     for (int i = 0; i < n->n_parts; i++) {
         json_out(o, "%s", i ? ", " : "");
@@ -94,11 +94,15 @@ static void out_flops(JsonOut *o, const char *key, const FlopRow *r, const FlopR
     json_out(o, "}");
 }
 
-static void out_step(JsonOut *o, const char *key, const Flops *f)
+static void out_step(JsonOut *o, const char *key, const Info *info, const Flops *f)
 {
+    const char *comma = "";
     json_out(o, ", \"%s\": {\"rows\": {", key);
     for (int i = 0; i < OP_COUNT; i++) {
-        json_out(o, "%s", i ? ", " : "");
+        if (!info_has_op(info, (FlopOp)i))
+            continue;
+        json_out(o, "%s", comma);
+        comma = ", ";
         out_flops(o, flop_op_key((FlopOp)i), &f->op[i], &f->block);
     }
     json_out(o, "}, \"groups\": {");
@@ -128,8 +132,8 @@ static void out_length(JsonOut *o, const char *key, int length)
 static void out_costs(JsonOut *o, const Info *info)
 {
     json_out(o, ", \"flops\": {\"seq\": %d, \"batch\": %d", info->load.seq, info->load.batch);
-    out_step(o, "prefill", &info->prefill);
-    out_step(o, "decode", &info->decode);
+    out_step(o, "prefill", info, &info->prefill);
+    out_step(o, "decode", info, &info->decode);
     json_out(o, ", \"crossover\": {");
     out_length(o, "full", info->crossover.full);
     json_out(o, ", ");
@@ -146,8 +150,8 @@ static void out_memory(JsonOut *o, const Info *info)
     const KvCount    *kv = &info->kv;
     const MemoryPlan *m  = &info->memory;
     json_out(o, ", \"kv_cache\": {\"type\": \"%s\", \"bytes_per_token_and_layer\": %" PRIu64 ", \"bytes_per_token\": %" PRIu64
-                ", \"positions\": %d, \"bytes_at_full_context\": %" PRIu64 ", \"ratio_to_mha\": ",
-             info->kv_type, kv->layer_bytes, kv->token_bytes, kv->positions, kv->full_bytes);
+                ", \"positions\": %d, \"windowed_layers\": %d, \"bytes_at_full_context\": %" PRIu64 ", \"ratio_to_mha\": ",
+             info->kv_type, kv->layer_bytes, kv->token_bytes, kv->positions, kv->n_windowed, kv->full_bytes);
     json_out_double(o, kv->mha_ratio);
     json_out(o, "}, \"attention_scores\": {\"whole_bytes_per_layer\": %.0f, \"tiled_bytes_per_thread\": %" PRIu64 "}",
              info->score_bytes, m->attention);

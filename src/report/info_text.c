@@ -7,6 +7,7 @@
 typedef struct Page {
     JsonOut out;       /* a growing text; JSON has no part in it */
     bool    colour;
+    int     name_width; /* of the names in the tables of parameters */
 } Page;
 
 /* Text from a file: control characters must not reach the terminal. */
@@ -31,40 +32,37 @@ static void label(Page *p, const char *text) { json_out(&p->out, "  %-12s  ", te
 
 static void draw_attention(Page *p, const Config *c)
 {
+    static const char *const normed[] = { "", ", q and k normalised", ", q and k normalised whole", ", q and k normalised" };
+    char buf[64];
     label(p, "attention");
-    json_out(&p->out, "%d heads of %d, %d kv heads", c->heads, c->head_dim, c->kv_heads);
-    if (c->window)
-        json_out(&p->out, ", window %d", c->window);
-    json_out(&p->out, "%s\n", c->qk_norm ? ", q and k normalised" : "");
+    json_out(&p->out, "%d heads of %d, %d kv heads%s", c->heads, c->head_dim, c->kv_heads, info_windows(c, buf, sizeof buf));
+    json_out(&p->out, "%s\n", normed[c->qk_norm]);
 }
 
-static void draw_positions(Page *p, const Config *c)
+/* A line that only some models have. */
+static void draw_if_any(Page *p, const char *name, const char *words)
 {
-    static const char *const names[] = { "", "linear", "llama3", "yarn" };
-    const Rope *r = &c->rope;
-    label(p, "positions");
-    json_out(&p->out, "rope, theta %.10g", c->theta);
-    if (r->type != ROPE_DEFAULT)
-        json_out(&p->out, ", %s factor %.10g", names[r->type], r->factor);
-    if (r->type == ROPE_LLAMA3)
-        json_out(&p->out, " (%.10g to %.10g)", r->low_freq_factor, r->high_freq_factor);
-    if (r->type == ROPE_LLAMA3 || r->type == ROPE_YARN)
-        json_out(&p->out, " from %.10g", r->original_n_ctx);
-    json_out(&p->out, "\n");
+    if (!words[0])
+        return;
+    label(p, name);
+    json_out(&p->out, "%s\n", words);
 }
 
 static void draw_config(Page *p, const Config *c)
 {
+    char words[128];
     heading(p, "config");
     label(p, "family");
     out_safe(p, c->family);
     json_out(&p->out, "\n");
     label(p, "blocks");
-    json_out(&p->out, "%d, pre-norm (rms, eps %.10g)\n", c->n_layers, c->norm_eps);
+    json_out(&p->out, "%d, %s\n", c->n_layers, info_norms(c, words, sizeof words));
     label(p, "width");
-    json_out(&p->out, "d_model %d, d_ff %d (swiglu)\n", c->d_model, c->d_ff);
+    json_out(&p->out, "d_model %d, d_ff %d (%s)\n", c->d_model, c->d_ff, info_ffn(c));
+    draw_if_any(p, "experts", info_experts(c, words, sizeof words));
     draw_attention(p, c);
-    draw_positions(p, c);
+    draw_if_any(p, "positions", info_positions(c, words, sizeof words));
+    draw_if_any(p, "numbers", info_numbers(c, words, sizeof words));
     label(p, "biases");
     if (!c->qkv_bias && !c->out_bias && !c->ffn_bias)
         json_out(&p->out, "none");
@@ -90,7 +88,7 @@ typedef struct Row { const char *name, *shape; uint64_t params, bytes; const cha
 static void draw_row(Page *p, const Row *r, uint64_t whole)
 {
     char number[32], size[16], share[16];
-    json_out(&p->out, "  %-11s %-18s %16s %6s %8s", r->name, r->shape ? r->shape : "", form_count(r->params, number, sizeof number),
+    json_out(&p->out, "  %-*s %-18s %16s %6s %8s", p->name_width, r->name, r->shape ? r->shape : "", form_count(r->params, number, sizeof number),
              form_percent((double)r->params, (double)whole, share, sizeof share), form_bytes((double)r->bytes, size, sizeof size));
     if (r->types)
         json_out(&p->out, "  %s", r->types);
@@ -99,7 +97,7 @@ static void draw_row(Page *p, const Row *r, uint64_t whole)
 
 static void head_row(Page *p, const char *share)
 {
-    json_out(&p->out, "  %-11s %-18s %16s %6s %8s  %s\n", "", "shape", "parameters", share, "bytes", "type");
+    json_out(&p->out, "  %-*s %-18s %16s %6s %8s  %s\n", p->name_width, "", "shape", "parameters", share, "bytes", "type");
 }
 
 static void draw_part(Page *p, const CountPart *part, uint64_t whole)
@@ -123,7 +121,7 @@ static void draw_block(Page *p, const Info *info)
     draw_row(p, &(Row){ "norms", NULL, n->norm_params, n->norm_bytes, NULL }, n->layer_params);
     draw_row(p, &(Row){ "one block", NULL, n->layer_params, n->layer_bytes, NULL }, n->layer_params);
     if (n->layer_bytes * (uint64_t)info->cfg->n_layers != n->blocks_bytes)
-        json_out(&p->out, "  (bytes: of the first block; the blocks' types differ)\n");
+        json_out(&p->out, "  (of the first block; the blocks differ)\n");
 }
 
 static void draw_model(Page *p, const Info *info)
@@ -134,14 +132,20 @@ static void draw_model(Page *p, const Info *info)
     head_row(p, "share");
     snprintf(blocks, sizeof blocks, "%d block%s", info->cfg->n_layers, info->cfg->n_layers > 1 ? "s" : "");
     for (int i = 0; i < n->n_parts; i++) {
+        if (n->part[i].role == ROLE_FINAL_NORM && !n->part[i].bias)
+            draw_row(p, &(Row){ blocks, NULL, n->blocks_params, n->blocks_bytes, NULL }, n->params);
         if (!n->part[i].in_layer)
             draw_part(p, &n->part[i], n->params);
-        if (n->part[i].role == ROLE_EMBED)
-            draw_row(p, &(Row){ blocks, NULL, n->blocks_params, n->blocks_bytes, NULL }, n->params);
     }
     if (info->cfg->tied_embeddings)
-        json_out(&p->out, "  %-11s the embedding (tied)\n", "lm_head");
+        json_out(&p->out, "  %-*s the embedding (tied)\n", p->name_width, "lm_head");
     draw_row(p, &(Row){ "total", NULL, n->params, n->bytes, NULL }, n->params);
+    if (n->active_params != n->params) {
+        char number[32], share[16];
+        json_out(&p->out, "  %-*s %-18s %16s %6s  of each token: the experts it takes\n", p->name_width, "active", "",
+                 form_count(n->active_params, number, sizeof number),
+                 form_percent((double)n->active_params, (double)n->params, share, sizeof share));
+    }
 }
 
 /* ---- FLOP ---- */
@@ -180,6 +184,8 @@ static void draw_costs(Page *p, const Info *info)
     snprintf(title, sizeof title, "FLOP of one block: prompt of %s tokens, decode step that sees as many",
              form_count((uint64_t)info->load.seq, seq, sizeof seq));
     heading(p, title);
+    if (info_blocks_differ(info->cfg))
+        json_out(&p->out, "  the mean of the blocks, which differ\n");
     if (info->load.batch > 1)
         json_out(&p->out, "  %d sequences together\n", info->load.batch);
     if (info->load.seq > info->cfg->n_ctx)
@@ -187,7 +193,8 @@ static void draw_costs(Page *p, const Info *info)
     json_out(&p->out, "  %-13s %8s %6s %8s %6s %6s   %8s %6s %6s\n", "", "square", "share", info_seen(info), "share", "FLOP/B",
              "decode", "share", "FLOP/B");
     for (int i = 0; i < OP_COUNT; i++)
-        draw_flops(p, flop_op_name((FlopOp)i), &f->op[i], &g->op[i], info);
+        if (info_has_op(info, (FlopOp)i))
+            draw_flops(p, flop_op_name(info->cfg, (FlopOp)i), &f->op[i], &g->op[i], info);
     json_out(&p->out, "\n");
     for (int i = 0; i < GROUP_COUNT; i++)
         draw_flops(p, flop_group_name((FlopGroup)i), &f->group[i], &g->group[i], info);
@@ -218,8 +225,11 @@ static void draw_kv(Page *p, const Info *info)
     json_out(&p->out, "%s bytes a layer, %s in all layers (%s)\n", form_count(kv->layer_bytes, a, sizeof a),
              form_count(kv->token_bytes, b, sizeof b), info->kv_type);
     label(p, "full context");
-    json_out(&p->out, "%s for %d positions%s\n", form_bytes((double)kv->full_bytes, size, sizeof size), kv->positions,
+    json_out(&p->out, "%s for %d positions%s", form_bytes((double)kv->full_bytes, size, sizeof size), kv->positions,
              kv->positions < c->n_ctx ? " (the window)" : "");
+    if (kv->n_windowed && kv->n_windowed < c->n_layers)
+        json_out(&p->out, ", %d in %d of %d layers", c->window, kv->n_windowed, c->n_layers);
+    json_out(&p->out, "\n");
     label(p, "against MHA");
     if (c->kv_heads == c->heads)
         json_out(&p->out, "the same: each of %d heads has its own K and V\n", c->heads);
@@ -297,7 +307,7 @@ static void draw_check(Page *p, const DataCheck *d)
 {
     heading(p, "check");
     draw_check_part(p, "sha256", &d->hash, "ok: the data is what the metadata says", "none recorded");
-    draw_check_part(p, "padding", &d->padding, "ok: all zero", "");
+    draw_check_part(p, "padding", &d->padding, "ok: all zero", "none in this file");
     draw_check_part(p, "weights", &d->finite, "ok: all finite", "none in this file");
 }
 
@@ -398,9 +408,18 @@ static void draw_tensors(Page *p, const SourceContents *c)
     }
 }
 
+/* So that all tables of parameters agree. */
+static int name_width(const Count *n)
+{
+    size_t width = strlen("final_norm ");
+    for (int i = 0; i < n->n_parts; i++)
+        width = strlen(n->part[i].name) > width ? strlen(n->part[i].name) : width;
+    return (int)width;
+}
+
 bool info_text(const Info *info, const tblock_report_options *opt, char **text, Error *err)
 {
-    Page p = { .colour = opt->colour };
+    Page p = { .colour = opt->colour, .name_width = info->cfg ? name_width(info->count) : 0 };
     out_safe(&p, info->path);
     json_out(&p.out, "\n");
     if (info->cfg) {

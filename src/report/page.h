@@ -16,6 +16,10 @@ extern const char *const group_colours[GROUP_COUNT];
 extern const char *const page_style[]; /* the style sheet in pieces; NULL ends it */
 
 void draw_block_diagram(JsonOut *o, const Info *info);  /* SVG: the block as data flow, with shapes  */
+
+/* Is the block one that the drawing shows: norms before, rotary positions, a gate, no experts? Else its formulas stand there. */
+bool diagram_shows(const Config *c);
+void draw_block_formulas(JsonOut *o, const Config *c);
 void draw_flops_plot(JsonOut *o, const Info *info);     /* SVG: FLOP for each token against length   */
 void draw_kv_plot(JsonOut *o, const Info *info);        /* SVG: bytes of the KV cache against length */
 

@@ -25,6 +25,22 @@
 /* Bits of the integers that the matrices which read a vector multiply; 0: they take floats. */
 static int bits(const Run *r, int l, Input input) { return input_bits(r->numerics, r->model, l, input); }
 
+/* Shows the residual stream to whoever asked: "embed", "layer3.attn". */
+static void observe(Run *r, const char *name, int l, const char *half, const Act *x)
+{
+    if (!r->observer)
+        return;
+    if (r->team.thread == 0) {
+        char text[32];
+        if (l < 0)
+            snprintf(text, sizeof text, "%s", name);
+        else
+            snprintf(text, sizeof text, "%s%d%s", name, l, half);
+        r->observer(r->observer_user, text, r->first, r->n_tok, x->data, x->stride);
+    }
+    wait_all(r);
+}
+
 /* One decoder block. r->x is [n_tok, d_model], changed in place. A norm that the model does not have is none: n = x. */
 static void block(Run *r, int l)
 {
@@ -40,6 +56,7 @@ static void block(Run *r, int l)
     attention_probs(r, l);                              /* nothing, unless watched                             */
     integers(r, &r->att_out, bits(r, l, INPUT_WO));     /* nothing, unless wo is quantized                     */
     add_product(r, &r->x, &r->att_out, &w->wo, w->attn_post_norm, "wo"); /* x = x + [norm] Wo att_out          */
+    observe(r, "layer", l, ".attn", &r->x);
 
     if (place != PLACE_PARALLEL && place != PLACE_PARALLEL2)
         norm(r, &r->xn, &r->x, w->ffn_norm, bits(r, l, INPUT_FFN));
@@ -52,33 +69,17 @@ static void block(Run *r, int l)
     }
 }
 
-/* Shows the residual stream to whoever asked. */
-static void observe(Run *r, const char *name, int l, const Act *x)
-{
-    if (!r->observer)
-        return;
-    if (r->team.thread == 0) {
-        char text[32];
-        if (l < 0)
-            snprintf(text, sizeof text, "%s", name);
-        else
-            snprintf(text, sizeof text, "%s%d", name, l);
-        r->observer(r->observer_user, text, r->first, r->n_tok, x->data, x->stride);
-    }
-    wait_all(r);
-}
-
 static void transformer(Run *r)
 {
     rope_table(r);
     embed(r, &r->x);
-    observe(r, "embed", -1, &r->x);
+    observe(r, "embed", -1, "", &r->x);
     for (int l = 0; l < r->model->cfg.n_layers; l++) {
         block(r, l);
-        observe(r, "layer", l, &r->x);
+        observe(r, "layer", l, "", &r->x);
     }
     norm(r, &r->xn, &r->x, r->model->final_norm, bits(r, 0, INPUT_HEAD));
-    observe(r, "final_norm", -1, &r->xn);
+    observe(r, "final_norm", -1, "", &r->xn);
     head(r, &r->xn);                             /* logits of the tokens that want them */
 }
 

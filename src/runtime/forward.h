@@ -14,7 +14,8 @@ typedef struct BatchToken {
     float  *logits;                     /* where its logits go, [vocab_size rounded up to 16]; NULL: not wanted */
 } BatchToken;
 
-/* Sees the residual stream: "embed", "layer0", ..., and "final_norm"; first is the index of the first row in the batch. */
+/* Sees the residual stream: "embed", then of each layer "layer0.attn" (attention is added) and "layer0" (feed-forward too),
+ * and "final_norm"; first is the index of the first row in the batch. */
 typedef void (*ForwardObserver)(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride);
 
 /* Where the attention probabilities of one query go: room for pos + 1 floats, for keys 0 .. pos; NULL: not wanted. item:

@@ -60,12 +60,12 @@ bool folder_chat_template(Source *s, const char *folder, Error *err)
     if (there(folder, "chat_template.jinja", path)) {
         if (!file_read(path, MAX_TEMPLATE, &text, &n, err))
             return false;
-        bool ok = keep(s, text, err);
+        bool ok = keep(s, text, err) && source_uses(s, path, err);
         free(text);
         return ok;
     }
     for (size_t i = 0; i < sizeof files / sizeof *files && !s->chat_template; i++)
-        if (there(folder, files[i], path) && !from_json(s, path, err))
+        if (there(folder, files[i], path) && !(source_uses(s, path, err) && from_json(s, path, err)))
             return false;
     return true;
 }

@@ -9,7 +9,7 @@
 #include "format/pth.h"
 #include "source/hf_tensors.h"
 
-enum { PATH_BYTES = 4096, MAX_INDEX = 256 << 20, MAX_SHARDS = 1 << 12 };
+enum { PATH_BYTES = 4096, MAX_INDEX = 256 << 20, MAX_SHARDS = 1 << 10 };
 
 /* ---- Paths ---- */
 
@@ -67,6 +67,16 @@ bool hf_file_is(const char *path, const unsigned char *head, size_t n)
     return (safe || pth_is(head, n)) && there(path, "config.json", config) && !(safe && is_ours(path));
 }
 
+const char *hf_folder_of(const Source *s, char *buf, size_t n)
+{
+    size_t len = folder_length(s->path);
+    if (s->kind != SOURCE_HF || is_folder(s->path) || len >= n)
+        return s->path;
+    memcpy(buf, s->path, len);
+    buf[len] = '\0';
+    return len ? buf : ".";
+}
+
 /* ---- Weights ---- */
 
 /* The two kinds of files, in the order in which they are looked for. */
@@ -81,77 +91,92 @@ static bool open_single(Source *s, const char *path, const struct Kind *kind, Er
     return source_uses(s, path, err) && source_files(s, 1, err) && kind->open(&s->files[0], path, err);
 }
 
-/* Where the index says that a tensor is; NULL: nowhere. */
-static const char *place_of(const Json *map, const char *tensor)
+/* The index: where each tensor is. */
+typedef struct Place { const char *tensor, *shard; } Place;
+typedef struct Index {
+    const char  *path;
+    Place       *place;      /* [n], ascending by tensor                              */
+    size_t       n;
+    const char **shards;     /* [n_shards] in the order in which they first occur     */
+    int          n_shards;
+} Index;
+
+static int by_tensor(const void *a, const void *b) { return strcmp(((const Place *)a)->tensor, ((const Place *)b)->tensor); }
+
+static const char *shard_of(const Index *x, const char *tensor)
 {
-    const char *shard = NULL;
-    const Json *j     = json_get(map, tensor);
-    return j && json_read_string(j, "", &shard, NULL) ? shard : NULL;
+    Place        key = { tensor, NULL };
+    const Place *p   = bsearch(&key, x->place, x->n, sizeof key, by_tensor);
+    return p ? p->shard : NULL;
 }
 
-/* Every tensor of a shard is where the index says. json_get is linear, but the index usually names them in the file's order. */
-static bool check_shard(const TensorFile *f, const Json *map, const char *shard, const char *index, Error *err)
+/* A file that the index names; mostly the one before. */
+static bool add_shard(Index *x, const char *name, Error *err)
+{
+    for (int k = x->n_shards; k > 0; k--)
+        if (strcmp(x->shards[k - 1], name) == 0)
+            return true;
+    if (strchr(name, '/') || !name[0] || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return fail(err, INPUT, "%s: weight_map: expected plain file names, found '%s'", x->path, name);
+    if (x->n_shards == MAX_SHARDS)
+        return fail(err, INPUT, "%s: weight_map: expected at most %d files, found more", x->path, MAX_SHARDS);
+    x->shards[x->n_shards++] = name;
+    return true;
+}
+
+/* What the texts point into is map's. */
+static bool read_index(Source *s, Index *x, const Json *map, Error *err)
+{
+    if (!json_is_object(map) || json_count(map) == 0)
+        return fail(err, INPUT, "%s: weight_map: expected an object of file names, found %s", x->path, json_kind(map));
+    x->place  = source_alloc(s, json_count(map) * sizeof *x->place, err);
+    x->shards = source_alloc(s, MAX_SHARDS * sizeof *x->shards, err);
+    if (!x->place || !x->shards)
+        return false;
+    for (const Json *i = json_first(map); i; i = json_next(i)) {
+        const char *shard;
+        if (!json_is_string(i) || !json_read_string(i, "", &shard, NULL))
+            return fail(err, INPUT, "%s: weight_map: expected an object of file names, found %s", x->path, json_kind(i));
+        if (!add_shard(x, shard, err))
+            return false;
+        x->place[x->n++] = (Place){ json_key(i), shard };
+    }
+    qsort(x->place, x->n, sizeof *x->place, by_tensor);
+    return true;
+}
+
+/* Every tensor of a shard is where the index says. */
+static bool check_shard(const TensorFile *f, const Index *x, const char *shard, Error *err)
 {
     for (int i = 0; i < f->n_tensors; i++) {
-        const char *said = place_of(map, f->tensors[i].name);
+        const char *said = shard_of(x, f->tensors[i].name);
         if (!said || strcmp(said, shard) != 0)
-            return fail(err, INPUT, "%s: tensor %s: expected a place in %s, found %s%s", f->map.path, f->tensors[i].name, index,
+            return fail(err, INPUT, "%s: tensor %s: expected a place in %s, found %s%s", f->map.path, f->tensors[i].name, x->path,
                         said ? "the shard " : "none", said ? said : "");
     }
     return true;
 }
 
-/* The different files that the index names, in the order in which they first occur. NULL: see err. */
-static const char **shard_names(Source *s, const Json *map, const char *index, int *n, Error *err)
+static bool open_shards(Source *s, const Index *x, const struct Kind *kind, Error *err)
 {
-    const char **names = source_alloc(s, MAX_SHARDS * sizeof *names, err);
-    *n = 0;
-    for (const Json *i = names ? json_first(map) : NULL; i; i = json_next(i)) {
-        const char *name;
-        int         k = *n;
-        if (!json_is_string(i) || !json_read_string(i, "", &name, NULL)) {
-            fail(err, INPUT, "%s: weight_map: expected an object of file names, found %s", index, json_kind(i));
-            return NULL;
-        }
-        if (k && strcmp(names[k - 1], name) == 0)
-            continue;
-        while (k > 0 && strcmp(names[k - 1], name) != 0)
-            k--;
-        if (k > 0)
-            continue;
-        if (strchr(name, '/') || !name[0] || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || *n == MAX_SHARDS) {
-            fail(err, INPUT, "%s: weight_map: expected plain file names, found '%s'", index, name);
-            return NULL;
-        }
-        names[(*n)++] = name;
-    }
-    return names;
-}
-
-static bool open_shards(Source *s, const Json *map, const char *index, const struct Kind *kind, Error *err)
-{
-    char         path[PATH_BYTES];
-    int          n, n_tensors = 0;
-    const char **names = shard_names(s, map, index, &n, err);
-    if (!names || !source_files(s, n, err))
+    char   path[PATH_BYTES];
+    size_t n_tensors = 0;
+    if (!source_files(s, x->n_shards, err))
         return false;
-    for (int i = 0; i < n; i++) {
-        if (!there(s->path, names[i], path))
-            return fail(err, INPUT, "%s: shard %s: expected a file in the same folder, found no such file", index, names[i]);
-        if (!source_uses(s, path, err) || !kind->open(&s->files[i], path, err)
-            || !check_shard(&s->files[i], map, names[i], index, err))
+    for (int i = 0; i < x->n_shards; i++) {
+        if (!there(s->path, x->shards[i], path))
+            return fail(err, INPUT, "%s: shard %s: expected a file in the same folder, found no such file", x->path, x->shards[i]);
+        if (!source_uses(s, path, err) || !kind->open(&s->files[i], path, err) || !check_shard(&s->files[i], x, x->shards[i], err))
             return false;
-        n_tensors += s->files[i].n_tensors;
+        n_tensors += (size_t)s->files[i].n_tensors;
     }
-    if ((size_t)n_tensors == json_count(map))
-        return true;
-    for (const Json *i = json_first(map); i; i = json_next(i)) {
-        bool found = false;
-        for (int k = 0; k < n && !found; k++)
-            found = tensor_find(&s->files[k], json_key(i)) != NULL;
-        if (!found)
-            return fail(err, INPUT, "%s: tensor %s: expected the tensor that %s lists, found none", place_of(map, json_key(i)), json_key(i),
-                        index);
+    for (size_t i = 0; n_tensors != x->n && i < x->n; i++) {
+        int k = 0;
+        while (strcmp(x->shards[k], x->place[i].shard) != 0)
+            k++;
+        if (!tensor_find(&s->files[k], x->place[i].tensor))
+            return fail(err, INPUT, "%s: tensor %s: expected the tensor that %s lists, found none", s->files[k].map.path,
+                        x->place[i].tensor, x->path);
     }
     return true;
 }
@@ -164,10 +189,8 @@ static bool open_index(Source *s, const char *index, const struct Kind *kind, Er
         return false;
     Json *root = json_parse(text, n, index, err);
     free(text);
-    const Json *map = json_get(root, "weight_map");
-    bool        ok  = root && (json_is_object(map) && json_count(map) ? open_shards(s, map, index, kind, err)
-                                                                      : fail(err, INPUT, "%s: weight_map: expected an object of file names, found %s",
-                                                                             index, json_kind(map)));
+    Index x  = { .path = index };
+    bool  ok = root && read_index(s, &x, json_get(root, "weight_map"), err) && open_shards(s, &x, kind, err);
     json_free(root);
     return ok;
 }
@@ -199,9 +222,7 @@ bool hf_folder_open(Source *s, Error *err)
         || !hf_config_read(&h, s, config, more ? generation : NULL, err) || !config_supported(&h.config, config, err)
         || !open_weights(s, err))
         return false;
-    s->checkpoint.path   = s->path;
     s->checkpoint.config = h.config;
-    s->config_json       = config_to_json(&h.config, err);
-    s->has_weights       = s->config_json && hf_tensors_bind(s, &h, err);
+    s->has_weights       = hf_tensors_bind(s, &h, err);
     return s->has_weights;
 }

@@ -12,4 +12,7 @@ bool hf_file_is(const char *path, const unsigned char *head, size_t n);
 /* Open s->path, which is one of both. */
 bool hf_folder_open(Source *s, Error *err);
 
+/* Where a source's small files are: the folder of a file of weights, else the path itself. Returns buf or s->path. */
+const char *hf_folder_of(const Source *s, char *buf, size_t n);
+
 #endif

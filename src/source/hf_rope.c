@@ -83,7 +83,8 @@ static bool rotary(HfReader *r, const Json *share)
     if (share && !hf_number(r, "partial_rotary_factor", share, &part))
         return false;
     if (f->rotary == 0)
-        return !share || part == 1 || fail(r->err, INPUT, "%s: expected 1, found %s", hf_what(r, "partial_rotary_factor"), hf_found(share, a, sizeof a));
+        return !share || part == 1
+            || fail(r->err, INPUT, "%s: expected 1, found %s", hf_what(r, "partial_rotary_factor"), hf_found(share, a, sizeof a));
     c->rotary_dim = part > 0 && part <= 1 ? (int)((double)c->head_dim * part) : 0;
     return (c->rotary_dim >= 2 && c->rotary_dim % 2 == 0)
         || fail(r->err, INPUT, "%s: expected an even number of dimensions of head_dim %d, found %.9g of them",
@@ -137,6 +138,8 @@ static bool read_keys(HfReader *r, const Scaling *s, Rope *rope)
             return fail(r->err, INPUT, "%s: expected a number, found no such key", hf_what(r, name));
         if (j && !(k->flag ? json_read_bool(j, hf_what(r, name), to, r->err) : hf_number(r, name, j, to)))
             return false;
+        if (j && k->at == offsetof(Rope, attention_factor) && !(rope->attention_factor > 0)) /* below 0 it is absent to us */
+            return fail(r->err, INPUT, "%s: expected a number above 0, found %.9g", hf_what(r, name), rope->attention_factor);
     }
     return true;
 }

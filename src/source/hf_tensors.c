@@ -348,10 +348,9 @@ bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
     Binder      b = { .s = s, .h = h, .c = &s->checkpoint.config, .err = err };
     Checkpoint *c = &s->checkpoint;
     int         i = 0;
-    c->n      = tensor_list_count(&c->config);
-    c->tensor = calloc((size_t)c->n, sizeof *c->tensor);
-    s->rows   = source_alloc(s, (size_t)c->n * sizeof *s->rows, err);
-    if (!c->tensor || !s->rows || !list_names(&b))
+    if (!source_begin(s, err))
+        return false;
+    if (!list_names(&b))
         return fail(err, SYSTEM, "%s: out of memory", s->path);
     b.prefix = choose_prefix(&b);
     for (TensorSpec spec = tensor_list_start(); tensor_list_next(&c->config, &spec); i++)

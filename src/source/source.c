@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "source/gguf_model.h"
 #include "source/hf_folder.h"
@@ -22,7 +23,8 @@ const char *source_kind_name(SourceKind k)
 
 static bool recognise(Source *s, Error *err)
 {
-    FileMap map;
+    FileMap     map;
+    struct stat st;
     if (meta_folder_is(s->path)) {
         s->kind = SOURCE_META;
         return true;
@@ -35,6 +37,9 @@ static bool recognise(Source *s, Error *err)
         s->kind = SOURCE_TOKENIZER;
         return true;
     }
+    if (stat(s->path, &st) == 0 && S_ISDIR(st.st_mode))
+        return fail(err, INPUT, "%s: expected a folder with config.json, with params.json and consolidated.00.pth, or with a tokenizer, found "
+                                "none of these", s->path);
     if (!file_map_open(&map, s->path, err))
         return false;
     s->kind = hf_file_is(s->path, map.data, map.size)    ? SOURCE_HF
@@ -45,13 +50,28 @@ static bool recognise(Source *s, Error *err)
     return true;
 }
 
+/* The files of weights, where the reader did not note them itself. */
+static bool note_weights(Source *s, Error *err)
+{
+    bool ok = true;
+    if (s->kind == SOURCE_LLAMA2C)
+        ok = source_uses(s, s->path, err);
+    for (size_t i = 0; ok && s->kind == SOURCE_GGUF && i < s->gguf.n_parts; i++)
+        ok = source_uses(s, s->gguf.part[i].map.path, err);
+    for (int i = 0; ok && s->kind == SOURCE_META && i < s->n_files; i++)
+        if (s->files[i].map.path)
+            ok = source_uses(s, s->files[i].map.path, err);
+    s->n_used_weights = s->n_used;
+    return ok;
+}
+
 static bool open_kind(Source *s, Error *err)
 {
     static bool (*const opens[SOURCE_KINDS])(Source *, Error *) = {
         [SOURCE_MODEL_FILE] = model_file_open, [SOURCE_GGUF] = gguf_model_open, [SOURCE_META] = meta_folder_open,
         [SOURCE_LLAMA2C] = llama2c_model_open, [SOURCE_HF] = hf_folder_open, [SOURCE_TOKENIZER] = open_tokenizer_source };
     static const bool has_tokenizer[SOURCE_KINDS] = { [SOURCE_GGUF] = true, [SOURCE_META] = true, [SOURCE_HF] = true };
-    return recognise(s, err) && opens[s->kind](s, err) && (!has_tokenizer[s->kind] || open_tokenizer_source(s, err));
+    return recognise(s, err) && opens[s->kind](s, err) && note_weights(s, err) && (!has_tokenizer[s->kind] || open_tokenizer_source(s, err));
 }
 
 bool source_open(Source *s, const char *path, Error *err)
@@ -90,6 +110,17 @@ TensorFile *source_files(Source *s, int n, Error *err)
     return s->files;
 }
 
+bool source_begin(Source *s, Error *err)
+{
+    Checkpoint *c  = &s->checkpoint;
+    c->path        = s->path;
+    c->n           = tensor_list_count(&c->config);
+    c->tensor      = calloc((size_t)c->n, sizeof *c->tensor);
+    s->rows        = source_alloc(s, (size_t)c->n * sizeof *s->rows, err);
+    s->config_json = config_to_json(&c->config, err);
+    return c->tensor && s->rows && s->config_json ? true : fail(err, SYSTEM, "%s: out of memory", s->path);
+}
+
 void *source_alloc(Source *s, size_t n_bytes, Error *err)
 {
     if (s->n_owned == s->cap_owned) {
@@ -110,10 +141,19 @@ void *source_alloc(Source *s, size_t n_bytes, Error *err)
     return p;
 }
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 bool source_uses(Source *s, const char *path, Error *err)
 {
-    size_t n    = strlen(path) + 1;
-    char  *copy = source_alloc(s, n, err), **grown;
+    size_t n = strlen(path) + 1;
+    for (int i = 0; i < s->n_used; i++) /* all files of a source are in one folder */
+        if (strcmp(base_name(s->used[i]), base_name(path)) == 0)
+            return true;
+    char *copy = source_alloc(s, n, err), **grown;
     if (!copy)
         return false;
     grown = realloc(s->used, (size_t)(s->n_used + 1) * sizeof *grown);

@@ -8,7 +8,9 @@
 #include "model/checkpoint.h"
 #include "tokmake/tokmake.h"
 
-typedef enum SourceKind { SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_HF, SOURCE_TOKENIZER, SOURCE_KINDS } SourceKind;
+typedef enum SourceKind {
+    SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_HF, SOURCE_TOKENIZER, SOURCE_KINDS
+} SourceKind;
 
 typedef struct SourceHash SourceHash; /* identity.c */
 
@@ -26,10 +28,10 @@ typedef struct Source {
     Llama2cFile llama2c;          /* SOURCE_LLAMA2C                                                   */
     TensorFile *files;            /* [n_files] the weights of a folder; unopened ones are zeroed      */
     int         n_files;
-    TokenizerData tokenizer;      /* made in memory: what file points into                            */
     char      **used;             /* [n_used] paths of the files that were read, in that order; for the metadata "source" */
-    int         n_used;
+    int         n_used, n_used_weights; /* those of config and weights come first                    */
     char       *warnings;         /* lines for the user, each with its newline; NULL: none            */
+    TokenizerData tokenizer;      /* made in memory: what file points into                            */
     SourceHash *hash;
     void      **owned;            /* source_alloc                                                     */
     int         n_owned, cap_owned;
@@ -48,10 +50,13 @@ void        source_hash_free(SourceHash *h);
 /* Room for n files in s->files, closed with the source. NULL: none left (err). */
 TensorFile *source_files(Source *s, int n, Error *err);
 
+/* For a reader that has the config (s->checkpoint.config, checked): its JSON, and room for all tensors and their rows. */
+bool source_begin(Source *s, Error *err);
+
 /* Zeroed memory that lives as long as the source. NULL: none left (err). For the readers of this room. */
 void *source_alloc(Source *s, size_t n_bytes, Error *err);
 
-/* Note a file that was read, or a line for the user. False: no memory (err). */
+/* Note a file that was read (once), or a line for the user. False: no memory (err). */
 bool source_uses(Source *s, const char *path, Error *err);
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))

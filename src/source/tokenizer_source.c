@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "source/folder_chat.h"
+#include "source/hf_folder.h"
 
 /* ---- Which paths are one ---------------------------------------------------------------------------------------- */
 
@@ -48,30 +49,28 @@ bool tokenizer_source_is(const char *path)
     return is;
 }
 
-/* The folder s->path is, or that the file s->path lies in. NULL: no memory. */
-static char *folder_of(Source *s, Error *err)
-{
-    struct stat st;
-    const char *slash = strrchr(s->path, '/');
-    if (stat(s->path, &st) == 0 && S_ISDIR(st.st_mode))
-        return s->path;
-    size_t n      = slash ? (size_t)(slash - s->path) : 0;
-    char  *folder = source_alloc(s, n + 2, err);
-    if (folder)
-        memcpy(folder, n ? s->path : slash ? "/" : ".", n ? n : 1);
-    return folder;
-}
-
 /* ---- Making it -------------------------------------------------------------------------------------------------- */
+
+/* What was read and what the user should know go to the source's own lists. */
+static bool note(Source *s, Error *err)
+{
+    for (size_t i = 0; i < s->tokenizer.n_files; i++)
+        if (!source_uses(s, s->tokenizer.files[i], err))
+            return false;
+    const char *lines = s->tokenizer.warnings;
+    return !lines || !*lines || source_warn(s, err, "%.*s", (int)strlen(lines) - 1, lines);
+}
 
 bool open_tokenizer_source(Source *s, Error *err)
 {
+    char                 folder[4096];
     const Config        *c = &s->checkpoint.config;
     TokenizerMakeOptions opt = { .bos = s->has_weights ? c->bos : -1, .eos = s->has_weights && c->n_eos ? c->eos[0] : -1 };
-    char *folder = s->kind == SOURCE_HF ? folder_of(s, err) : s->path;
-    bool  ok = folder && (s->kind == SOURCE_GGUF ? tokenizer_make_gguf(&s->tokenizer, s->gguf.meta, err)
-                                                 : tokenizer_make(&s->tokenizer, folder, &opt, err));
-    if (!ok || (s->kind == SOURCE_HF && !folder_chat_template(s, folder, err)))
+    const char          *from = hf_folder_of(s, folder, sizeof folder);
+    bool ok = s->kind == SOURCE_GGUF ? tokenizer_make_gguf(&s->tokenizer, s->gguf.meta, err) : tokenizer_make(&s->tokenizer, from, &opt, err);
+    if (!ok)
+        return false;
+    if (!note(s, err) || (s->kind == SOURCE_HF && !folder_chat_template(s, from, err)))
         return false;
     if (s->tokenizer.metadata)
         return tokenizer_data_view(&s->file, &s->tokenizer, err);

@@ -89,10 +89,9 @@ def page_of(path):
     """(about, {(layer, head): [T, T] with NaN where masked}, text) of a page."""
     text = path.read_text(encoding="utf-8")
     about = json.loads(re.search(r'<script type="application/json" id="about">(.*?)</script>', text, re.S).group(1))
-    n, window = len(about["ids"]), about["window"] or len(about["ids"])
-    sees = np.array([[q - window < k <= q for k in range(n)] for q in range(n)])
-    heads = {}
-    for l, data in zip(about["layers"], re.findall(r'<script type="text/plain" class="layer">([^<]*)</script>', text), strict=True):
+    n, heads = len(about["ids"]), {}
+    for l, window, data in zip(about["layers"], about["windows"], re.findall(r'<script type="text/plain" class="layer">([^<]*)</script>', text), strict=True):
+        sees = np.array([[q - (window or n) < k <= q for k in range(n)] for q in range(n)])
         count = sees.sum() * len(about["heads"])
         p = np.frombuffer(base64.b64decode(data), np.uint8)[:2 * count].view("<f2").reshape(len(about["heads"]), -1)
         for h, values in zip(about["heads"], p):
@@ -177,7 +176,7 @@ def the_page_works_in_a_browser(name, n, folder):
         need(rows[0].startswith(f"query{q} ") and rows[1].startswith(f"key{k} "), f"query {q}, key {k}: {rows}")
         p = shown[q, k]
         if np.isnan(p):
-            need(rows[2] == "masked" + ("the key comes later" if k > q else f"outside the window of {about['window']}"), f"{q}, {k}: {rows}")
+            need(rows[2] == "masked" + ("the key comes later" if k > q else f"outside the window of {about['windows'][0]}"), f"{q}, {k}: {rows}")
         else:
             value = rows[2].removeprefix("probability")
             need(value == "under 0.0001" and p < 1e-4 or abs(float(value) - p) <= 0.006 * p, f"{q}, {k}: {value}, expected {p}")
@@ -190,10 +189,10 @@ def claims(folder):
     for name in RECORDED + ["stories260K"]:
         for kv_type in TOLERANCE:
             yield f"probabilities_of_{name}_{kv_type}", lambda name=name, kv_type=kv_type: golden(name, kv_type, folder)
-    for name, n in (("llama-gqa", 7), ("llama-headdim", 1), ("mistral-window64", 150)):
+    for name, n in (("llama-gqa", 7), ("llama-headdim", 1), ("mistral-window64", 150), ("gemma2", 30)):
         yield f"formats_agree_{name}", lambda name=name, n=n: formats_agree(name, n, folder)
     yield "the_page_is_closed_and_alone", lambda: the_page_is_closed_and_alone(folder)
-    for name, n in (("llama-gqa", 12), ("mistral-window64", 200)):
+    for name, n in (("llama-gqa", 12), ("mistral-window64", 200), ("gemma2", 30)):
         yield f"the_page_works_in_a_browser_{name}", lambda name=name, n=n: the_page_works_in_a_browser(name, n, folder)
 
 

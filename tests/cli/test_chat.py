@@ -19,18 +19,19 @@ TOOL = ROOT / os.environ.get("BUILD", "build/release") / "tests/text/chat_tool"
 MODEL = str(ROOT / "models/shakespeare.bin")
 PATIENCE = 30   # seconds; a busy machine is no failure
 TEMP = None
+EDITS = True   # is the program built with libedit? main looks
 
 
 class Terminal:
     """A chat on a terminal of its own. Standard output and standard error both arrive there."""
 
-    def __init__(self, *args, term="xterm", state=None):
+    def __init__(self, *args, term="xterm", state=None, model=MODEL):
         env = dict(os.environ, TERM=term, XDG_STATE_HOME=str(state or TEMP / "state"), HOME=str(TEMP))
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(TEMP)
-            os.execve(TBLOCK, [TBLOCK, "chat", MODEL, "--chat-format", "alpaca", *args], env)
-        self.seen, self.edits = "", term != "dumb"
+            os.execve(TBLOCK, [TBLOCK, "chat", model, "--chat-format", "alpaca", *args], env)
+        self.seen, self.edits = "", EDITS and term != "dumb"
 
     def until(self, what):
         """What is shown up to and with `what`."""
@@ -76,8 +77,8 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-def chat(*args, term="xterm", state=None):
-    t = Terminal(*args, term=term, state=state)
+def chat(*args, **how):
+    t = Terminal(*args, **how)
     t.until("> ")
     return t
 
@@ -95,8 +96,8 @@ def prompt(*turns, system=None):
     return ",".join(map(str, answer["ids"]))
 
 
-def continued(ids, *options):
-    done = run("run", MODEL, "--ids", ids, *options)
+def continued(ids, *options, model=MODEL):
+    done = run("run", model, "--ids", ids, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout.decode()
 
@@ -209,6 +210,24 @@ def an_answer_ends_where_the_context_does():
     assert "the context of 60 tokens is full; with the next message" in t.say("Speak on.")
 
 
+def a_window_that_forgot_is_read_again():
+    """Layers with a window give up old positions: a cache that cannot go back is made anew, with the same answers."""
+    data = pathlib.Path(MODEL).read_bytes()
+    before, after = b'\\"window\\":0', b'\\"window\\":9'
+    assert data.count(before) == 1
+    (TEMP / "window.bin").write_bytes(data.replace(before, after))
+    model = str(TEMP / "window.bin")
+    t = chat("-n", "100", "--ctx", "512", model=model)
+    t.say("Speak at length.")
+    t.say("/regen")                     # back by 100 positions
+    assert contents(saved(t))[1] == continued(prompt("Speak at length."), "-n", "100", "--ctx", "512", "--seed", "1", model=model)
+    assert " 0 tokens reused" in t.say("/stats")
+    t.say("/system Rhyme.")             # back to the beginning
+    t.say("Go on.")
+    messages = contents(saved(t))
+    assert messages[4] == continued(prompt(*messages[1:4], system="Rhyme."), "-n", "100", "--ctx", "512", model=model)
+
+
 def system_text_stays_and_is_told():
     t = chat("-n", "10", "--system", "Be brief.")
     t.say("Hello")
@@ -304,16 +323,35 @@ def without_a_format_the_option_is_named():
 
 CLAIMS = [answers_are_those_of_run, regen_draws_with_the_next_seed, lines_can_be_edited_and_called_back, no_history_leaves_no_file,
           ctrl_c_stops_the_answer_and_not_the_program, a_full_context_leaves_out_the_oldest_turns, an_answer_ends_where_the_context_does,
-          system_text_stays_and_is_told, a_saved_conversation_goes_on, bad_files_change_nothing, commands_are_explained,
+          a_window_that_forgot_is_read_again, system_text_stays_and_is_told, a_saved_conversation_goes_on, bad_files_change_nothing, commands_are_explained,
           messages_may_have_several_lines, a_dumb_terminal_is_enough, a_pipe_gets_the_answer_alone,
           without_a_format_the_option_is_named]
 
 
+def takes_the_terminal_over():
+    """Does the program edit lines: is the terminal no longer in line mode after the prompt?"""
+    t = chat()
+    for _ in range(2000):
+        if not termios.tcgetattr(t.fd)[3] & termios.ICANON:
+            break
+        time.sleep(0.001)
+    else:
+        return False
+    t.type("\x04")
+    return t.end() == 0
+
+
 def main():
-    global TEMP
+    global TEMP, EDITS
     failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        TEMP = pathlib.Path(folder)
+        EDITS = takes_the_terminal_over()
     for claim in CLAIMS:
         if len(sys.argv) > 1 and claim.__name__ not in sys.argv[1:]:
+            continue
+        if claim is lines_can_be_edited_and_called_back and not EDITS:
+            print("skip %s: built without libedit" % claim.__name__)
             continue
         with tempfile.TemporaryDirectory() as folder:
             TEMP = pathlib.Path(folder)

@@ -115,6 +115,26 @@ def test_the_program_renders_what_the_converter_checked():
                 assert "error" in json.loads(line)
 
 
+def test_the_program_takes_the_format_from_the_file():
+    program, tool = (os.path.join(ROOT, os.environ.get("BUILD", "build/release"), *n) for n in (("tblock",), ("tests", "text", "chat_tool")))
+    if not os.path.exists(program) or not os.path.exists(tool):
+        raise Skip("the program is not built")
+    converted(folder_of(CHATML))
+    run = lambda *args: subprocess.run(args, stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout
+    assert "\n  chat          chatml\n" in run(program, "info", temp("out.bin"))
+    assert json.loads(run(program, "info", temp("out.bin"), "--json"))["chat"] == "chatml"
+    run(program, "quantize", temp("out.bin"), temp("q8.bin"), "--type", "q8", "--quiet")
+    # without an entry `chat` the template is recognised
+    data = open(temp("out.bin"), "rb").read().replace(b'"chat":', b'"talk":')
+    open(temp("bare.bin"), "wb").write(data)
+    assert "\n  chat          chatml, recognised\n" in run(program, "info", temp("bare.bin"))
+    for name in ("out.bin", "q8.bin", "bare.bin"):
+        request = {"model": temp(name), "messages": [{"role": "user", "content": "ab<|im_end|>"}]}
+        answer = json.loads(subprocess.run([tool], input=json.dumps(request) + "\n", stdout=subprocess.PIPE, universal_newlines=True).stdout)
+        assert answer["text"] == "<|im_start|>user\nab<|im_end|><|im_end|>\n<|im_start|>assistant\n", answer
+        assert answer["ids"].count(258) == 1 and answer["whole"].count(258) == 2 and 258 in answer["stop"], answer
+
+
 def test_braces_in_a_template_stay_braces():
     f = format_of("{% for m in messages %}{{ '{' + m['role'] + '}' + m['content'] + '<|im_end|>' }}{% endfor %}"
                   "{% if add_generation_prompt %}{{ '{assistant}' }}{% endif %}")

@@ -1,11 +1,4 @@
 /* tests/fuzz/fuzz_gguf.c: any bytes as a GGUF file. Whatever opens must be sound, and all of its values and tensors readable.
- *
- * As a fuzzer (three rooms are built with its instrumentation):
- *   make config=clang BUILD=build/fuzz CFLAGS=-fsanitize=fuzzer-no-link,address,undefined \
- *       $(find src/base src/quant src/format -name '*.c' | sed 's|\(.*\)c$|build/fuzz/\1o|')
- *   clang -g -fsanitize=fuzzer,address,undefined -DFUZZER -Isrc -D_GNU_SOURCE tests/fuzz/fuzz_gguf.c \
- *       $(find build/fuzz/src/{base,quant,format} -name '*.o') $(pkg-config --libs libcjson libutf8proc nettle) -lm -o build/fuzz/fuzz_gguf
- *   build/fuzz/fuzz_gguf CORPUS
  * As a test it replays the files of the shared folder and mutations of a sound file; FILE... replays those. */
 #include <dirent.h>
 #include <sys/mman.h>
@@ -108,25 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 
 #ifndef FUZZER
 
-static int    n_files;
-static char **files;
-
-static bool replay(const char *path)
-{
-    FileMap m;
-    Error   e = { 0 };
-    if (!file_map_open(&m, path, &e))
-        return false;
-    LLVMFuzzerTestOneInput(m.data, m.size);
-    file_map_close(&m);
-    return true;
-}
-
-static void named_files_are_replayed(void)
-{
-    for (int i = 0; i < n_files; i++)
-        CHECK(replay(files[i]), "cannot read %s", files[i]);
-}
+#include "replay.h"
 
 static int replay_folder(const char *name)
 {
@@ -137,7 +112,7 @@ static int replay_folder(const char *name)
     DIR *d = opendir(folder);
     for (struct dirent *entry = NULL; d && (entry = readdir(d));) {
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        n += entry->d_name[0] != '.' && replay(path);
+        n += entry->d_name[0] != '.' && replay_file(path);
     }
     if (d)
         closedir(d);
@@ -169,15 +144,11 @@ static void mutations_of_a_sound_file_do_no_harm(void)
 
 int main(int argc, char **argv)
 {
-    bool list = argc == 2 && strcmp(argv[1], "--list") == 0;
-    if (argc > 1 && !list) {
-        n_files = argc - 1;
-        files = argv + 1;
-        TEST_MAIN_ARGS(1, argv);
-        TEST(named_files_are_replayed);
+    if (replay_arguments(argc, argv))
         return TEST_END();
-    }
+    replay_target = "gguf";
     TEST_MAIN_ARGS(argc, argv);
+    TEST(the_corpus_does_no_harm);
     TEST(gguf_seeds_do_no_harm);
     TEST(mutations_of_a_sound_file_do_no_harm);
     return TEST_END();

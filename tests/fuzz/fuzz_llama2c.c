@@ -1,5 +1,5 @@
 /* tests/fuzz/fuzz_llama2c.c: any bytes as a llama2.c checkpoint. Where it opens, every element of every tensor is readable.
- * To build a fuzzer: as in fuzz_pth.c. As a test it replays the smallest model of each version with every byte of its header
+ * As a test it replays the smallest model of each version with every byte of its header
  * changed; FILE... replays those. */
 #include "format/llama2c.h"
 #include "memory_file.h"
@@ -63,6 +63,8 @@ int main(int argc, char **argv)
     if (replay_arguments(argc, argv))
         return TEST_END();
     TEST_MAIN_ARGS(argc, argv);
+    replay_target = "llama2c";
+    TEST(the_corpus_does_no_harm);
     TEST(changed_headers_do_no_harm);
     return TEST_END();
 }

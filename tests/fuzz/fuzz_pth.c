@@ -1,9 +1,4 @@
 /* tests/fuzz/fuzz_pth.c: any bytes as a PyTorch checkpoint. Where it opens, every byte of every tensor is readable.
- *
- * As a fuzzer (the rooms are built with its instrumentation):
- *   make config=clang BUILD=build/fuzz CFLAGS=-fsanitize=fuzzer-no-link,address,undefined build/fuzz/librooms.a
- *   clang -g -fsanitize=fuzzer,address,undefined -DFUZZER -Isrc -D_GNU_SOURCE tests/fuzz/fuzz_pth.c build/fuzz/librooms.a \
- *       $(pkg-config --libs libcjson libpcre2-8 libutf8proc nettle) -lm -o build/fuzz/fuzz_pth && build/fuzz/fuzz_pth CORPUS tests/data/pth
  * As a test it replays the recorded files, each with every byte changed; FILE... replays those. */
 #include "format/pth.h"
 #include "memory_file.h"
@@ -50,6 +45,8 @@ int main(int argc, char **argv)
     if (replay_arguments(argc, argv))
         return TEST_END();
     TEST_MAIN_ARGS(argc, argv);
+    replay_target = "pth";
+    TEST(the_corpus_does_no_harm);
     TEST(changed_bytes_do_no_harm);
     return TEST_END();
 }

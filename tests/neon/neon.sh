@@ -1,5 +1,5 @@
 # NEON without such a machine: the rooms that need no other library, linked statically for aarch64, run under qemu-user. The
-# kernels against their definition, the unit tests that need no file, the shipped model, four other shapes and a quantized one against
+# kernels against their definition, the unit tests that need no file, the shipped model, nine other shapes and a quantized one against
 # this machine's bits.
 set -u
 PYTHON=${PYTHON:-.venv/bin/python} BUILD=${BUILD:-build/release}
@@ -51,6 +51,10 @@ images() {
     fi
     for name in odd window65 mqa12 yarn; do
         image $name "$BUILD/golden/$name.rows16.bin"
+    done
+    # LayerNorm, GELU, learned positions; soft caps and norms behind; experts with a shared one.
+    for name in gpt neox bothsides behind shared; do
+        image $name "$BUILD/golden/$name.rows.bin"
     done
     # Both quantized types in one model, K over a superblock and no multiple of anything.
     if "$TBLOCK" quantize "$BUILD/golden/chunks.rows16.bin" "$BUILD/tests/neon/mixed.bin" --type q4 --keep 'layers.1.*=q8' -q > /dev/null; then

@@ -150,6 +150,17 @@ def converted(folder, out, *options):
     return done.returncode == 0
 
 
+def own_format(folder):
+    """A format of the tokenizer's own special tokens, at all places; None without any."""
+    path = folder / "tokenizer.json"
+    added = [t["content"] for t in json.load(open(path)).get("added_tokens", []) if t.get("special")] if path.exists() else ["<s>", "</s>"]
+    if not added:
+        return None
+    a, b = (t.replace("{", "{{").replace("}", "}}") for t in (added[0], added[-1]))
+    return json.dumps({"version": 1, "begin": a, "system": "%s sys\n{system}%s\n" % (b, a), "user": "%suser\n{content}%s\n" % (a, b),
+                       "assistant": "%s {content} %s" % (a, b), "open": a})
+
+
 def conversations_have_the_ids_of_the_whole(tool, temp):
     wrong, n = [], 0
     formats = ["chatml", "llama2", "llama3", "mistral-v1", "mistral-v3", "vicuna", "alpaca", "gemma3", "phi-3", "deepseek3", "zephyr"]
@@ -159,7 +170,7 @@ def conversations_have_the_ids_of_the_whole(tool, temp):
                 not converted(folder, model):
             wrong.append("%s is not converted" % folder.name)
             continue
-        for name in formats:
+        for name in formats + [f for f in [own_format(folder)] if f]:
             for turns in (ORDINARY, [("user", "a b")], [("system", "Be brief. ")] + ORDINARY):
                 answer = tool.ask(model=str(model), chat=name, messages=messages_of(turns))
                 n += 1

@@ -504,6 +504,22 @@ static void tiny_bf16_weights_are_found(void)
     tiny_free(&t);
 }
 
+static void tiny_weights_of_any_expert_are_found(void)
+{
+    Tiny   t;
+    Config c = config_of(32, 4, 2, 8, 16, 0);
+    c.n_experts = 3, c.experts_used = 1, c.expert_d_ff = 16;
+    tiny_make(&t, c);
+    Layer *l = t.model.layer;
+    Mat    one = noise_mat(&t, 3 * 16, 32, 77); /* three of 16 rows, each a panel */
+    l->expert_up = rounded(&t, &one);
+    l->expert_up.rows = 16, l->expert_up.stack = 3;
+    CHECK(bf16_weights_check(&t.model, "a.bin", &err), "%s", err.msg);
+    ((uint16_t *)(uintptr_t)l->expert_up.w.part[0])[3 * 16 * 32 - 1] = 1;
+    CHECK(!bf16_weights_check(&t.model, "a.bin", &err) && strstr(err.msg, "tensor layers.0.expert_up"), "%s", err.msg);
+    tiny_free(&t);
+}
+
 static void activations_are_as_wide_as_the_widest_of_a_group_asks(void)
 {
     const Mat q8 = {.type = WT_Q8, .rows = 1}, q4 = {.type = WT_Q4, .rows = 1}, f = {.type = WT_F32, .rows = 1};
@@ -518,6 +534,208 @@ static void activations_are_as_wide_as_the_widest_of_a_group_asks(void)
     m.cfg.norm_placement = PLACE_PARALLEL; /* one norm for all of them */
     CHECK(input_bits(automatic, &m, 0, INPUT_QKV) == 16 && input_bits(automatic, &m, 0, INPUT_FFN) == 16, "parallel");
     CHECK(strcmp(activations_name(automatic, &m), "16") == 0, "%s", activations_name(automatic, &m));
+}
+
+/* ---- What docs/numerics.md says of blocks other than Llama's, step by step ------------------------------------- */
+
+enum { W = 40, FF = 24, EXPERTS = 6, USED = 3, SHARED = 20 };
+
+/* y = W x + bias: one chain for each row, since k is under 257. */
+static void chain(float *y, const Mat *w, const float *x)
+{
+    for (int r = 0; r < w->rows; r++) {
+        float c = 0;
+        for (int i = 0; i < w->k; i++)
+            c = fmaf(mat_row(w, r)[i * PANEL_ROWS], x[i], c);
+        y[r] = (w->bias ? w->bias[r] : 0.0f) + c;
+    }
+}
+
+static void network(const Config *c, float *y, const Mat *gate, const Mat *up, const Mat *down, const float *x)
+{
+    const Kernels *k = kernels_select("scalar", &err);
+    float          g[FF], u[FF];
+    chain(g, gate->rows ? gate : up, x);
+    if (gate->rows)
+        chain(u, up, x);
+    if (c->ffn == FFN_SWIGLU)
+        k->swiglu(g, g, u, up->rows);
+    else if (c->ffn == FFN_GEGLU)
+        k->geglu(g, g, u, up->rows);
+    else
+        k->gelu(g, g, up->rows);
+    chain(y, down, g);
+}
+
+/* y = the experts' sum; the shared one last. */
+static void literal_experts(const Config *c, const Layer *l, float *y, const float *x)
+{
+    const Kernels *k = kernels_select("scalar", &err);
+    float          p[EXPERTS], f[W], t = 0, gate = 0;
+    bool           chosen[EXPERTS] = {0};
+    chain(p, &l->router, x);
+    k->softmax(p, EXPERTS);
+    for (int i = 0; i < USED; i++) {
+        int best = -1;
+        for (int e = 0; e < EXPERTS; e++)
+            if (!chosen[e] && (best < 0 || p[e] > p[best]))
+                best = e;
+        chosen[best] = true;
+    }
+    for (int e = 0; e < EXPERTS; e++)
+        t = chosen[e] ? t + p[e] : t;
+    memset(y, 0, W * sizeof *y);
+    for (int e = 0; e < EXPERTS; e++) {
+        Mat gate_e = mat_item(&l->expert_gate, e), up = mat_item(&l->expert_up, e), down = mat_item(&l->expert_down, e);
+        if (!chosen[e])
+            continue;
+        network(c, f, &gate_e, &up, &down, x);
+        for (int i = 0; i < W; i++)
+            y[i] = fmaf(c->renormalize ? p[e] / t : p[e], f[i], y[i]);
+    }
+    if (!c->shared_d_ff)
+        return;
+    network(c, f, &l->shared_gate, &l->shared_up, &l->shared_down, x);
+    chain(&gate, &l->shared_router, x);
+    k->sigmoid(&gate, &gate, 1);
+    for (int i = 0; i < W; i++)
+        y[i] = c->shared_router ? fmaf(gate, f[i], y[i]) : y[i] + f[i];
+}
+
+static Mat noise_stack(Tiny *t, int n, int rows, int k, uint32_t seed)
+{
+    char *panels = take(t, (size_t)(n * panel_count(rows)) * panel_bytes(WT_F32, k));
+    for (int i = 0; i < n; i++) {
+        Mat one = noise_mat(t, rows, k, seed + (uint32_t)i);
+        memcpy(panels + (size_t)(i * panel_count(rows)) * panel_bytes(WT_F32, k), one.w.part[0],
+               (size_t)panel_count(rows) * panel_bytes(WT_F32, k));
+    }
+    return (Mat){.type = WT_F32, .rows = rows, .k = k, .stack = n, .w = {{panels}}};
+}
+
+static void make_experts(Tiny *t, Config c)
+{
+    tiny_make(t, c);
+    Layer *l = t->model.layer;
+    l->w_gate = l->w_up = l->w_down = (Mat){.rows = 0};
+    l->router      = noise_mat(t, EXPERTS, W, 90);
+    l->expert_gate = noise_stack(t, EXPERTS, FF, W, 100);
+    l->expert_up   = noise_stack(t, EXPERTS, FF, W, 110);
+    l->expert_down = noise_stack(t, EXPERTS, W, FF, 120);
+    /* of experts 1 and 4 the same: a tie */
+    for (int i = 0; i < W; i++)
+        mat_row(&l->router, 4)[i * PANEL_ROWS] = mat_row(&l->router, 1)[i * PANEL_ROWS];
+    if (c.shared_d_ff) {
+        if (c.shared_router)
+            l->shared_router = noise_mat(t, 1, W, 130);
+        l->shared_gate   = noise_mat(t, SHARED, W, 131);
+        l->shared_up     = noise_mat(t, SHARED, W, 132);
+        l->shared_down   = noise_mat(t, W, SHARED, 133);
+    }
+}
+
+/* Attention adds 0, so the residual stream after the block is what the definition makes of the embedding. */
+static void compare_feed_forward(Tiny *t, const char *what)
+{
+    enum { N = 30 };
+    static Seen    seen;
+    const Config  *c = &t->model.cfg;
+    Layer         *l = t->model.layer;
+    const Kernels *k = kernels_select("scalar", &err);
+    int            tokens[N];
+    float          want[W], n[W], y[W];
+    l->wo = zero_mat(t, W, l->wq.rows);
+    count_up(tokens, N);
+    for (int piece = 1; piece <= N; piece += 29) {
+        how = (How){"auto", THREADS, piece};
+        run(&t->model, tokens, N, &seen, NULL);
+        for (int i = 0; i < N; i++) {
+            embedding_row(&t->model.embed, tokens[i], want);
+            for (int j = 0; j < W; j++)
+                want[j] = want[j] * (float)c->embed_scale;
+            memcpy(n, want, sizeof n);
+            const float *norm = c->norm_placement == PLACE_PARALLEL ? l->attn_norm.w : l->ffn_norm.w;
+            if (c->norm_placement != PLACE_OUTPUT)
+                k->rms_norm(n, n, norm, W, (float)c->norm_eps);
+            if (config_moe(c, 0))
+                literal_experts(c, l, y, n);
+            else
+                network(c, y, &l->w_gate, &l->w_up, &l->w_down, n);
+            if (l->ffn_post_norm.w)
+                k->rms_norm(y, y, l->ffn_post_norm.w, W, (float)c->norm_eps);
+            for (int j = 0; j < W; j++)
+                want[j] = want[j] + y[j] * (float)c->residual_scale;
+            CHECK(memcmp(want, seen.x[i], sizeof want) == 0, "%s, pieces of %d, token %d: other bits", what, piece, i);
+        }
+    }
+    how = usual;
+    tiny_free(t);
+}
+
+static void experts_are_summed_as_defined(void)
+{
+    for (int i = 0; i < 12; i++) {
+        Tiny   t;
+        Config c = config_of(W, 4, 2, 8, FF, 0);
+        c.n_experts = EXPERTS, c.experts_used = USED, c.expert_d_ff = FF;
+        c.renormalize    = i % 2;
+        c.shared_d_ff    = i / 2 % 3 ? SHARED : 0;
+        c.shared_router  = i / 2 % 3 == 2;
+        c.ffn            = i < 6 ? FFN_SWIGLU : FFN_GEGLU;
+        c.residual_scale = i % 4 ? 0.3 : 1;
+        c.norm_placement = i % 5 == 4 ? PLACE_BOTH : i % 5 == 3 ? PLACE_PARALLEL : PLACE_PRE;
+        make_experts(&t, c);
+        if (c.norm_placement == PLACE_BOTH) {
+            t.model.layer->attn_post_norm.w = noise_vector(&t, W, 140, 1, 0.5f);
+            t.model.layer->ffn_post_norm.w  = noise_vector(&t, W, 141, 1, 0.5f);
+        }
+        compare_feed_forward(&t, "experts");
+    }
+}
+
+static void blocks_of_every_placement_are_as_defined(void)
+{
+    static const NormPlacement places[] = {PLACE_PRE, PLACE_BOTH, PLACE_PARALLEL, PLACE_PARALLEL2, PLACE_OUTPUT};
+    for (int i = 0; i < 10; i++) {
+        Tiny   t;
+        Config c = config_of(W, 4, 2, 8, FF, 0);
+        c.norm_placement = places[i % 5];
+        c.ffn            = i < 5 ? FFN_GEGLU : FFN_GELU;
+        c.embed_scale    = i < 5 ? 1 : 3.7;
+        c.residual_scale = i < 5 ? 1 : 0.7;
+        tiny_make(&t, c);
+        Layer *l = t.model.layer;
+        if (c.ffn == FFN_GELU) {
+            l->w_gate    = (Mat){.rows = 0};
+            l->w_up.bias = noise_vector(&t, FF, 150, 0, 1);
+        }
+        if (c.norm_placement == PLACE_BOTH || c.norm_placement == PLACE_OUTPUT) {
+            l->attn_post_norm.w = noise_vector(&t, W, 151, 1, 0.5f);
+            l->ffn_post_norm.w  = noise_vector(&t, W, 152, 1, 0.5f);
+        }
+        if (c.norm_placement == PLACE_OUTPUT)
+            l->attn_norm.w = l->ffn_norm.w = NULL;
+        compare_feed_forward(&t, "placement");
+    }
+}
+
+/* One of them makes it 8 for all that read the vector, and 16 may not be asked for. */
+static void gguf_types_take_activations_of_8_bits(void)
+{
+    const Mat q8 = {.type = WT_Q8, .rows = 1}, q6_k = {.type = WT_Q6_K, .rows = 1}, f = {.type = WT_F32, .rows = 1};
+    Layer     l  = {.wq = q6_k, .wk = q8, .wv = f, .wo = q8, .w_gate = q8, .w_up = f, .w_down = q6_k};
+    Model     m  = {.cfg = config_of(16, 1, 1, 16, 16, 0), .layer = &l, .lm_head = f};
+    Numerics  n;
+    CHECK(numerics_choose(&n, &m, NULL, NULL, &err) && n.math == MATH_INT8 && model_is_quantized(&m), "auto");
+    CHECK(input_bits(n, &m, 0, INPUT_QKV) == 8 && input_bits(n, &m, 0, INPUT_DOWN) == 8, "a group with a GGUF type");
+    CHECK(input_bits(n, &m, 0, INPUT_FFN) == 16 && input_bits(n, &m, 0, INPUT_WO) == 16, "groups without");
+    CHECK(strcmp(activations_name(n, &m), "auto") == 0, "%s", activations_name(n, &m));
+    CHECK(!numerics_choose(&n, &m, NULL, "16", &err) && err.status == USAGE && strstr(err.msg, "q6_k"), "%s", err.msg);
+    CHECK(numerics_choose(&n, &m, NULL, "8", &err) && input_bits(n, &m, 0, INPUT_WO) == 8, "8 for all");
+    l.wq = l.w_down = q8, m.lm_head = q6_k;
+    CHECK(!numerics_choose(&n, &m, "int8", "16", &err) && err.status == USAGE, "the head counts");
+    CHECK(numerics_choose(&n, &m, "f32", NULL, &err) && input_bits(n, &m, 0, INPUT_HEAD) == 0, "math f32");
+    CHECK(!numerics_choose(&n, &m, "f32", "8", &err) && err.status == USAGE, "integers that nobody makes");
 }
 
 /* ---- Attention ------------------------------------------------------------------------------------------------ */
@@ -714,7 +932,11 @@ int main(int argc, char **argv)
     TEST(integers_are_the_same_however_they_are_shared);
     TEST(math_bf16_is_near_the_floats_and_the_same_everywhere);
     TEST(tiny_bf16_weights_are_found);
+    TEST(tiny_weights_of_any_expert_are_found);
     TEST(activations_are_as_wide_as_the_widest_of_a_group_asks);
+    TEST(experts_are_summed_as_defined);
+    TEST(blocks_of_every_placement_are_as_defined);
+    TEST(gguf_types_take_activations_of_8_bits);
     TEST(softmax_rows_sum_to_one);
     TEST(attention_to_equal_values_gives_that_value);
     TEST(a_window_sees_exactly_its_positions);

@@ -44,7 +44,7 @@ static void llama_2_7b_at_2048_tokens(void)
 }
 
 static const Config small = { .d_model = 6, .n_layers = 3, .heads = 4, .kv_heads = 2, .head_dim = 2, .d_ff = 10, .vocab_size = 7,
-                              .n_ctx = 32, .window = 3, .bos = -1 };
+                              .n_ctx = 32, .window = 3, .bos = -1, .rotary_dim = 2 };
 
 static void a_small_block_by_hand(void)
 {
@@ -85,6 +85,42 @@ static void a_decode_step_is_what_the_prompt_grows_by(void)
     }
 }
 
+/* Blocks that differ: the rows are the mean of all. */
+static void experts_and_windows_of_some_blocks(void)
+{
+    Config c = small;
+    Count  n;
+    Flops  f;
+    c.n_layers = 4, c.n_experts = 8, c.experts_used = 2, c.expert_d_ff = 5, c.shared_d_ff = 3, c.shared_router = true;
+    c.qk_norm = QK_HEAD, c.norm_placement = PLACE_BOTH;
+    layers_add(&c.dense_layers, 1);
+    layers_add(&c.full_layers, 0);
+    layers_add(&c.full_layers, 2);
+    count_config(&n, &c, WT_F32);
+    uint64_t expert = 3 * 6 * 5, dense = 3 * 6 * 10, shared = 3 * 6 * 3, router = 8 * 6 + 6;
+    uint64_t rest = 2 * 7 * 6 + 6 + 4 * (4 * 6 + 2 * 2 + 2 * 6 * 8 + 2 * 6 * 4);
+    CHECK(n.params == rest + dense + 3 * (8 * expert + shared + router), "%llu parameters", (unsigned long long)n.params);
+    CHECK(n.active_params == rest + dense + 3 * (2 * expert + shared + router), "%llu active", (unsigned long long)n.active_params);
+    count_flops(&f, &c, &n, &(FlopLoad){ .seq = 5, .batch = 2, .kv_bytes = 2 });
+    double t = 10, seen = 2 * (0.5 * 15 + 0.5 * 12), one = 2 * t * 6, widths = 0.75 * (2 * 5 + 3) + 0.25 * 10;
+    CHECK(f.op[OP_QK].computed == 2 * 8 * seen, "windows %.2f", f.op[OP_QK].computed);
+    CHECK(f.op[OP_GATE].full == one * widths && f.op[OP_UP].full == one * widths && f.op[OP_DOWN].full == one * widths, "FFN");
+    CHECK(f.op[OP_SILU].full == 4 * t * widths, "activation");
+    CHECK(f.op[OP_ROUTER].full == 0.75 * (one * 8 + t * 5 * 8 + t * (2 * 6 + 3)), "router %.2f", f.op[OP_ROUTER].full);
+    CHECK(f.op[OP_COMBINE].full == 0.75 * t * 2 * 3 * 6, "sum %.2f", f.op[OP_COMBINE].full);
+    CHECK(f.op[OP_QK_NORM].full == t * (4 * 12 + 4 * 6), "norms of q and k %.2f", f.op[OP_QK_NORM].full);
+    CHECK(f.op[OP_ATTN_POST_NORM].full == f.op[OP_ATTN_NORM].full && f.op[OP_FFN_POST_NORM].full == f.op[OP_FFN_NORM].full, "norms");
+    /* a step of one token reads two experts, of 16 rows in panels; ten tokens at most all eight */
+    double gate = f.op[OP_GATE].bytes;
+    count_flops(&f, &c, &n, &(FlopLoad){ .seq = 5, .batch = 1, .decode = true, .kv_bytes = 2 });
+    double step = 0.75 * (2 * 16 * 6 * 4 + 16 * 6 * 4 + 4 * (2 * (6 + 5) + 6 + 3)) + 0.25 * (16 * 6 * 4 + 4 * (6 + 10));
+    CHECK(f.op[OP_GATE].bytes == step, "%.2f bytes, expected %.2f", f.op[OP_GATE].bytes, step);
+    double call = 0.75 * (8 * 16 * 6 * 4 + 16 * 6 * 4 + 4 * t * (2 * (6 + 5) + 6 + 3)) + 0.25 * (16 * 6 * 4 + 4 * t * (6 + 10));
+    CHECK(gate == call, "%.2f bytes, expected %.2f", gate, call);
+    KvCount kv = count_kv_cache(&c, 4, 0);
+    CHECK(kv.full_bytes == 2 * 4 * 4 * (2 * 32 + 2 * 3) && kv.positions == 32 && kv.n_windowed == 2, "KV %llu", (unsigned long long)kv.full_bytes);
+}
+
 static bool dearer(const Config *c, const Count *n, int seq, bool decode, bool full)
 {
     Flops f;
@@ -119,6 +155,7 @@ int main(int argc, char **argv)
     TEST(llama_2_7b_at_2048_tokens);
     TEST(a_small_block_by_hand);
     TEST(a_decode_step_is_what_the_prompt_grows_by);
+    TEST(experts_and_windows_of_some_blocks);
     TEST(crossover_is_the_first_length);
     return TEST_END();
 }

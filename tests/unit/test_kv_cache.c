@@ -94,6 +94,30 @@ static void a_window_keeps_every_position_that_the_next_query_sees(void)
     }
 }
 
+/* Layer 0 has the window, layers 1 and 2 have none; what one gives back another may take. */
+static void layers_without_a_window_keep_all(void)
+{
+    static const int batches[] = {1, 64, 100};
+    for (int b = 0; b < 3; b++) {
+        KvShape shape = {.n_layers = 3, .kv_heads = 1, .head_dim = 16, .window = 100, .type = KV_F32};
+        KvCache c;
+        layers_add(&shape.full_layers, 1);
+        layers_add(&shape.full_layers, 2);
+        CHECK(kv_cache_init(&c, &shape, 2, &err), "%s", err.msg);
+        for (int n = 0; n < 1000; n += batches[b])
+            CHECK(grow(&c, 0, batches[b]), "%s", err.msg);
+        int length = c.seq[0].length;
+        CHECK(c.bytes == kv_cache_plan_bytes(&shape, length, batches[b]), "batch %d: %zu bytes, planned %zu", batches[b], c.bytes,
+              kv_cache_plan_bytes(&shape, length, batches[b]));
+        CHECK(c.seq[0].layer[0].first == (length - batches[b] - 99) / 64 && c.seq[0].layer[1].first == 0 && c.seq[0].layer[2].first == 0,
+              "first tiles %d %d %d", c.seq[0].layer[0].first, c.seq[0].layer[1].first, c.seq[0].layer[2].first);
+        CHECK(!kv_cache_rewind(&c, 0, 300) && !kv_cache_share(&c, 0, 1, 300, &err), "the window has moved on");
+        CHECK(kv_cache_share(&c, 0, 1, length - 1, &err) && c.seq[1].layer[0].first == c.seq[0].layer[0].first
+              && c.seq[1].layer[1].first == 0, "%s", err.msg);
+        kv_cache_free(&c);
+    }
+}
+
 static void keys_lie_in_panels_of_16_positions_and_values_in_rows(void)
 {
     const Kernels *kernels = kernels_select("scalar", &err);
@@ -202,6 +226,7 @@ int main(int argc, char **argv)
     TEST(an_f16_cache_takes_half);
     TEST(a_q8_cache_takes_a_byte_and_a_scale);
     TEST(a_windowed_layer_holds_the_window_and_the_batch);
+    TEST(layers_without_a_window_keep_all);
     TEST(a_window_keeps_every_position_that_the_next_query_sees);
     TEST(keys_lie_in_panels_of_16_positions_and_values_in_rows);
     TEST(tiles_are_zero_and_apart_across_chunks);

@@ -115,6 +115,24 @@ static void parts_have_the_stored_shapes(void)
     }
 }
 
+/* docs/format.md, "GGUF types": row 3, column 700 of a q5_k matrix. */
+static void the_example_of_the_format_is_true(void)
+{
+    static uint8_t rows[16 * 3 * 176];
+    static unsigned char part[MAX_PARTS][16 * 768];
+    void     *to[MAX_PARTS] = { part[0], part[1], part[2] };
+    DefBlock  b;
+    for (size_t j = 0; j < sizeof rows; j++)
+        rows[j] = random_byte();
+    panel_from_blocks(WT_Q5_K, to, rows, 3 * 176, 16, 768);
+    def_block(WT_Q5_K, rows + 3 * (3 * 176) + 2 * 176, &b);
+    const uint8_t *s = part[1] + 2 * 3 * 64;
+    CHECK(b.code[700 - 512] == (part[0][(21 * 5 + 3) * 64 + 12] >> 4 | (part[0][(21 * 5 + 4) * 64 + 12] >> 7) << 4), "code");
+    CHECK(b.sub[5] == (s[64 + 13] & 63) && b.min[5] == (s[13] >> 6 | (s[64 + 13] >> 6) << 2 | (s[128 + 13] >> 6) << 4), "sub-block");
+    CHECK(memcmp(part[2] + 2 * (2 * 32 + 3), rows + 3 * (3 * 176) + 2 * 176, 2) == 0, "scale");
+    CHECK(memcmp(part[2] + 2 * (2 * 32 + 16 + 3), rows + 3 * (3 * 176) + 2 * 176 + 2, 2) == 0, "scale of minima");
+}
+
 /* No type takes more room than its blocks, and no k but whole blocks has a size. */
 static void sizes_are_those_of_the_blocks(void)
 {
@@ -137,6 +155,7 @@ int main(int argc, char **argv)
     TEST(panels_hold_what_the_gguf_package_reads);
     TEST(any_bits_are_read_as_they_lie);
     TEST(parts_have_the_stored_shapes);
+    TEST(the_example_of_the_format_is_true);
     TEST(sizes_are_those_of_the_blocks);
     return TEST_END();
 }

@@ -12,13 +12,14 @@ enum { VOCAB = 50, LAYERS = 2, N_CTX = 640, N_SEQS = 4 };
 
 static Error err;
 
-/* Groups of 3 heads; a head_dim that fills no vector. */
+/* Groups of 3 heads; a head_dim that fills no vector. A negative window: of the first layer alone. */
 static tblock_model *model_of(int window, int seed)
 {
-    char json[256];
+    char json[300];
     snprintf(json, sizeof json,
              "{\"d_model\": 36, \"n_layers\": %d, \"heads\": 6, \"kv_heads\": 2, \"head_dim\": 10, \"d_ff\": 40, "
-             "\"vocab_size\": %d, \"n_ctx\": %d, \"window\": %d}", LAYERS, VOCAB, N_CTX, window);
+             "\"vocab_size\": %d, \"n_ctx\": %d, \"window\": %d%s}", LAYERS, VOCAB, N_CTX, abs(window),
+             window < 0 ? ", \"full_layers\": [1]" : "");
     CHECK(write_config(json), "cannot write");
     tblock_synth_options o = {.type = "f32", .seed = (uint64_t)seed};
     tblock_model *m = tblock_synth(in_folder("config.json"), in_folder("m.bin"), &o,
@@ -202,11 +203,11 @@ static void do_something(tblock_context *c, tblock_context *scratch, Text *text,
 
 static void random_operations_leave_the_bits_of_a_fresh_start(void)
 {
-    static const int         windows[] = {0, 70, 1, 200};
+    static const int         windows[] = {0, 70, 1, 200, -70};
     static const char *const types[]   = {"f32", "f16", "q8"};
     static Text              text[N_SEQS];
     int                      done[6] = {0};
-    for (int i = 0; i < 12 && test_case_state == 0; i++) {
+    for (int i = 0; i < 15 && test_case_state == 0; i++) {
         tblock_model   *m = model_of(windows[i / 3], 1);
         tblock_context *c = context_of(m, types[i % 3], N_SEQS), *scratch = context_of(m, types[i % 3], 1);
         for (int s = 0; s < N_SEQS; s++)
@@ -228,16 +229,16 @@ static void random_operations_leave_the_bits_of_a_fresh_start(void)
 static void a_loaded_state_goes_on_with_the_same_bits(void)
 {
     static const char *const types[]   = {"f32", "f16", "q8"};
-    static const int         windows[] = {0, 70}, lengths[] = {1, 63, 64, 65, 300};
-    for (int i = 0; i < 15; i++) {
-        tblock_model   *m = model_of(windows[i % 2], 1);
+    static const int         windows[] = {0, 70, -70}, lengths[] = {1, 63, 64, 65, 300};
+    for (int i = 0; i < 45; i++) {
+        tblock_model   *m = model_of(windows[i / 3 % 3], 1);
         tblock_context *c = context_of(m, types[i % 3], 2), *scratch = context_of(m, types[i % 3], 1);
         Text            t = {.n = 0}, u;
         int32_t        *ids;
         size_t          n;
         if (!c || !scratch)
             return;
-        CHECK(go_on(c, 1, &t, lengths[i / 3]), "%s", err.msg);
+        CHECK(go_on(c, 1, &t, lengths[i / 9]), "%s", err.msg);
         CHECK(tblock_state_save(c, 1, t.id, (size_t)t.n, in_folder("s"), &err), "%s", err.msg);
         tblock_context *again = context_of(m, types[i % 3], 1);
         bool            loaded = again && tblock_state_load(again, 0, in_folder("s"), &ids, &n, &err);
@@ -486,6 +487,23 @@ static void a_damaged_file_does_no_harm(void)
     tblock_close(m);
 }
 
+static void learned_positions_bound_the_context(void)
+{
+    CHECK(write_config("{\"d_model\": 36, \"n_layers\": 1, \"heads\": 6, \"d_ff\": 40, \"vocab_size\": 50, \"n_ctx\": 80, "
+                       "\"positions\": \"learned\"}"), "cannot write");
+    tblock_model *m = tblock_synth(in_folder("config.json"), in_folder("m.bin"), NULL, &err) ? tblock_open(in_folder("m.bin"), NULL, &err) : NULL;
+    CHECK(m, "%s", err.msg);
+    if (!m)
+        return;
+    tblock_context *c = tblock_context_new(m, &(tblock_context_options){.n_ctx = 81}, &err);
+    expect(c != NULL, USAGE, "n_ctx: expected at most 80, the positions that the model has learned, found 81");
+    c = tblock_context_new(m, &(tblock_context_options){.n_ctx = 80}, &err);
+    Text t = {.n = 0};
+    CHECK(c && go_on(c, 0, &t, 80) && !go_on(c, 0, &t, 1), "%s", err.msg);
+    tblock_context_free(c);
+    tblock_close(m);
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -496,6 +514,7 @@ int main(int argc, char **argv)
     TEST(a_copy_shares_full_tiles);
     TEST(wrong_copies_are_refused);
     TEST(random_operations_leave_the_bits_of_a_fresh_start);
+    TEST(learned_positions_bound_the_context);
     TEST(a_loaded_state_goes_on_with_the_same_bits);
     TEST(a_file_tells_nothing_of_other_sequences);
     TEST(every_difference_is_named);

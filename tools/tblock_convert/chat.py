@@ -99,14 +99,16 @@ class Program:
 
     def __init__(self, template, variables, notes):
         self.template, self.variables, self.dated = template, variables, False
-        probe = conversation("u")
-        answer = self.ask([(probe, True)])[0]
-        if "text" not in answer and "strftime_now" in answer["error"]:
+        self.answers = {}   # of all conversations that derive() will ask for, made at once: a process takes longer than they do
+        tasks = BASE + trim_tasks() + thinking_tasks() + check_tasks(["uu"])
+        answers = self.ask(tasks)
+        if "text" not in answers[0] and "strftime_now" in answers[0]["error"]:
             self.dated = True
             notes.append("the chat template asks for today's date: 26 July 2024 is stored in its place")
-            answer = self.ask([(probe, True)])[0]
-        if "text" not in answer:
-            raise Inexpressible("it fails for a single message: %s" % quoted(answer["error"]))
+            answers = self.ask(tasks)
+        if "text" not in answers[0]:
+            raise Inexpressible("it fails for a single message: %s" % quoted(answers[0]["error"]))
+        self.answers = {json.dumps(t): a for t, a in zip(tasks, answers)}
 
     def ask(self, tasks):
         task = {"template": self.template, "variables": self.variables, "dated": self.dated,
@@ -124,7 +126,7 @@ class Program:
         return answer
 
     def run(self, tasks):
-        return [a.get("text") for a in self.ask(tasks)]
+        return [(self.answers.get(json.dumps(t)) or self.ask([t])[0]).get("text") for t in tasks]
 
 
 def conversation(roles, pad="", number=0):
@@ -161,11 +163,14 @@ def literal(text):
 
 # ---- deriving the forms ----
 
+TURNS = [("u", True), ("u", False), ("uau", True), ("uauau", True), ("ua", False), ("uu", True), ("su", True), ("suau", True)]
+BASE = [(conversation(roles), open_) for roles, open_ in TURNS]
+
+
 def derive(program, special):
     """The format object of a template."""
-    tasks = [("u", True), ("u", False), ("uau", True), ("uauau", True), ("ua", False), ("uu", True), ("su", True), ("suau", True)]
-    texts = dict(zip(tasks, program.run([(conversation(r), o) for r, o in tasks])))
-    for task in tasks[:5]:
+    texts = dict(zip(TURNS, program.run(BASE)))
+    for task in TURNS[:5]:
         if texts[task] is None:
             raise Inexpressible("it refuses a conversation of %d messages" % len(task[0]))
     parts = Parts(texts)
@@ -318,10 +323,15 @@ class System:
         return lead + literal(before) + system + literal(self.between) + end + literal(self.parts.user_suffix)
 
 
+def trim_tasks():
+    """With a system text and without."""
+    return [(conversation(roles, " \n "), True) for roles in ("suauau", "uauau")]
+
+
 def find_trims(program, has_system):
     """How white space around the contents fares: of 's', 'u' (a later turn), 'a', and 'su' (a user's turn after a system text)."""
     roles = "suauau" if has_system else "uauau"
-    text = program.run([(conversation(roles, " \n "), True)])[0]
+    text = program.run(trim_tasks())[0 if has_system else 1]
     if text is None:
         raise Inexpressible("it refuses white space around contents")
     at = {"s": 0, "su": 1, "a": len(roles) - 2, "u": 2 if not has_system else 3} if has_system else {"a": 1, "u": 0}
@@ -339,13 +349,17 @@ def find_trims(program, has_system):
     return found
 
 
-def thinking(program):
+def thinking_tasks():
+    """An answer with thoughts, and the same without."""
     messages = conversation("uau")
     messages[1]["content"] = "<think>\nQztzQ\n</think>\n\n" + mark("a", 1)
-    text = program.run([(messages, True)])[0]
+    return [(messages, True), (conversation("uau"), True)]
+
+
+def thinking(program):
+    text, plain = program.run(thinking_tasks())
     if text is None or "QztzQ" in text or mark("a", 1) not in text:
         return {}
-    plain = program.run([(conversation("uau"), True)])[0]
     return {"thinking_end": "</think>", "thinking_strip": True} if text == plain else {"thinking_end": "</think>"}
 
 
@@ -414,16 +428,20 @@ def fill(form, body, system):
     return out
 
 
-def check(program, f, more):
-    """Compare with the template on conversations that the forms were not made from, all of which a user had the last word in."""
+def check_tasks(more):
+    """Conversations that the forms are not made from, in all of which the user has the last word."""
     tasks = []
     for roles in ["u", "uau", "uauau", "su", "suau", "suauau"] + more:
         for pad in ("", " ", "\n\n"):
-            for open_ in (True, False):
-                tasks.append((conversation(roles, pad, 3), open_))
+            tasks += [(conversation(roles, pad, 3), open_) for open_ in (True, False)]
     for words in (("Hi", "Well, {x} {{ y }}", "2+2?\nshow \"it\""), ("caf\u00e9 \U0001f600", "a\n\nb", "<b>&amp;</b>")):
         turns = [{"role": r, "content": w} for r, w in zip(("user", "assistant", "user"), words)]
         tasks += [(turns, True), ([{"role": "system", "content": "Be brief."}] + turns, True)]
+    return tasks
+
+
+def check(program, f, more):
+    tasks = check_tasks(more)
     for (messages, open_), text in zip(tasks, program.run(tasks)):
         if rendered(f, messages, open_) != text:
             raise Inexpressible("the forms found do not say what it does with %d messages%s" % (

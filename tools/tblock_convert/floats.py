@@ -61,5 +61,6 @@ def convert(bits, source, target):
     if target == "F32":
         return wide, 0
     narrow = f32_to_bf16(wide) if target == "BF16" else f32_to_f16(wide)
+    narrow[(narrow == MAGNITUDE[target] + 1) & (wide << np.uint32(1) != 0)] = 0   # what becomes 0 is +0, as in the program
     overflows = count_not_finite(narrow, target)
     return narrow, overflows - count_not_finite(wide, "F32") if overflows else 0

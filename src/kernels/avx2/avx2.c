@@ -8,4 +8,5 @@ void kernels_fill_avx2(Kernels *k)
     fill(k);
     kernels_fill_attention_avx2(k);
     fill_int(k);
+    kernels_fill_gguf_avx2(k);
 }

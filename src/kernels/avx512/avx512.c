@@ -8,4 +8,5 @@ void kernels_fill_avx512(Kernels *k)
     fill(k);
     kernels_fill_attention_avx512(k);
     fill_int(k);
+    kernels_fill_gguf_avx512(k);
 }

@@ -5,8 +5,11 @@
 
 #include "quant/codes.h"
 
+#include "kernels/bodies/blocking.h"
 #include "kernels/bodies/int_digits.h"
 #include "kernels/bodies/int_unpack.h"
+
+#include "kernels/bodies/gguf_codes.h"
 
 _Static_assert((int)K_CHUNK == (int)SUPERBLOCK, "a chunk has one scale");
 
@@ -29,6 +32,42 @@ V_INLINE void unpack_wide(float *out, WeightType type, const Walk *w, int p, int
     }
 }
 
+/* Four k of codes as floats: (codes - offset) * d - min, each step rounded. */
+V_INLINE float *put_wide(float *to, int n_p, i512 codes, float offset, f32x16 d, const f32x16 *min)
+{
+    UNROLL for (int i = 0; i < 4; i++, to += n_p * LANES) {
+        f32x16 v = v_mul(d, v_sub(i_byte_to_f32(codes, i), v_set(offset))); /* the difference is exact */
+        v_store(to, min ? v_sub(v, *min) : v);
+    }
+    return to;
+}
+
+/* One panel of a GGUF type: n (whole runs) steps, n_p * 16 floats apart. */
+V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p, int n_p, int s, int n)
+{
+    const unsigned char *codes = walk_to(w, 0, p, s), *sub = walk_to(w, 1, p, s);
+    const uint16_t      *halves = (const uint16_t *)(const void *)walk_to(w, gguf_has_runs(type) ? 1 : 2, p, s);
+    const bool           minima = gguf_has_minima(type);
+    i512                 v[4];
+    if (minima)
+        gguf_sixes(v, sub);
+    for (int i = 0; type == WT_Q6_K && i < 4; i++)
+        v[i] = i_load(sub + 64 * i);
+    for (int run = 0; run < n / RUN; run++, codes += gguf_run_bytes(type))
+        for (int i = 0; i < 4; i++) {
+            int    j = type == WT_Q6_K ? 2 * run + i / 2 : run; /* sub-block */
+            f32x16 d = v_load_f16(halves + (gguf_has_runs(type) ? run * LANES : 0)), min = v_zero();
+            i512   pair[2];
+            if (!gguf_has_runs(type))
+                d = v_mul(d, i_byte_to_f32(v[j / 4], j % 4));
+            if (minima)
+                min = v_mul(v_load_f16(halves + LANES), i_byte_to_f32(v[2 + j / 4], j % 4));
+            gguf_pair(type, codes, i, &pair[0], &pair[1]);
+            for (int half = 0; half < 2; half++)
+                to = put_wide(to, n_p, pair[half], (float)gguf_code_offset(type), d, minima ? &min : NULL);
+        }
+}
+
 V_INLINE void wide_chunk(const MatmulArgs *a, WeightType type, const Walk *w, const float *xs, float *ws, int t0,
                          int n_tok, int s)
 {
@@ -36,7 +75,10 @@ V_INLINE void wide_chunk(const MatmulArgs *a, WeightType type, const Walk *w, co
     int tiles = (n_tok + BLOCK_T - 1) / BLOCK_T;
     for (int p = 0, n_p; p < a->n_panels; p += n_p) {
         n_p = a->n_panels - p < LANES_PANELS ? 1 : LANES_PANELS;
-        unpack_wide(ws, type, w, p, n_p, s, n);
+        for (int j = 0; weight_type_gguf(type) && j < n_p; j++)
+            unpack_wide_gguf(ws + j * LANES, type, w, p + j, n_p, s, n);
+        if (!weight_type_gguf(type))
+            unpack_wide(ws, type, w, p, n_p, s, n);
         for (int i = 0; i < tiles; i++) {
             int  t = n_tok * i / tiles, end = n_tok * (i + 1) / tiles;
             Tile b = { .w = ws, .x = xs + (size_t)t * K_CHUNK, .n = n, .y_stride = a->y_stride, .first = s == 0 };
@@ -60,13 +102,24 @@ V_INLINE void matmul_wide(const MatmulArgs *a, WeightType type)
     }
 }
 
-static void matmul_q8(const MatmulArgs *a) { matmul_wide(a, WT_Q8); }
-static void matmul_q4(const MatmulArgs *a) { matmul_wide(a, WT_Q4); }
+#define MATMUL_WIDE(name, type) static void name(const MatmulArgs *a) { matmul_wide(a, type); }
+MATMUL_WIDE(matmul_q8, WT_Q8)
+MATMUL_WIDE(matmul_q4, WT_Q4)
+MATMUL_WIDE(matmul_q8_0, WT_Q8_0)
+MATMUL_WIDE(matmul_q4_0, WT_Q4_0)
+MATMUL_WIDE(matmul_q4_k, WT_Q4_K)
+MATMUL_WIDE(matmul_q5_k, WT_Q5_K)
+MATMUL_WIDE(matmul_q6_k, WT_Q6_K)
 
 static void fill_matmul_wide(Kernels *k)
 {
-    k->matmul[WT_Q8] = matmul_q8;
-    k->matmul[WT_Q4] = matmul_q4;
+    k->matmul[WT_Q8]   = matmul_q8;
+    k->matmul[WT_Q4]   = matmul_q4;
+    k->matmul[WT_Q8_0] = matmul_q8_0;
+    k->matmul[WT_Q4_0] = matmul_q4_0;
+    k->matmul[WT_Q4_K] = matmul_q4_k;
+    k->matmul[WT_Q5_K] = matmul_q5_k;
+    k->matmul[WT_Q6_K] = matmul_q6_k;
 }
 
 #endif

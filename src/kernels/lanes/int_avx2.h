@@ -9,6 +9,9 @@
  *   I_OFFSET                 what i_offset adds to the bytes of weights that i_dot4 takes: 128 where it wants them unsigned
  *   I_BOOK_OFFSET            what is added to the codebook of q4 for i_sub_dot, for the same reason
  *   i_dot4, i_dot2           acc + the products of 4 bytes or 2 words in each row; _at: with the same 32 bits in all rows
+ *   I_PART_WORDS             1 where the parts of i_sub_dot are words, each the sum of every second pair of products
+ *   i_shift32                32 bits n places to the left, -n to the right
+ *   i_scale, i_scale_of      acc + part * sub-scale, of any sub-scale that fits a byte; byte j of each row as it takes them
  *   i_sub_dot, i_sub_end     a sub-block of q4: part + products of 4 bytes; acc + part * sub-scale. A part fits its words.
  *   i_sub_start              what the parts of 4 sub-blocks (16 bytes each of x) start from, in each 32 bits of the 16 bytes
  *   i_round_mul16            (a * b + 2^15) >> 16;   i_even, i_odd: the bytes of each word as words;   i_join: back to bytes
@@ -35,6 +38,7 @@
 #define I_FORM_16   FORM_WORDS
 #define I_STREAM_16 FORM_WORDS
 #define I_OFFSET    128
+#define I_PART_WORDS 0
 #else
 #define I_ISA "avx2"
 #define I_FORM_8    FORM_WORDS
@@ -42,6 +46,7 @@
 #define I_FORM_16   FORM_WORDS
 #define I_STREAM_16 FORM_WORDS
 #define I_OFFSET    0
+#define I_PART_WORDS 1
 #endif
 #define I_BOOK_OFFSET 16
 
@@ -77,6 +82,9 @@ I_MAP2(i_add32, _mm256_add_epi32)
 I_MAP2(i_sub32, _mm256_sub_epi32)
 I_MAP2(i_max32, _mm256_max_epi32)
 I_MAP2(i_and, _mm256_and_si256)
+I_MAP2(i_or, _mm256_or_si256)
+#define I_SHIFT32(x, n) (n >= 0 ? _mm256_slli_epi32(x, n) : _mm256_srli_epi32(x, -n))
+V_INLINE i512 i_shift32(i512 x, int n) { return i_of(I_SHIFT32(x.a, n), I_SHIFT32(x.b, n)); }
 I_MAP2(i_sub16, _mm256_sub_epi16)
 I_MAP2(i_mul16, _mm256_mullo_epi16)
 I_MAP2(i_lookup, _mm256_shuffle_epi8)
@@ -121,6 +129,9 @@ I_MAP3(i_dot4, i_dot4_8)
 I_MAP3(i_dot2, i_dot2_8)
 I_MAP3(i_sub_dot, i_dot4_8)
 I_MAP3(i_sub_end, I_SUB_END)
+#define I_SCALE(acc, part, s) _mm256_add_epi32(acc, _mm256_mullo_epi32(part, s))
+I_MAP3(i_scale, I_SCALE)
+V_INLINE __m256i i_scale_of8(__m256i v, int j) { return _mm256_srai_epi32(_mm256_slli_epi32(v, 24 - 8 * j), 24); }
 V_INLINE __m256i i_sub_start8(__m256i x)
 {
     __m256i zero = _mm256_setzero_si256(), s = i_dot4_8(zero, _mm256_set1_epi8(I_BOOK_OFFSET), x);
@@ -143,6 +154,12 @@ V_INLINE i512 i_dot4(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; }
 I_MAP3(i_dot2, i_dot2_8)
 I_MAP3(i_sub_dot, i_sub_dot8)
 I_MAP3(i_sub_end, I_SUB_END)
+V_INLINE i512 i_scale(i512 acc, i512 part, i512 s) { return i_sub_end(acc, part, s); }
+V_INLINE __m256i i_scale_of8(__m256i v, int j)
+{
+    __m256i at = _mm256_broadcastsi128_si256(_mm_set_epi32(0x0c800c80, 0x08800880, 0x04800480, 0x00800080));
+    return _mm256_srai_epi16(_mm256_shuffle_epi8(v, _mm256_add_epi32(at, _mm256_set1_epi32(j * 0x01000100))), 8);
+}
 V_INLINE __m256i i_sub_start8(__m256i x)
 {
     __m256i s = _mm256_maddubs_epi16(_mm256_set1_epi8(I_BOOK_OFFSET), x);
@@ -151,6 +168,7 @@ V_INLINE __m256i i_sub_start8(__m256i x)
 }
 #endif
 I_MAP1(i_sub_start, i_sub_start8)
+V_INLINE i512 i_scale_of(i512 v, int j) { return i_of(i_scale_of8(v.a, j), i_scale_of8(v.b, j)); }
 V_INLINE i512 i_dot4_at(i512 acc, i512 w, const void *x) { return i_dot4(acc, w, i_bcast(x)); }
 V_INLINE i512 i_dot2_at(i512 acc, i512 w, const void *x) { return i_dot2(acc, w, i_bcast(x)); }
 V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_sub_dot(part, w, i_bcast(x)); }

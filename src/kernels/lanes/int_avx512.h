@@ -19,6 +19,7 @@
 #define I_FORM_16   FORM_WORDS
 #define I_STREAM_16 FORM_WORDS
 #define I_OFFSET    128
+#define I_PART_WORDS 0
 #else
 #define I_ISA "avx512"
 #define I_FORM_8    FORM_WORDS
@@ -26,6 +27,7 @@
 #define I_FORM_16   FORM_WORDS
 #define I_STREAM_16 FORM_WORDS
 #define I_OFFSET    0
+#define I_PART_WORDS 1
 #endif
 #define I_BOOK_OFFSET 16
 
@@ -47,6 +49,11 @@ V_INLINE i512 i_sub32(i512 a, i512 b) { return _mm512_sub_epi32(a, b); }
 V_INLINE i512 i_times256(i512 a) { return _mm512_slli_epi32(a, 8); }
 V_INLINE i512 i_max32(i512 a, i512 b) { return _mm512_max_epi32(a, b); }
 V_INLINE i512 i_and(i512 a, i512 b) { return _mm512_and_si512(a, b); }
+V_INLINE i512 i_or(i512 a, i512 b) { return _mm512_or_si512(a, b); }
+V_INLINE i512 i_shift32(i512 a, int n)
+{
+    return n >= 0 ? _mm512_slli_epi32(a, (unsigned)n) : _mm512_srli_epi32(a, (unsigned)-n);
+}
 V_INLINE i512 i_sub16(i512 a, i512 b) { return _mm512_sub_epi16(a, b); }
 V_INLINE i512 i_mul16(i512 a, i512 b) { return _mm512_mullo_epi16(a, b); }
 V_INLINE i512 i_round_mul16(i512 a, i512 b)
@@ -93,6 +100,8 @@ V_INLINE i512 i_sub_end(i512 acc, i512 part, i512 sub)
 {
     return i_dot2(acc, part, _mm512_maskz_mov_epi16(0x55555555u, sub));
 }
+V_INLINE i512 i_scale_of(i512 v, int j) { return _mm512_srai_epi32(_mm512_slli_epi32(v, (unsigned)(24 - 8 * j)), 24); }
+V_INLINE i512 i_scale(i512 acc, i512 part, i512 s) { return _mm512_add_epi32(acc, _mm512_mullo_epi32(part, s)); }
 V_INLINE i512 i_sub_start(i512 x)
 {
     i512 s = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(I_BOOK_OFFSET), x);
@@ -112,6 +121,12 @@ V_INLINE i512 i_dot4(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; }
 I_DOT(i_dot2, "vpmaddwd", "vpaddd")
 I_DOT(i_sub_dot, "vpmaddubsw", "vpaddw")
 V_INLINE i512 i_sub_end(i512 acc, i512 part, i512 sub) { return _mm512_add_epi32(acc, _mm512_madd_epi16(part, sub)); }
+V_INLINE i512 i_scale_of(i512 v, int j)
+{
+    __m512i odd = _mm512_set4_epi32(0x0c800c80, 0x08800880, 0x04800480, 0x00800080); /* to the upper byte of each word */
+    return _mm512_srai_epi16(_mm512_shuffle_epi8(v, _mm512_add_epi32(odd, _mm512_set1_epi32(j * 0x01000100))), 8);
+}
+V_INLINE i512 i_scale(i512 acc, i512 part, i512 s) { return i_sub_end(acc, part, s); }
 V_INLINE i512 i_dot4_at(i512 acc, i512 w, const void *x) { return i_dot4(acc, w, i_bcast(x)); }
 V_INLINE i512 i_dot2_at(i512 acc, i512 w, const void *x) { return i_dot2(acc, w, i_bcast(x)); }
 V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_sub_dot(part, w, i_bcast(x)); }

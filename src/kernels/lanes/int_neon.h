@@ -22,6 +22,7 @@
 #define I_STREAM_16   FORM_PLANES
 #define I_OFFSET      0
 #define I_BOOK_OFFSET 0
+#define I_PART_WORDS  0
 
 typedef struct i512 { int8x16_t v[4]; } i512;
 
@@ -76,6 +77,12 @@ I_MAP2(i_sub32, I_OF32(vsubq_s32(I_AS32(x), I_AS32(y))))
 I_MAP2(i_max32, I_OF32(vmaxq_s32(I_AS32(x), I_AS32(y))))
 I_MAP1(i_times256, I_OF32(vshlq_n_s32(I_AS32(x), 8)))
 I_MAP2(i_and, vandq_s8(x, y))
+I_MAP2(i_or, vorrq_s8(x, y))
+V_INLINE i512 i_shift32(i512 a, int n)
+{
+    V_EACH(i) a.v[i] = vreinterpretq_s8_u32(vshlq_u32(vreinterpretq_u32_s8(a.v[i]), vdupq_n_s32(n)));
+    return a;
+}
 I_MAP2(i_sub16, I_OF16(vsubq_s16(I_AS16(x), I_AS16(y))))
 I_MAP2(i_mul16, I_OF16(vmulq_s16(I_AS16(x), I_AS16(y))))
 
@@ -102,7 +109,12 @@ V_INLINE i512 i_pack(i512 a, i512 b)
                      i_narrow(b.v[0], b.v[1]), i_narrow(b.v[2], b.v[3]) } };
 }
 
-V_INLINE i512 i_dot2(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; } /* no form here asks for it */
+V_INLINE int32x4_t i_dot2_rows(int32x4_t acc, int16x8_t w, int16x8_t x)
+{
+    int32x4_t low = vmull_s16(vget_low_s16(w), vget_low_s16(x)), high = vmull_s16(vget_high_s16(w), vget_high_s16(x));
+    return vaddq_s32(acc, vpaddq_s32(low, high));
+}
+I_MAP3(i_dot2, I_OF32(i_dot2_rows(I_AS32(x), I_AS16(y), I_AS16(z))))
 #if defined(__ARM_FEATURE_DOTPROD)
 I_MAP3(i_dot4, I_OF32(vdotq_s32(I_AS32(x), y, z)))
 #else
@@ -119,6 +131,12 @@ V_INLINE i512 i_dot4_at(i512 acc, i512 w, const void *x) { return i_dot4(acc, w,
 V_INLINE i512 i_dot2_at(i512 acc, i512 w, const void *x) { return i_dot2(acc, w, i_bcast(x)); }
 V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_sub_dot(part, w, i_bcast(x)); }
 I_MAP3(i_sub_end, I_OF32(vmlaq_s32(I_AS32(x), I_AS32(y), vshrq_n_s32(I_AS32(z), 16))))
+I_MAP3(i_scale, I_OF32(vmlaq_s32(I_AS32(x), I_AS32(y), I_AS32(z))))
+V_INLINE i512 i_scale_of(i512 v, int j)
+{
+    V_EACH(i) v.v[i] = I_OF32(vshrq_n_s32(vshlq_s32(I_AS32(v.v[i]), vdupq_n_s32(24 - 8 * j)), 24));
+    return v;
+}
 V_INLINE i512 i_sub_start(i512 x) { return (void)x, i_set32(0); }
 
 /* Rows 4 * i .. of the magnitudes (words), signed by the bits from `signs` on, in both words of each row. */

@@ -8,4 +8,5 @@ void kernels_fill_neon(Kernels *k)
     fill(k);
     kernels_fill_attention_neon(k);
     fill_int(k);
+    kernels_fill_gguf_neon(k);
 }

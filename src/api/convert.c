@@ -1,0 +1,288 @@
+/* api/convert.c: any source as a model file. Rows are read where they lie, 16 at a time, so memory does not grow with the model; the
+ * files are hashed by a thread of its own meanwhile. What tools/convert.py writes for the same source has the same bytes. */
+#include "tblock.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/weight_stream.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "model/type_plan.h"
+
+typedef struct Convert {
+    Source               in;
+    TokenizerData        tokenizer;   /* of another file than the source's own       */
+    TensorFile           tokenizer_view;
+    WeightType          *types;       /* by tensor                                   */
+    RetypeReport        *sum;         /* the same                                    */
+    uint64_t             not_finite;  /* weights kept as they are                    */
+    const char         **file;        /* [n_files] paths, in the order of `source`   */
+    char               (*hex)[65];    /* [n_files] their sha256                      */
+    int                  n_files;
+    pthread_t            thread;
+    bool                 hashing;
+    atomic_bool          stop;
+    Error                hash_error;
+    bool                 hashed;
+    const char          *quantized;   /* the type, or NULL                           */
+    const tblock_convert_options *opt;
+} Convert;
+
+/* ---- The files and their hashes ---- */
+
+enum { HASH_PIECE = 4 << 20 };
+
+static bool hash_file(Convert *c, int i)
+{
+    FileMap map = { 0 };
+    Sha256 *sha = sha256_new();
+    if (!sha)
+        return fail(&c->hash_error, SYSTEM, "%s: no memory for a hash", c->file[i]);
+    bool ok = file_map_open(&map, c->file[i], &c->hash_error);
+    for (size_t at = 0; ok && at < map.size && !atomic_load(&c->stop); at += HASH_PIECE) {
+        size_t n = map.size - at < HASH_PIECE ? map.size - at : HASH_PIECE;
+        sha256_add(sha, map.data + at, n);
+        file_map_release(&map, at, n);
+    }
+    sha256_end(sha, c->hex[i]);
+    file_map_close(&map);
+    return ok;
+}
+
+static void *hash_all(void *arg)
+{
+    Convert *c = arg;
+    c->hashed  = true;
+    for (int i = 0; i < c->n_files && c->hashed; i++)
+        c->hashed = hash_file(c, i);
+    return NULL;
+}
+
+static void stop_hashing(Convert *c)
+{
+    if (c->hashing)
+        pthread_join(c->thread, NULL);
+    c->hashing = false;
+}
+
+/* Files of a tokenizer of its own come first, then those of the source, whose last ones are its tokenizer's. */
+static bool list_files(Convert *c, Error *err)
+{
+    int own = c->opt->tokenizer || c->opt->no_tokenizer ? c->in.n_used_weights : c->in.n_used;
+    c->file = calloc(c->tokenizer.n_files + (size_t)own + 1, sizeof *c->file);
+    c->hex  = calloc(c->tokenizer.n_files + (size_t)own + 1, sizeof *c->hex);
+    if (!c->file || !c->hex)
+        return fail(err, SYSTEM, "out of memory");
+    for (size_t i = 0; i < c->tokenizer.n_files; i++)
+        c->file[c->n_files++] = c->tokenizer.files[i];
+    for (int i = 0; i < own; i++)
+        c->file[c->n_files++] = c->in.used[i];
+    for (int i = 0; i < c->n_files; i++)
+        memset(c->hex[i], '0', 64);
+    return true;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The metadata "source"; of a model file what it was made from. */
+static char *make_source(const Convert *c, Error *err)
+{
+    JsonOut     o   = { 0 };
+    const char *old = source_meta(&c->in, "source"), *end = old ? strrchr(old, ']') : NULL;
+    if (c->in.kind == SOURCE_MODEL_FILE && end) {
+        json_out(&o, "%.*s", (int)(end - old), old);
+    } else {
+        json_out(&o, "[");
+        for (int i = 0; i < c->n_files; i++) {
+            json_out(&o, i ? ", {\"file\": " : "{\"file\": ");
+            json_out_string(&o, base_name(c->file[i]), strlen(base_name(c->file[i])));
+            json_out(&o, ", \"sha256\": \"%s\"}", c->hex[i]);
+        }
+    }
+    if (c->quantized) {
+        json_out(&o, "%s{\"quantized\": \"%s\"", o.n > 1 ? ", " : "", c->quantized);
+        for (size_t i = 0; i < c->opt->n_keep; i++) {
+            json_out(&o, i ? ", " : ", \"keep\": [");
+            json_out_string(&o, c->opt->keep[i], strlen(c->opt->keep[i]));
+        }
+        json_out(&o, c->opt->n_keep ? "]}" : "}");
+    }
+    json_out(&o, "]");
+    return json_out_take(&o, err);
+}
+
+/* ---- Making ---- */
+
+static void make_block(void *user, const WeightBlock *b)
+{
+    const Convert       *c    = user;
+    const CheckedTensor *from = &c->in.checkpoint.tensor[b->tensor];
+    if (b->spec->k == 0) {
+        retype_vector(b->spec, from, b->to[0], b->report);
+    } else if (from->type == b->type && (b->panels || !from->panels)) {
+        retype_copy(b->spec, from, b->panels, b->to, b->block, b->item, b->first, b->n, b->rows, b->report);
+    } else {
+        retype_read(b->spec, from, b->item, b->first, b->n, b->rows, b->scratch);
+        retype_store(b->type, b->panels, b->to, b->rows, b->n, b->spec->k, false, b->scratch, b->report);
+    }
+}
+
+static bool blocks_made(void *user, int tensor, const TensorSpec *s, int first, const RetypeReport *reports, int n, Error *err)
+{
+    Convert             *c    = user;
+    RetypeReport        *sum  = &c->sum[tensor];
+    const CheckedTensor *from = &c->in.checkpoint.tensor[tensor];
+    for (int i = 0; i < n; i++)
+        retype_sum(sum, &reports[i], tensor_spec_block_row(s, first + i));
+    if (!s->k || first + n == tensor_spec_panel_count(s))
+        checked_release(from);
+    if (!s->k && sum->fault == RETYPE_NOT_FINITE) { /* it is stored as it is; the program that made it wanted it so */
+        c->not_finite++;
+        sum->fault = RETYPE_GOOD;
+    }
+    return sum->fault == RETYPE_GOOD ? true : retype_fail(sum, c->in.path, s, c->types[tensor], err);
+}
+
+static bool finish(void *user, ModelWriter *out, Error *err)
+{
+    Convert *c = user;
+    stop_hashing(c);
+    if (!c->hashed) {
+        *err = c->hash_error;
+        return false;
+    }
+    char *source = make_source(c, err);
+    bool  ok     = source && model_writer_source(out, source, err);
+    free(source);
+    return ok;
+}
+
+/* ---- The plan ---- */
+
+/* Each matrix as it is stored. */
+static WeightType *stored_types(const Checkpoint *c, Error *err)
+{
+    WeightType *types = malloc((size_t)c->n * sizeof *types);
+    if (!types)
+        fail(err, SYSTEM, "out of memory");
+    int i = 0;
+    for (TensorSpec s = tensor_list_start(); types && tensor_list_next(&c->config, &s); i++)
+        types[i] = s.k ? c->tensor[i].type : WT_F32;
+    return types;
+}
+
+static bool plan(Convert *c, Error *err)
+{
+    const tblock_convert_options *o    = c->opt;
+    const Checkpoint             *from = &c->in.checkpoint;
+    WeightType                    target;
+    if (!o->type && o->n_keep)
+        return fail(err, USAGE, "keep: goes with a type");
+    if (o->type && !weight_type_parse_made(o->type, &target))
+        return fail(err, USAGE, "type: expected q8, q4, bf16, f16 or f32, found '%s'%s", o->type, weight_type_hint(o->type));
+    c->types = o->type ? type_plan_new(&from->config, from, from->path, target, o->keep, o->n_keep, err) : stored_types(from, err);
+    c->sum   = calloc((size_t)from->n, sizeof *c->sum);
+    if (o->type && (weight_type_quantized(target) || o->n_keep))
+        c->quantized = weight_type_name(target);
+    return c->types && (c->sum || fail(err, SYSTEM, "out of memory"));
+}
+
+static bool open_input(Convert *c, const char *path, Error *err)
+{
+    const tblock_convert_options *o = c->opt;
+    if (!source_open(&c->in, path, err))
+        return false;
+    if (!c->in.has_weights)
+        return fail(err, INPUT, "%s: weights: there is only a tokenizer%s", path,
+                    c->in.kind == SOURCE_TOKENIZER ? ": tools/convert.py makes a file of one" : "");
+    const Config        *cfg = &c->in.checkpoint.config;
+    TokenizerMakeOptions how = { .pattern = o->pattern, .bos = cfg->bos, .eos = cfg->n_eos ? cfg->eos[0] : -1 };
+    if (!o->tokenizer)
+        return true;
+    if (!tokenizer_make(&c->tokenizer, o->tokenizer, &how, err))
+        return false;
+    if (!c->tokenizer.metadata)
+        return fail(err, INPUT, "%s: expected tokenizer.json, tokenizer.model, vocab.json or tokenizer.bin, found none of these", o->tokenizer);
+    return tokenizer_data_view(&c->tokenizer_view, &c->tokenizer, err);
+}
+
+static bool check_apart(const Convert *c, const char *out, Error *err)
+{
+    for (int i = 0; i < c->n_files; i++)
+        if (!file_check_apart(out, c->file[i], err))
+            return false;
+    return file_check_apart(out, c->in.path, err);
+}
+
+static bool write_file(Convert *c, const char *out, Error *err)
+{
+    const tblock_convert_options *o = c->opt;
+    char *source = make_source(c, err);
+    if (!source)
+        return false;
+    ModelContents contents = { .config = &c->in.checkpoint.config, .types = c->types, .source = source,
+                               .tokenizer = o->tokenizer ? &c->tokenizer_view : o->no_tokenizer ? NULL : &c->in.file,
+                               .chat_template = source_meta(&c->in, "chat_template") };
+    c->hashing = pthread_create(&c->thread, NULL, hash_all, c) == 0;
+    if (!c->hashing)
+        hash_all(c);
+    bool ok = weight_stream_write(&(WeightStream){ .path = out, .contents = &contents, .threads = o->threads, .make = make_block,
+                                                   .made = blocks_made, .finish = finish, .progress = o->progress, .user = c,
+                                                   .progress_user = o->user }, err);
+    atomic_store(&c->stop, true);
+    stop_hashing(c);
+    free(source);
+    return ok;
+}
+
+static bool make_report(const Convert *c, tblock_convert_report *out, Error *err)
+{
+    const char *lines[] = { c->in.warnings, c->tokenizer.warnings };
+    JsonOut     o       = { 0 };
+    int         i       = 0;
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->in.checkpoint.config, &s); i++) {
+        out->n_params += tensor_spec_params(&s);
+        out->bytes    += tensor_spec_bytes(&s, c->types[i]);
+        out->flushed  += c->sum[i].flushed;
+    }
+    for (int k = 0; k < 2; k++)
+        json_out(&o, "%s", lines[k] ? lines[k] : "");
+    out->source     = source_kind_name(c->in.kind);
+    out->not_finite = c->not_finite;
+    out->warnings   = json_out_take(&o, err);
+    return out->warnings != NULL;
+}
+
+static void release(Convert *c)
+{
+    source_close(&c->in);
+    tensor_file_close(&c->tokenizer_view);
+    tokenizer_data_free(&c->tokenizer);
+    free(c->types);
+    free(c->sum);
+    free(c->file);
+    free(c->hex);
+}
+
+bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt, tblock_convert_report *report,
+                    tblock_error *err)
+{
+    static const tblock_convert_options defaults = { 0 };
+    Convert c = { .opt = opt ? opt : &defaults };
+    if (report)
+        *report = (tblock_convert_report){ 0 };
+    if (c.opt->threads < 0 || c.opt->threads > 1024)
+        return fail(err, USAGE, "threads: expected 0 to 1024, found %d", c.opt->threads);
+    bool ok = open_input(&c, in_path, err) && plan(&c, err) && list_files(&c, err) && check_apart(&c, out_path, err)
+           && write_file(&c, out_path, err) && (!report || make_report(&c, report, err));
+    release(&c);
+    return ok;
+}

@@ -1,0 +1,44 @@
+/* api/golden_case.h: golden files as verify reads them: token sequences with their logits, checked against a model.
+ *
+ *   safetensors   [PREFIX.]tokens I32 or I64 [n], with [PREFIX.]logits_f64 or [PREFIX.]logits of F32, F64, F16 or BF16 [n, vocab],
+ *                 or [1, vocab]: the last position's; optionally [PREFIX.]greedy and [PREFIX.]hidden.NAME [n, d_model]
+ *   .npy          two files of numpy: NAME is the logits', and holds "logits"; that of the tokens has "tokens" instead
+ *
+ * A leading dimension of 1 more, a batch of one, is as good. */
+#ifndef API_GOLDEN_CASE_H
+#define API_GOLDEN_CASE_H
+
+#include "api/api.h"
+#include "format/npy.h"
+
+typedef struct GoldenCase {
+    char          prefix[64];        /* "seq0." or "" */
+    const Tensor *tokens, *logits, *logits_f32, *greedy; /* logits_f32: beside logits_f64; NULL: none */
+    size_t        n_rows;            /* of logits: as many as tokens, or 1 */
+} GoldenCase;
+
+typedef struct GoldenFile {
+    const char  *path;               /* as given */
+    TensorFile   st;                 /* a safetensors file, else zeroed */
+    NpyFile      npy[2];             /* logits, tokens */
+    const Tensor *pair[2];           /* of npy, sorted by name */
+    GoldenCase  *cases;
+    size_t       n_cases;
+} GoldenFile;
+
+/* Open the file and check every case against the context's model and length. Errors: INPUT, SYSTEM. */
+bool golden_open(GoldenFile *g, const char *path, const tblock_context *c, Error *err);
+void golden_close(GoldenFile *g);    /* a zeroed one is accepted */
+
+/* [PREFIX.]name of a case; NULL: none. */
+const Tensor *golden_sibling(const GoldenFile *g, const GoldenCase *k, const char *name);
+const char   *golden_meta(const GoldenFile *g, const char *key);
+
+/* Whether t, after leading dimensions of 1, is [rows, columns] (columns 0: [rows]) and holds floats that golden_value reads. */
+bool golden_is_floats(const Tensor *t);
+bool golden_has_shape(const Tensor *t, int64_t rows, int64_t columns);
+
+double  golden_value(const Tensor *t, size_t i);   /* F16, BF16, F32, F64 */
+int64_t golden_token(const Tensor *t, size_t i);   /* I32, I64            */
+
+#endif

@@ -1,0 +1,110 @@
+/* api/golden_junit.c: the outcome of verify as JUnit XML. Elements and attributes: what Jenkins' and GitLab's readers share,
+ * https://github.com/testmoapp/junitxml. */
+#include "api/api.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/utf8.h"
+
+/* Attribute or text: markup escaped; U+FFFD for bytes that are not UTF-8 and for what XML 1.0 forbids (section 2.2). */
+static void put_xml(JsonOut *o, const char *s)
+{
+    static const char replacement[] = "\xEF\xBF\xBD";
+    for (size_t n = strlen(s); n > 0;) {
+        uint32_t point = 0;
+        int      length = utf8_decode(s, n, &point);
+        bool     allowed = length > 0 && (point >= 0x20 || point == '\t' || point == '\n' || point == '\r') && point != 0xFFFE
+                       && point != 0xFFFF;
+        if (!allowed)
+            json_out_bytes(o, replacement, 3);
+        else if (point < 0x80 && (point < 0x20 || strchr("&<>\"'", (int)point)))
+            json_out(o, "&#%u;", (unsigned)point);
+        else
+            json_out_bytes(o, s, (size_t)length);
+        size_t used = (size_t)(length > 0 ? length : -length);
+        s += used;
+        n -= used;
+    }
+}
+
+static void put_attribute(JsonOut *o, const char *name, const char *value)
+{
+    json_out(o, " %s=\"", name);
+    put_xml(o, value);
+    json_out(o, "\"");
+}
+
+/* What is wrong with a row, in one line. */
+static void say_difference(const tblock_verify_report *report, const tblock_verify_row *r, char *out, size_t n)
+{
+    char   rule[48] = "equal bit by bit";
+    size_t at = 0;
+    if (!report->exact)
+        snprintf(rule, sizeof rule, "within %.3g", report->tol);
+    if (r->first_diff >= 0)
+        at = (size_t)snprintf(out, n, "logits differ from position %" PRId64 " on: expected %s, found max |diff| %.3g", r->first_diff,
+                              rule, r->max_abs);
+    else if (r->greedy_diff >= 0)
+        at = (size_t)snprintf(out, n, "greedy continuation differs at its token %" PRId64, r->greedy_diff);
+    if (r->parted[0] && at < n)
+        snprintf(out + at, n - at, "%sthe runs part in %s, position %" PRId64 ", max |diff| %.3g", at ? "; " : "", r->parted,
+                 r->parted_pos, r->parted_abs);
+}
+
+static void put_row(JsonOut *o, const char *suite, const tblock_verify_report *report, const tblock_verify_row *r)
+{
+    char text[512] = "";
+    json_out(o, "    <testcase");
+    put_attribute(o, "classname", suite);
+    put_attribute(o, "name", r->name[0] ? r->name : "tokens");
+    json_out(o, ">\n");
+    if (!r->ok) {
+        say_difference(report, r, text, sizeof text);
+        json_out(o, "      <failure type=\"difference\"");
+        put_attribute(o, "message", text);
+        json_out(o, ">");
+        put_xml(o, report->settings[0] ? "recorded with other settings: " : "recorded with the same settings, or by another program");
+        put_xml(o, report->settings);
+        json_out(o, "</failure>\n");
+    }
+    json_out(o, "      <system-out>%zu tokens, max |diff| %.3g, mean KL %.3g, max KL %.3g, top-1 %.2f%%, top-5 %.2f%%</system-out>\n"
+                "    </testcase>\n",
+             r->n_tokens, r->max_abs, r->mean_kl, r->max_kl, 100 * r->top1, 100 * r->top5);
+}
+
+static void put_error(JsonOut *o, const char *suite, const tblock_error *why)
+{
+    json_out(o, "    <testcase");
+    put_attribute(o, "classname", suite);
+    json_out(o, " name=\"verify\">\n      <error type=\"status %d\"", why ? why->status : SYSTEM);
+    put_attribute(o, "message", why ? why->msg : "");
+    json_out(o, "/>\n    </testcase>\n");
+}
+
+bool tblock_verify_junit(const char *path, const char *name, const tblock_verify_report *report, const tblock_error *why,
+                         tblock_error *err)
+{
+    JsonOut o = {0};
+    size_t  n = report ? report->n_rows : 1, failures = 0;
+    for (size_t i = 0; report && i < n; i++)
+        failures += !report->rows[i].ok;
+    json_out(&o, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"%zu\" failures=\"%zu\" errors=\"%d\">\n  <testsuite", n,
+             failures, !report);
+    put_attribute(&o, "name", name);
+    json_out(&o, " tests=\"%zu\" failures=\"%zu\" errors=\"%d\" skipped=\"0\">\n", n, failures, !report);
+    for (size_t i = 0; report && i < n; i++)
+        put_row(&o, name, report, &report->rows[i]);
+    if (!report)
+        put_error(&o, name, why);
+    json_out(&o, "  </testsuite>\n</testsuites>\n");
+    size_t n_bytes = o.n;
+    char  *text = json_out_take(&o, err);
+    bool   ok = text && file_write(path, text, n_bytes, err);
+    tblock_free(text);
+    return ok;
+}

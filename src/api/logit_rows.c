@@ -1,0 +1,81 @@
+/* api/logit_rows.c: sums over the logits of one position. */
+#include "api/logit_rows.h"
+
+#include <math.h>
+
+#include "base/math64.h"
+
+enum { LEAST_EXPONENT = -700 }; /* e^-700 is far from the smallest double, and counts for nothing beside 1 */
+
+double log_sum_exp(const double *x, int n)
+{
+    double m = -INFINITY, sum = 0;
+    for (int i = 0; i < n; i++) {
+        if (isnan(x[i]))
+            return NAN;
+        m = x[i] > m ? x[i] : m;
+    }
+    if (isinf(m)) /* x - m would be NaN */
+        return m;
+    for (int i = 0; i < n; i++)
+        sum += x[i] - m > LEAST_EXPONENT ? math64_exp(x[i] - m) : 0;
+    return m + math64_log(sum);
+}
+
+double kl_divergence(const double *x_p, double lp, const double *x_q, double lq, int n)
+{
+    double kl = 0;
+    if (!isfinite(lp) || !isfinite(lq))
+        return NAN;
+    for (int i = 0; i < n; i++)
+        if (x_p[i] - lp > LEAST_EXPONENT)
+            kl += math64_exp(x_p[i] - lp) * ((x_p[i] - lp) - (x_q[i] - lq));
+    return kl > 0 || isnan(kl) ? kl : 0; /* equal rows may sum to -1e-17 */
+}
+
+int top_tokens(const double *x, int n, int k, int id[TOP_MOST])
+{
+    int found = 0;
+    for (int i = 0; i < n; i++) {
+        if (isnan(x[i]) || (found == k && x[i] <= x[id[k - 1]]))
+            continue;
+        int at = found < k ? found++ : k - 1;
+        for (; at > 0 && x[i] > x[id[at - 1]]; at--)
+            id[at] = id[at - 1];
+        id[at] = i;
+    }
+    return found;
+}
+
+bool same_tokens(const int *a, int n_a, const int *b, int n_b)
+{
+    if (n_a != n_b)
+        return false;
+    for (int i = 0; i < n_a; i++) {
+        int j = 0;
+        while (j < n_b && b[j] != a[i])
+            j++;
+        if (j == n_b)
+            return false;
+    }
+    return true;
+}
+
+void widen_row(double *out, const float *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = (double)x[i];
+}
+
+void moments_add(Moments *m, double x)
+{
+    double before = x - m->mean;
+    m->n++;
+    m->mean += before / (double)m->n;
+    m->m2   += before * (x - m->mean);
+}
+
+double moments_error(const Moments *m)
+{
+    return m->n < 2 ? NAN : sqrt(m->m2 / (double)(m->n - 1) / (double)m->n);
+}

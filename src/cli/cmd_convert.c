@@ -1,0 +1,99 @@
+#include "command.h"
+#include "common.h"
+#include "message.h"
+#include "output.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct ConvertArgs {
+    const char    *in, *out, *type, *tokenizer, *pattern;
+    TextList       keep;
+    int            threads;
+    bool           no_tokenizer;
+    GeneralOptions general;
+} ConvertArgs;
+
+static void show_progress(void *user, double done)
+{
+    (void)user;
+    output_progress("converting", done);
+}
+
+/* Notes end in full lines; each becomes a note of its own. */
+static void print_warnings(const ConvertArgs *a, const char *lines)
+{
+    for (const char *end; lines && (end = strchr(lines, '\n')) != NULL; lines = end + 1)
+        cli_note(a->general.quiet, "%.*s", (int)(end - lines), lines);
+}
+
+static void print_report(const ConvertArgs *a, const tblock_convert_report *r)
+{
+    print_warnings(a, r->warnings);
+    if (r->flushed)
+        cli_note(a->general.quiet, "%" PRIu64 " weight%s too small for the type and became 0", r->flushed, r->flushed == 1 ? " was" : "s were");
+    if (r->not_finite)
+        cli_note(a->general.quiet, "%" PRIu64 " vector%s NaN or infinity: kept", r->not_finite, r->not_finite == 1 ? " has" : "s have");
+    if (!a->general.quiet)
+        output_format("%s: %s, %" PRIu64 " parameters, %" PRIu64 " bytes of weights\n", a->out, r->source, r->n_params, r->bytes);
+}
+
+static bool convert(void *args, tblock_error *err)
+{
+    const ConvertArgs    *a = args;
+    tblock_convert_report report;
+    if (a->tokenizer && a->no_tokenizer)
+        return cli_fail(err, TBLOCK_USAGE, "--tokenizer and --no-tokenizer: expected one of them");
+    if (a->pattern && !a->tokenizer)
+        return cli_fail(err, TBLOCK_USAGE, "--pattern: goes with --tokenizer");
+    if (!a->general.quiet)
+        show_progress(NULL, 0);
+    tblock_convert_options o = { .type = a->type && strcmp(a->type, "keep") != 0 ? a->type : NULL, .keep = a->keep.texts, .n_keep = a->keep.n,
+                                 .tokenizer = a->tokenizer, .pattern = a->pattern, .no_tokenizer = a->no_tokenizer,
+                                 .threads = a->threads, .progress = a->general.quiet ? NULL : show_progress };
+    bool good = tblock_convert(a->in, a->out, &o, &report, err);
+    output_progress_end();
+    if (good)
+        print_report(a, &report);
+    tblock_free(report.warnings);
+    return good;
+}
+
+#define AT(field) offsetof(ConvertArgs, field)
+static const Option options[] = {
+    { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the model file to write; replaced only when all is done" },
+    { "type",    0,  "keep|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "keep", "type of the matrices; keep: each as it is stored" },
+    { "keep",    'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
+      "with --type: another type for the matrices whose names match, such as 'embed=f16'; may be given several times, the first that"
+      " matches counts" },
+    { "tokenizer", 0, "FILE", OPT_TEXT, AT(tokenizer), 0, 0, NULL, "this tokenizer instead of the model's own" },
+    { "pattern", 0,  "NAME", OPT_TEXT, AT(pattern), 0, 0, NULL,
+      "with --tokenizer, how it splits a text where its files do not say it: gpt2, llama3, cl100k, o200k, qwen2" },
+    { "no-tokenizer", 0, NULL, OPT_FLAG, AT(no_tokenizer), 0, 0, NULL, "weights alone" },
+    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
+    { 0 },
+};
+static const Operand operands[] = {
+    { "SRC", AT(in), false, "a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint" },
+    { 0 },
+};
+static const OptionGroup groups[] = {
+    { "Options", options, 0 },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock convert Llama-3.2-1B -o model.bin", "weights as they are, used from then on as the file is mapped" },
+    { "tblock convert model.gguf -o model.bin", "the same for a GGUF file, quantized as it is" },
+    { "tblock convert Llama-3.2-1B -o model-q4.bin --type q4", "and quantized" },
+    { 0 },
+};
+const Command cmd_convert = {
+    { "convert", operands, groups },
+    "write a model file from other programs' checkpoints",
+    "Every command takes such checkpoints as they are; a model file starts faster, is shared between processes and records the hashes of"
+    " its sources. Memory does not grow with the model, and the file is the same whatever the threads. docs/convert.md lists what is"
+    " read.",
+    examples, sizeof(ConvertArgs), convert,
+};

@@ -1,0 +1,182 @@
+/* cli/fault.c: everything that runs inside a handler is async-signal-safe: system calls and memory of our own. */
+#include "fault.h"
+
+#include "tblock.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* /proc/self/maps, opened at the start, since a sandbox opens nothing later: it knows which file is mapped where, so that no list
+ * of our own has to be kept in step. */
+static int maps_fd = -1;
+
+/* ---- Which file is mapped at an address ------------------------------------------------------------------------- */
+
+enum { LINE_ROOM = 4096 + 256 }; /* a path, and the numbers before it */
+
+/* Hexadecimal digits at *s. */
+static uintptr_t hex_at(const char **s)
+{
+    uintptr_t x = 0;
+    for (;; ++*s) {
+        int c = **s, digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (digit < 0)
+            return x;
+        x = x << 4 | (uintptr_t)digit;
+    }
+}
+
+/* The path in a line "from-to perms offset device inode    path" that spans the address; NULL: another line, or no file. */
+static char *path_in(char *line, uintptr_t address)
+{
+    const char *s = line;
+    uintptr_t   from = hex_at(&s), to;
+    if (*s++ != '-')
+        return NULL;
+    to = hex_at(&s);
+    char *path = strchr(s, '/');
+    if (address < from || address >= to || !path)
+        return NULL;
+    static const char gone[] = " (deleted)"; /* replaced or removed: its name says nothing else now */
+    size_t            n = strlen(path), m = sizeof gone - 1;
+    if (n > m && memcmp(path + n - m, gone, m) == 0)
+        path[n - m] = '\0';
+    return path;
+}
+
+/* The file mapped at an address, in memory that the next call uses; NULL: none. */
+static const char *file_at(uintptr_t address)
+{
+    static char line[LINE_ROOM];
+    char        piece[1024];
+    size_t      n = 0;
+    if (lseek(maps_fd, 0, SEEK_SET) != 0)
+        return NULL;
+    for (;;) {
+        ssize_t got = read(maps_fd, piece, sizeof piece);
+        if (got <= 0)
+            return NULL;
+        for (ssize_t i = 0; i < got; i++) {
+            if (piece[i] != '\n') {
+                if (n < sizeof line - 1)
+                    line[n++] = piece[i];
+                continue;
+            }
+            line[n] = '\0';
+            n = 0;
+            const char *path = path_in(line, address);
+            if (path)
+                return path;
+        }
+    }
+}
+
+/* ---- Temporary files -------------------------------------------------------------------------------------------- */
+
+/* Whether a path is that of a temporary file that this process made (base/file.h, chat_file.c). */
+static bool is_temporary(const char *path)
+{
+    static const char start[] = ".tblock-", end[] = ".tmp";
+    const char       *name = strrchr(path, '/');
+    size_t            n = name ? strlen(name + 1) : 0;
+    if (n < sizeof start + sizeof end || memcmp(name + 1, start, sizeof start - 1) != 0
+        || memcmp(name + 1 + n - (sizeof end - 1), end, sizeof end - 1) != 0)
+        return false;
+    long pid = 0;
+    for (const char *s = name + sizeof start; *s >= '0' && *s <= '9'; s++)
+        pid = pid * 10 + (*s - '0');
+    return pid == (long)getpid();
+}
+
+static void spell_number(char *out, int x)
+{
+    char digits[12];
+    int  n = 0;
+    do
+        digits[n++] = (char)('0' + x % 10);
+    while ((x /= 10) > 0);
+    while (n > 0)
+        *out++ = digits[--n];
+    *out = '\0';
+}
+
+/* Outputs lie in files without a name where the file system can; elsewhere an open descriptor tells the name. */
+static void remove_temporary_files(void)
+{
+    enum { MOST_FILES = 256 };
+    static const char folder[] = "/proc/self/fd/";
+    char              link[sizeof folder + 12], path[4096];
+    memcpy(link, folder, sizeof folder);
+    for (int fd = STDERR_FILENO + 1; fd < MOST_FILES; fd++) {
+        spell_number(link + sizeof folder - 1, fd);
+        ssize_t n = readlink(link, path, sizeof path - 1);
+        if (n <= 0)
+            continue;
+        path[n] = '\0';
+        if (is_temporary(path))
+            unlink(path);
+    }
+}
+
+/* ---- Handlers --------------------------------------------------------------------------------------------------- */
+
+static void say(const char *text)
+{
+    ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
+    (void)ignored; /* nobody is left to tell */
+}
+
+/* A path as messages show it: no control characters. */
+static void say_path(char *path)
+{
+    for (char *s = path; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7F)
+            *s = '?';
+    say(path);
+}
+
+static void on_bus_error(int signal_number, siginfo_t *info, void *context)
+{
+    static volatile sig_atomic_t told;
+    (void)context;
+    if (__atomic_exchange_n(&told, 1, __ATOMIC_ACQ_REL)) /* another thread is telling it and will end the program */
+        for (;;)
+            pause();
+    const char *path = maps_fd >= 0 ? file_at((uintptr_t)info->si_addr) : NULL;
+    if (!path) { /* no file of ours: a fault like any other, raised again on return */
+        signal(signal_number, SIG_DFL);
+        return;
+    }
+    say("tblock: ");
+    say_path((char *)(uintptr_t)path);
+    say(": cannot read what is mapped of it: the file was cut short while it was in use, or its disk fails\n");
+    remove_temporary_files();
+    _exit(TBLOCK_SYSTEM);
+}
+
+void fault_end(int signal_number)
+{
+    remove_temporary_files();
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+void fault_catch(void)
+{
+    static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    struct sigaction old, bus = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO }, end = { .sa_handler = fault_end };
+    maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    sigemptyset(&bus.sa_mask);
+    sigaction(SIGBUS, &bus, NULL);
+    sigfillset(&end.sa_mask);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(ends[i], &end, NULL);
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+}

@@ -1,0 +1,173 @@
+/* kernels/bodies/gguf_codes.h: a superblock of a panel of a GGUF type as vectors of 16 rows: codes, sub-scales, minima and
+ * scales. Runs are 32 k: what a scale of q8_0 and q4_0 or a sub-scale of q4_k and q5_k covers. docs/format.md, "Panels". */
+#ifndef KERNELS_BODIES_GGUF_CODES_H
+#define KERNELS_BODIES_GGUF_CODES_H
+
+enum { RUN = 32, MAX_RUNS = SUPERBLOCK / RUN };
+
+/* What a superblock of a row is made of: a float scale for each run; or integer sub-scales, with minima or without. */
+V_INLINE bool gguf_has_runs(WeightType t) { return t == WT_Q8_0 || t == WT_Q4_0; }
+V_INLINE bool gguf_has_minima(WeightType t) { return t == WT_Q4_K || t == WT_Q5_K; }
+
+V_INLINE size_t gguf_run_bytes(WeightType t) { return t == WT_Q8_0 ? 512 : t == WT_Q5_K ? 320 : t == WT_Q6_K ? 384 : 256; }
+V_INLINE int    gguf_run_subs(WeightType t) { return t == WT_Q6_K ? 2 : 1; } /* sub-scales of a run */
+
+/* What is to be subtracted from the codes of gguf_pair. */
+V_INLINE int gguf_code_offset(WeightType t) { return t == WT_Q4_0 ? 8 : t == WT_Q6_K ? 32 : 0; }
+
+/* Bits of `from`, shifted so that they stand above a nibble, where mask has them. */
+V_INLINE i512 gguf_upper(i512 nibbles, i512 from, int shift, int mask)
+{
+    return i_or(nibbles, i_and(i_shift32(from, shift), i_set32(mask * 0x01010101)));
+}
+
+/* Codes 8 * i .. + 7 of a run: four k of 16 rows in each vector, bytes. Of q8_0 signed, of the others from 0 on. */
+V_INLINE void gguf_pair(WeightType t, const unsigned char *run, int i, i512 *low, i512 *high)
+{
+    const unsigned char *at = t == WT_Q8_0 ? run + 128 * i : t == WT_Q6_K ? run + 192 * (i / 2) + 64 * (i % 2) : run + 64 * i;
+    i512 two = i_load(at);
+    if (t == WT_Q8_0) {
+        *low = two, *high = i_load(at + 64);
+        return;
+    }
+    *low = i_low_nibbles(two), *high = i_high_nibbles(two);
+    if (t == WT_Q5_K) {
+        i512 bits = i_load(run + 256); /* bit j of a byte: of codes 4 * j .. + 3 */
+        *low  = gguf_upper(*low, bits, 4 - 2 * i, 16);
+        *high = gguf_upper(*high, bits, 3 - 2 * i, 16);
+    }
+    if (t == WT_Q6_K) {
+        i512 bits = i_load(run + 192 * (i / 2) + 128); /* two bits for codes 4 * j .. + 3 of 16 */
+        *low  = gguf_upper(*low, bits, 4 - 4 * (i % 2), 48);
+        *high = gguf_upper(*high, bits, 2 - 4 * (i % 2), 48);
+    }
+}
+
+/* The 16 numbers of 6 bits of q4_k and q5_k, four of them in each vector: sub-scales 0..3, 4..7, minima 0..3, 4..7. */
+V_INLINE void gguf_sixes(i512 v[4], const unsigned char *s)
+{
+    i512 six = i_set32(0x3f3f3f3f), a = i_load(s), b = i_load(s + 64), c = i_load(s + 128);
+    v[0] = i_and(a, six), v[1] = i_and(b, six), v[2] = i_and(c, six);
+    v[3] = i_or(i_and(i_shift32(a, -6), i_set32(0x03030303)),
+                i_or(i_and(i_shift32(b, -4), i_set32(0x0c0c0c0c)), i_and(i_shift32(c, -2), i_set32(0x30303030))));
+}
+
+/* ---- A superblock's scales, as a step takes them ----------------------------------------------------------------- */
+
+typedef struct GgufScales {
+    i512  sub[16 * I_PANELS];              /* [sub-block][n_p]: for i_scale                                      */
+    i512  pair[8 * I_PANELS];              /* [..][n_p]: minima as words 0 2, 1 3, 4 6 ...; sub-scales of q6_k   */
+    float d[MAX_RUNS * I_PANELS * LANES];  /* [runs or 1][n_p][16]                                               */
+    float dmin[I_PANELS * LANES];          /* [n_p][16]                                                          */
+} GgufScales;
+
+V_INLINE void gguf_put_four(i512 *to, i512 v, int n_p)
+{
+    UNROLL for (int j = 0; j < 4; j++)
+        to[j * n_p] = i_scale_of(v, j);
+}
+V_INLINE void gguf_put_pairs(i512 *to, i512 v, int n_p) { to[0] = i_even(v), to[n_p] = i_odd(v); }
+
+/* Panel p of n_p of a step: s, d point into its parts. */
+V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s, const uint16_t *d, int runs, int p, int n_p)
+{
+    for (int i = 0; i < (gguf_has_runs(t) ? runs : 1); i++)
+        v_store(to->d + (i * n_p + p) * LANES, v_load_f16(d + i * LANES));
+    if (gguf_has_minima(t)) {
+        i512 v[4];
+        gguf_sixes(v, s);
+        v_store(to->dmin + p * LANES, v_load_f16(d + LANES));
+        UNROLL for (int i = 0; i < 2; i++) {
+            gguf_put_four(to->sub + 4 * i * n_p + p, v[i], n_p);
+            gguf_put_pairs(to->pair + 2 * i * n_p + p, v[2 + i], n_p);
+        }
+    }
+    for (int i = 0; t == WT_Q6_K && i < 4; i++) {
+        i512 v = i_load(s + 64 * i);
+        gguf_put_four(to->sub + 4 * i * n_p + p, v, n_p);
+        if (I_PART_WORDS)
+            gguf_put_pairs(to->pair + 2 * i * n_p + p, v, n_p);
+    }
+}
+
+/* ---- Unpacked: what a block of tokens multiplies ----------------------------------------------------------------- */
+
+/* Runs of one panel to vectors that stand `stride` bytes apart: bytes as gguf_pair has them (q8_0 with i_offset), or words,
+ * even and odd k of four after each other, that are what a float scale is multiplied with. sub: its sub-scales. */
+V_INLINE void gguf_unpack(char *out, WeightType t, Form f, const unsigned char *codes, const i512 *sub, int n_p, int runs,
+                          size_t stride)
+{
+    int  offset = gguf_code_offset(t);
+    i512 minus  = i_set32(offset << 16 | offset);
+    for (int run = 0; run < runs; run++, codes += gguf_run_bytes(t))
+        UNROLL for (int i = 0; i < 4; i++) {
+            i512 w[2];
+            gguf_pair(t, codes, i, &w[0], &w[1]);
+            UNROLL for (int j = 0; j < 2; j++) {
+                if (f == FORM_BYTES) {
+                    i_store(out, t == WT_Q8_0 ? i_offset(w[j]) : w[j]);
+                    out += stride;
+                    continue;
+                }
+                i512 even = i_even(w[j]), odd = i_odd(w[j]);
+                if (offset)
+                    even = i_sub16(even, minus), odd = i_sub16(odd, minus);
+                if (!gguf_has_runs(t)) {
+                    i512 s = sub[(t == WT_Q6_K ? 2 * run + i / 2 : run) * n_p];
+                    even = i_mul16(even, s), odd = i_mul16(odd, s);
+                }
+                i_store(out, even), i_store(out + stride, odd);
+                out += 2 * stride;
+            }
+        }
+}
+
+/* ---- Activations ------------------------------------------------------------------------------------------------- */
+
+enum { GGUF_EXTRA = 64 };      /* bytes beside the digits of a token's superblock */
+
+/* The order of i_even and i_odd: 0 2 1 3. */
+V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
+
+/* What the codes' offsets and the minima are multiplied with, of n integers: q8_0, q4_0 int32 [8], what the sum of a run
+ * starts from; q6_k int32 [16], what that of a sub-block does; q4_k, q5_k int16 [8], the sums of 32. Where parts are words,
+ * q6_k has int16 [16], the sums of 16 times -16, for its sub-scales. */
+V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
+{
+    int32_t start[16] = { 0 };
+    int16_t sums[32] = { 0 };
+    bool    starts = gguf_has_runs(t) || (t == WT_Q6_K && !I_PART_WORDS);
+    int     offset = t == WT_Q8_0 ? I_OFFSET : gguf_code_offset(t), each = t == WT_Q6_K ? 16 : 32;
+    for (int i = 0; i < n / each; i++) {
+        int32_t sum = 0;
+        for (int j = 0; j < each; j++)
+            sum += q[i * each + j];
+        if (starts)
+            start[i] = -offset * sum;
+        else
+            sums[gguf_word(i)] = (int16_t)(t == WT_Q6_K ? -16 * sum : sum);
+    }
+    if (starts)
+        memcpy(to, start, GGUF_EXTRA);
+    else
+        memcpy(to, sums, GGUF_EXTRA);
+}
+
+V_INLINE int gguf_runs_of(int k, int s) { return min_int(k - s * SUPERBLOCK, SUPERBLOCK) / RUN; }
+
+/* As slice_make, with gguf_extra in place of starts. */
+V_INLINE Slice gguf_slice(const IntMatmulArgs *a, WeightType type, Form f, char *memory, int s0, int end, int t0, int n_tok)
+{
+    Slice r = { .s0 = s0, .end = end, .t0 = t0, .n_tok = n_tok, .token = form_bytes(f), .token_start = GGUF_EXTRA };
+    char *x = memory, *extra = memory + (size_t)(end - s0) * (size_t)n_tok * r.token;
+    r.x = x, r.start = extra;
+    for (int s = s0; s < end; s++)
+        for (int t = t0; t < t0 + n_tok; t++, x += r.token, extra += r.token_start) {
+            const int16_t *q = a->q + (size_t)t * a->q_stride + (size_t)s * SUPERBLOCK;
+            digits_token(f, START_ZERO, x, NULL, q, groups_of(a->k, s));
+            gguf_extra(type, extra, q, gguf_runs_of(a->k, s) * RUN);
+        }
+    return r;
+}
+
+#endif

@@ -1,0 +1,253 @@
+/* kernels/bodies/gguf_step.h: one superblock of some panels times some tokens, sums in registers. A part is a sum of products
+ * that one (sub-)scale covers; where it has to fit words (I_PART_WORDS), it ends sooner. */
+#ifndef KERNELS_BODIES_GGUF_STEP_H
+#define KERNELS_BODIES_GGUF_STEP_H
+
+#if !defined(GGUF_AHEAD)
+#define GGUF_AHEAD 8192 /* bytes of codes under way */
+#endif
+
+/* How codes come: from a panel, n_p = 1; or unpacked before (gguf_unpack). */
+typedef enum GgufSource { FROM_PANEL, FROM_BLOCK } GgufSource;
+
+typedef struct GgufStep {
+    const unsigned char *codes;
+    const GgufScales    *scales;
+    const char          *x, *extra; /* of the first token: [n_t][form_bytes], [n_t][GGUF_EXTRA] */
+    int                  runs;
+    Finish               end;       /* dw is not used                                           */
+} GgufStep;
+
+/* The pairs of code vectors after which a part ends: 8 * 4 products of codes to 15 fit words, 4 * 4 of codes to 31, 2 * 4 of
+ * codes to 63. */
+V_INLINE int gguf_part_pairs(WeightType t)
+{
+    return t == WT_Q6_K ? (I_PART_WORDS ? 1 : 2) : t == WT_Q5_K && I_PART_WORDS ? 2 : 4;
+}
+
+/* ---- Beginnings and ends ----------------------------------------------------------------------------------------- */
+
+#define GGUF_T 12 /* the most tokens of a step */
+
+/* Where the sums of a row start: in y, before the first superblock from the bias or +0. */
+typedef struct GgufRows { const float *from; size_t stride; } GgufRows;
+V_INLINE GgufRows gguf_rows(const Finish *a)
+{
+    static const float zeros[LANES * I_PANELS];
+    return (GgufRows){ !a->first ? a->y : a->bias ? a->bias : zeros, a->first ? 0 : a->y_stride };
+}
+
+V_INLINE void gguf_begin(const Finish *a, f32x16 acc[I_PANELS][GGUF_T], float *dx, int n_p, int n_t)
+{
+    GgufRows     rows = gguf_rows(a);
+    const float *from = rows.from;
+    UNROLL for (int t = 0; t < n_t; t++, from += rows.stride) {
+        dx[t] = a->dx[(size_t)t * a->d_stride];
+        UNROLL for (int p = 0; p < n_p; p++)
+            acc[p][t] = v_load(from + p * LANES);
+    }
+}
+
+V_INLINE void gguf_end(const Finish *a, f32x16 acc[I_PANELS][GGUF_T], int n_p, int n_t)
+{
+    float *y = a->y;
+    UNROLL for (int t = 0; t < n_t; t++, y += a->y_stride)
+        UNROLL for (int p = 0; p < n_p; p++)
+            v_store(y + p * LANES, acc[p][t]);
+}
+
+/* The float steps of a superblock of a K-quant, in a loop that is not unrolled (Finish in int_digits.h says why). sums:
+ * [n_t][n_p] vectors; those of q6_k are of codes + 32 where words are the parts of bytes. */
+V_INLINE void gguf_finish(const GgufStep *a, WeightType type, Form f, const char *sums, int n_p, int n_t)
+{
+    const bool  minima = gguf_has_minima(type);
+    const int   pairs = minima ? 4 : f == FORM_BYTES && I_PART_WORDS ? 8 : 0;
+    GgufRows    rows = gguf_rows(&a->end);
+    const char *extra = a->extra;
+    i512        pair[8 * I_PANELS];
+    f32x16      d[I_PANELS], dmin[I_PANELS];
+    UNROLL for (int i = 0; i < pairs * n_p; i++)
+        pair[i] = i_load(a->scales->pair + i);
+    UNROLL for (int p = 0; p < n_p; p++) {
+        d[p] = v_load(a->scales->d + p * LANES);
+        if (minima)
+            dmin[p] = v_load(a->scales->dmin + p * LANES);
+    }
+    for (int t = 0; t < n_t; t++, extra += GGUF_EXTRA) {
+        float        dx = a->end.dx[(size_t)t * a->end.d_stride];
+        const float *from = rows.from + (size_t)t * rows.stride;
+        float       *y = a->end.y + (size_t)t * a->end.y_stride;
+        UNROLL for (int p = 0; p < n_p; p++) {
+            i512 sum = i_load(sums + 64 * (t * n_p + p)), other = i_set32(0);
+            UNROLL for (int i = 0; i < pairs; i++)
+                other = i_dot2(other, pair[i * n_p + p], i_bcast(extra + 4 * i));
+            if (!minima)
+                sum = i_add32(sum, i_add32(other, other)); /* 2 * -16 * sub-scales * sums */
+            f32x16 acc = v_fma(v_mul(d[p], v_set(dx)), i_to_f32(sum), v_load(from + p * LANES));
+            if (minima)
+                acc = v_fma(v_mul(dmin[p], v_set(-dx)), i_to_f32(other), acc);
+            v_store(y + p * LANES, acc);
+        }
+    }
+}
+
+/* ---- Inner loops: a run of n_p panels and n_t tokens, part[p][t] ------------------------------------------------- */
+
+/* 4 k of all panels: w[p] times x of each token, at x + t * row. */
+V_INLINE void gguf_dots(i512 part[I_PANELS][GGUF_T], WeightType type, const i512 *w, const char *x, size_t row, int n_p, int n_t)
+{
+    UNROLL for (int t = 0; t < n_t; t++) {
+        const char *at = x + (size_t)t * row;
+        if (n_p == 1) {
+            part[0][t] = type == WT_Q8_0 ? i_dot4_at(part[0][t], w[0], at) : i_sub_dot_at(part[0][t], w[0], at);
+            continue;
+        }
+        i512 xv = i_bcast(at);
+        UNROLL for (int p = 0; p < n_p; p++)
+            part[p][t] = type == WT_Q8_0 ? i_dot4(part[p][t], w[p], xv) : i_sub_dot(part[p][t], w[p], xv);
+    }
+}
+
+/* 8 k as bytes. */
+V_INLINE void gguf_pair_dots(i512 part[I_PANELS][GGUF_T], WeightType type, GgufSource from, const unsigned char *codes, int i,
+                             const char *x, size_t row, int n_p, int n_t)
+{
+    i512 low[I_PANELS], high[I_PANELS];
+    if (from == FROM_PANEL) {
+        gguf_pair(type, codes, i, &low[0], &high[0]);
+        if (type == WT_Q8_0)
+            low[0] = i_offset(low[0]), high[0] = i_offset(high[0]);
+    }
+    if (from == FROM_BLOCK)
+        UNROLL for (int p = 0; p < n_p; p++)
+            low[p] = i_load(codes + 64 * (2 * i * n_p + p));
+    gguf_dots(part, type, low, x + 8 * i, row, n_p, n_t);
+    if (from == FROM_BLOCK)
+        UNROLL for (int p = 0; p < n_p; p++)
+            high[p] = i_load(codes + 64 * ((2 * i + 1) * n_p + p));
+    gguf_dots(part, type, high, x + 8 * i + 4, row, n_p, n_t);
+}
+
+/* 32 k as words: of q8_0 from its panel, else unpacked. */
+V_INLINE void gguf_word_dots(i512 part[I_PANELS][GGUF_T], GgufSource from, const unsigned char *codes, const char *x, size_t row,
+                             int n_p, int n_t)
+{
+    UNROLL for (int i = 0; i < 16; i++) {
+        i512 w[I_PANELS];
+        UNROLL for (int p = 0; p < n_p; p++)
+            w[p] = from == FROM_BLOCK ? i_load(codes + 64 * (i * n_p + p))
+                   : i % 2            ? i_odd(i_load(codes + 64 * (i / 2)))
+                                      : i_even(i_load(codes + 64 * (i / 2)));
+        UNROLL for (int t = 0; t < n_t; t++) {
+            i512 xv = i_bcast(x + (size_t)t * row + 4 * i);
+            UNROLL for (int p = 0; p < n_p; p++)
+                part[p][t] = i_dot2(part[p][t], w[p], xv);
+        }
+    }
+}
+
+V_INLINE size_t gguf_source_bytes(WeightType type, GgufSource from, Form f, int n_p)
+{
+    return from == FROM_PANEL ? gguf_run_bytes(type) : (size_t)n_p * (f == FORM_WORDS ? 1024 : 512);
+}
+
+V_INLINE void gguf_ahead(WeightType type, GgufSource from, const unsigned char *codes)
+{
+    for (size_t i = 0; from == FROM_PANEL && i < gguf_run_bytes(type); i += 64)
+        __builtin_prefetch(codes + i + GGUF_AHEAD);
+}
+
+/* start: of each token, or NULL: 0. */
+V_INLINE void gguf_start(i512 part[I_PANELS][GGUF_T], const char *start, int n_p, int n_t)
+{
+    UNROLL for (int t = 0; t < n_t; t++)
+        UNROLL for (int p = 0; p < n_p; p++)
+            part[p][t] = start ? i_bcast(start + t * GGUF_EXTRA) : i_set32(0);
+}
+
+/* ---- q8_0, q4_0: acc = fmaf(d * dx, (float)sum, acc) for each run ------------------------------------------------ */
+
+V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p, int n_t)
+{
+    const bool           starts = f == FORM_BYTES && (type == WT_Q4_0 || I_OFFSET != 0), words = type == WT_Q4_0 && I_PART_WORDS;
+    const size_t         row = form_bytes(f);
+    const char          *x = a->x, *start = a->extra;
+    const unsigned char *codes = a->codes;
+    const float         *d = a->scales->d;
+    float                dx[GGUF_T];
+    f32x16               acc[I_PANELS][GGUF_T];
+    gguf_begin(&a->end, acc, dx, n_p, n_t);
+    for (int run = 0; run < a->runs; run++) {
+        i512 part[I_PANELS][GGUF_T];
+        gguf_start(part, starts && !words ? start : NULL, n_p, n_t);
+        gguf_ahead(type, from, codes);
+        if (f == FORM_WORDS)
+            gguf_word_dots(part, from, codes, x, row, n_p, n_t);
+        else
+            UNROLL for (int i = 0; i < 4; i++)
+                gguf_pair_dots(part, type, from, codes, i, x, row, n_p, n_t);
+        UNROLL for (int t = 0; t < n_t; t++)
+            UNROLL for (int p = 0; p < n_p; p++) {
+                i512 sum = f == FORM_BYTES && words ? i_scale(i_bcast(start + t * GGUF_EXTRA), part[p][t], i_set32(0x00010001)) : part[p][t];
+                acc[p][t] = v_fma(v_mul(v_load(d + p * LANES), v_set(dx[t])), i_to_f32(sum), acc[p][t]);
+            }
+        codes += gguf_source_bytes(type, from, f, n_p), d += n_p * LANES, start += 4, x += f == FORM_WORDS ? 64 : 32;
+    }
+    gguf_end(&a->end, acc, n_p, n_t);
+}
+
+/* ---- K-quants: one integer for all sub-blocks -------------------------------------------------------------------- */
+
+/* s: a sub-scale for each panel. */
+V_INLINE void gguf_add_part(i512 acc[I_PANELS][GGUF_T], i512 part[I_PANELS][GGUF_T], const i512 *s, int n_p, int n_t)
+{
+    UNROLL for (int p = 0; p < n_p; p++) {
+        i512 scale = i_load(s + p);
+        UNROLL for (int t = 0; t < n_t; t++)
+            acc[p][t] = i_scale(acc[p][t], part[p][t], scale);
+    }
+}
+
+V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p, int n_t)
+{
+    const size_t         row = form_bytes(f);
+    const int            pairs = gguf_part_pairs(type);
+    const bool           starts = type == WT_Q6_K && !I_PART_WORDS;
+    const i512          *sub = a->scales->sub;
+    const char          *x = a->x, *start = a->extra;
+    const unsigned char *codes = a->codes;
+    i512                 acc[I_PANELS][GGUF_T], part[I_PANELS][GGUF_T];
+    char                 sums[GGUF_T * I_PANELS * 64];
+    gguf_start(acc, NULL, n_p, n_t);
+    for (int run = 0; run < a->runs; run++) {
+        gguf_ahead(type, from, codes);
+        if (f == FORM_WORDS)
+            gguf_word_dots(acc, from, codes, x, row, n_p, n_t);
+        else
+            UNROLL for (int i = 0; i < 4; i++) {
+                if (i % pairs == 0)
+                    gguf_start(part, starts ? start + 4 * (i / pairs) : NULL, n_p, n_t);
+                gguf_pair_dots(part, type, from, codes, i, x, row, n_p, n_t);
+                if (i % pairs == pairs - 1)
+                    gguf_add_part(acc, part, sub + (type == WT_Q6_K ? i / 2 : 0) * n_p, n_p, n_t);
+            }
+        codes += gguf_source_bytes(type, from, f, n_p), sub += gguf_run_subs(type) * n_p, start += 8, x += f == FORM_WORDS ? 64 : 32;
+    }
+    UNROLL for (int t = 0; t < n_t; t++)
+        UNROLL for (int p = 0; p < n_p; p++)
+            i_store(sums + 64 * (t * n_p + p), acc[p][t]);
+    gguf_finish(a, type, f, sums, n_p, n_t);
+}
+
+V_INLINE void gguf_step(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p, int n_t)
+{
+    for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every step waits for them */
+        for (int p = 0; from == FROM_BLOCK && p < n_p; p++)
+            __builtin_prefetch(a->end.y + (size_t)t * a->end.y_stride + p * LANES, 1);
+    if (gguf_has_runs(type))
+        gguf_step_runs(a, type, f, from, n_p, n_t);
+    else
+        gguf_step_subs(a, type, f, from, n_p, n_t);
+}
+
+#endif

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Seeds of the fuzzers: small sound inputs of every kind, from what the tests have and, where it lies there, $TBLOCK_SHARED.
+
+    make_seeds.py OUT [--small]     writes OUT/TARGET/NAME; --small: only what the repository itself has, and only files under 8 KB
+
+`make fuzz-soak` calls it; the files in tests/fuzz/corpus whose names begin with seed- were made by it with --small.
+"""
+import glob
+import json
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
+TBLOCK = pathlib.Path(os.environ.get("TBLOCK", ROOT / "build/release/tblock"))
+MOST = 1 << 17
+
+CONFIGS = {
+    "plain": {"d_model": 8, "n_layers": 1, "heads": 2, "d_ff": 8, "vocab_size": 5, "n_ctx": 16},
+    "experts": {"d_model": 8, "n_layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 4, "d_ff": 8, "vocab_size": 7, "n_ctx": 16,
+                "window": 5, "tied_embeddings": True, "experts": 2, "experts_used": 1},
+}
+HF = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1,
+      "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": 3, "rms_norm_eps": 1e-5, "hidden_act": "silu",
+      "max_position_embeddings": 16, "rope_theta": 10000.0, "tie_word_embeddings": False, "torch_dtype": "float32"}
+
+
+def safetensors(tensors, metadata=None):
+    """tensors: name -> shape, F32 of small values."""
+    header, data = {}, b""
+    if metadata:
+        header["__metadata__"] = metadata
+    for name, shape in tensors.items():
+        n = 1
+        for s in shape:
+            n *= s
+        values = struct.pack(f"<{n}f", *[((i * 37 + len(data)) % 101 - 50) / 64 for i in range(n)])
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def hf_folder():
+    d, v = 4, 3
+    t = {"model.embed_tokens.weight": [v, d], "model.norm.weight": [d], "lm_head.weight": [v, d]}
+    for name, shape in (("self_attn.q_proj", [d, d]), ("self_attn.k_proj", [d, d]), ("self_attn.v_proj", [d, d]), ("self_attn.o_proj", [d, d]),
+                        ("mlp.gate_proj", [d, d]), ("mlp.up_proj", [d, d]), ("mlp.down_proj", [d, d]), ("input_layernorm", [d]),
+                        ("post_attention_layernorm", [d])):
+        t[f"model.layers.0.{name}.weight"] = shape
+    return json.dumps(HF).encode() + b"\0" + safetensors(t, {"format": "pt"})
+
+
+def npy(shape, descr, data):
+    head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
+    head += " " * (-(len(head) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data
+
+
+def packed(kind, first, beside=b""):
+    return bytes([kind]) + struct.pack("<H", len(beside)) + beside + first
+
+
+class Seeds:
+    def __init__(self, out, small):
+        self.out, self.small = out, small
+
+    def put(self, target, name, data):
+        if isinstance(data, str):
+            data = data.encode("utf-8", "surrogatepass")
+        if len(data) > (8192 if self.small else MOST):
+            return
+        folder = self.out / target
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"seed-{re.sub('[^A-Za-z0-9._-]', '_', name)[:60]}").write_bytes(data)
+
+    def files(self, target, *patterns, wrap=lambda path, data: data):
+        for pattern in patterns:
+            paths = sorted(glob.glob(str(ROOT / pattern)))
+            if not self.small:
+                paths += sorted(glob.glob(str(SHARED / pattern)))
+            for path in map(pathlib.Path, paths):
+                if path.is_file() and path.stat().st_size <= (8192 if self.small else MOST):
+                    self.put(target, f"{path.parent.name}-{path.name}", wrap(path, path.read_bytes()))
+
+
+def models(s):
+    tmp = s.out / "tmp"
+    tmp.mkdir(parents=True, exist_ok=True)
+    for name, config in CONFIGS.items():
+        (tmp / "config.json").write_text(json.dumps(config))
+        s.put("config", name, json.dumps(config))
+        for kind in ("f32", "bf16", "q8", "q4"):
+            done = subprocess.run([TBLOCK, "synth", tmp / "config.json", "-o", tmp / "model.bin", "--type", kind, "--quiet"], capture_output=True)
+            if done.returncode == 0:
+                s.put("model", f"{name}-{kind}", (tmp / "model.bin").read_bytes())
+    for p in tmp.iterdir():
+        p.unlink()
+    tmp.rmdir()
+
+
+def tokenizers(s):
+    bpe = {"version": "1.0", "added_tokens": [{"id": 4, "content": "<s>", "special": True}], "normalizer": None,
+           "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}, "decoder": {"type": "ByteLevel"},
+           "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "\u0120": 3}, "merges": ["a b"]}}
+    unigram = {"added_tokens": [], "normalizer": {"type": "NFKC"}, "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581"},
+               "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["\u2581", -1.0], ["a", -2.5]], "byte_fallback": False}}
+    settings = {"bos_token": "<s>", "eos_token": "<s>", "add_bos_token": True}
+    s.put("tokenizer", "bpe", packed(0, json.dumps(bpe).encode(), json.dumps(settings).encode()))
+    s.put("tokenizer", "unigram", packed(4, json.dumps(unigram).encode()))
+    s.put("tokenizer", "gpt2", packed(2, json.dumps({"a": 0, "b": 1, "ab": 2}).encode(), b"#version: 0.2\na b\n"))
+    ranks = b"".join(line.encode() + b"\n" for line in ("YQ== 0", "Yg== 1", "YWI= 2", "IA== 3"))
+    s.put("tokenizer", "ranks", packed(131, ranks, json.dumps({"<s>": 4}).encode()))
+
+    def piece(text, score, kind):
+        body = b"\x0a" + bytes([len(text)]) + text + b"\x15" + struct.pack("<f", score) + b"\x18" + bytes([kind])
+        return b"\x0a" + bytes([len(body)]) + body
+    spm = piece(b"<unk>", 0, 2) + piece(b"<s>", 0, 3) + piece(b"</s>", 0, 3) + piece("\u2581a".encode(), -1, 1) + piece(b"a", -2, 1)
+    for kind, name in ((1, "unigram"), (2, "bpe")):
+        trainer = bytes([0x18, kind])
+        s.put("tokenizer", f"sentencepiece-{name}", packed(1, spm + b"\x12" + bytes([len(trainer)]) + trainer))
+    llama2c = struct.pack("<i", 5) + b"".join(struct.pack("<fi", -i, len(t)) + t for i, t in enumerate((b"<unk>", b"<s>", b"</s>", b" a", b"a")))
+    s.put("tokenizer", "llama2c", packed(3, llama2c))
+    s.files("tokenizer", "tests/data/models/*/tokenizer.json", "fixtures/tokenizers/*/tokenizer.json", wrap=lambda p, d: packed(0, d))
+    s.files("tokenizer", "fixtures/tokenizers/*/*.model", wrap=lambda p, d: packed(1, d))
+
+
+TEMPLATES = [
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
+    "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}"
+    "{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token }}{% endif %}{% endfor %}",
+    "{% for message in messages %}{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim"
+    " + '<|eot_id|>' }}{% endfor %}",
+]
+
+
+def texts(s):
+    lines = ["", "Hello, world!", "<s>ROMEO:</s>\n  What's 12345 \u00e9\u4e2d\u6587 \U0001f600", "<|begin_of_text|><|eot_id|>", "a" * 200,
+             "\u0301\u0300x\ufb01 \u1e9b\u0323", " \n\t\r\n  ", '{"text": "a\\u0000b", "mode": "special"}', '{"ids": [1, 2, 3]}']
+    for i, line in enumerate(lines):
+        for tokenizer in range(3 if s.small else 10):
+            s.put("text", f"{i}-{tokenizer}", bytes([tokenizer + 32 * (i % 2)]) + line.encode())
+    if not s.small:
+        for path in glob.glob(str(SHARED / "fixtures/tokenizers/*/cases.jsonl")):
+            for i, line in enumerate(open(path).read().splitlines()[:200]):
+                text = json.loads(line).get("text")
+                if text:
+                    s.put("text", f"{pathlib.Path(path).parent.name}-{i}", bytes([i % 32]) + text.encode("utf-8", "surrogatepass"))
+
+
+def chats(s):
+    for i, t in enumerate(TEMPLATES):
+        s.put("chat", f"template-{i}", t)
+    s.put("chat", "format", json.dumps({"version": 1, "name": "x", "begin": "{bos}", "system": "<<{system}>>", "user": "U: {content}\n",
+                                        "assistant": "A: {content}{eos}\n", "open": "A:", "stop": ["U:"]}))
+    s.put("chat", "conversation", json.dumps({"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "a\n"}]}))
+    s.files("chat", "data/chat/jinja/*")
+
+
+def goldens(s):
+    tokens = {"dtype": "I32", "shape": [3], "data_offsets": [0, 12]}
+    logits = {"dtype": "F32", "shape": [3, 5], "data_offsets": [12, 72]}
+    text = json.dumps({"__metadata__": {"format": "tblock-logits"}, "tokens": tokens, "logits": logits}).encode()
+    text += b" " * (-len(text) % 8)
+    s.put("golden", "safetensors", struct.pack("<Q", len(text)) + text + struct.pack("<3i15f", 1, 2, 3, *range(15)))
+    s.put("golden", "npy-f4", npy("(3, 5)", "<f4", bytes(60)))
+    s.put("golden", "npy-f8", npy("(1, 5)", "<f8", bytes(40)))
+    s.put("golden", "npy-f2", npy("(1, 3, 5)", "<f2", bytes(30)))
+
+
+def options(s):
+    lines = ["run model --prompt Hi -n 20 --temp 0.7 --seed random", "logits m --ids 1,2,3 -o out", "info --json --seq=77 -qh x",
+             "synth c -o out --type q8 --keep embed=f16", "completions bash", "tokenize m --text -- -x", "bench m --threads 3 -r 5",
+             "verify m g --exact --tol 1e-3 --isa scalar", "quantize a b --type q4 --activations 16", "chat --system x --file y"]
+    for i, line in enumerate(lines):
+        s.put("options", str(i), line.replace(" ", "\0"))
+
+
+def main():
+    s = Seeds(pathlib.Path(sys.argv[1]), "--small" in sys.argv)
+    models(s)
+    s.put("hf", "llama", hf_folder())
+    s.put("config", "llama", json.dumps(HF))
+    s.files("config", "tests/data/models/*/config.json", "fixtures/models/*/config.json", "data/models/*/config.json")
+    s.files("json", "tests/data/models/llama*/config.json", "data/json/JSONTestSuite/*/*")
+    s.put("json", "kinds", '{"a": [1, -2.5e3, true, null, "\\u00e9\\n"], "b": {}}')
+    tokenizers(s)
+    texts(s)
+    chats(s)
+    goldens(s)
+    options(s)
+    s.files("pth", "tests/data/pth/*.pth")
+    s.files("gguf", "data/gguf-malformed/*", "data/gguf-small/*")
+    s.put("gguf", "empty", struct.pack("<4sIQQ", b"GGUF", 3, 0, 0))
+    s.put("llama2c", "smallest", struct.pack("<7i", 2, 1, 1, 1, 1, 1, 1) + bytes(4 * 32))
+
+
+main()
