@@ -16,7 +16,8 @@ bool train_config(Config *c, const char *path, int vocab, Error *err);
  * shapes alone, as sums over parts of a batch are rounded differently. */
 int micro_batch(int n_seqs, int seq_len);
 
-/* The name that a parameter has where it comes from: in a Hugging Face folder the checkpoint's, else ours. */
+/* The name that a parameter has where it comes from: in a Hugging Face folder the checkpoint's, unless several of ours are cut from that
+ * tensor (fused matrices); else ours. */
 const char *tensor_source_name(const Source *s, const Params *p, int tensor);
 
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Make an environment with PyTorch and transformers in BUILD/references/venv (gigabytes from PyPI; remove it as you like), compute the
-# answers anew and compare: evaluations (record.py) and logits of every fixture (live_logits.py).
+# answers anew and compare: evaluations (record.py), logits of every fixture (live_logits.py), folders that tools/export.py wrote (exporting.py).
 #   tests/references/live.sh          TORCH_INDEX: an index to take torch from, such as https://download.pytorch.org/whl/cpu (smaller)
 #                                     TORCH_PYTHON: a Python that has all of it already; then nothing is installed
 set -u
@@ -29,4 +29,5 @@ status=0
 nice -n 10 "$python" tests/references/record.py --print > "$out/live.json" || exit 4
 "$python" tests/references/eval_answers.py "$out/live.json" || status=1
 nice -n 10 "$python" tests/references/live_logits.py || status=1
+nice -n 10 "$python" tests/train/exporting.py --live || status=1
 exit $status
