@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_text.c: any bytes as text for several tokenizers. The first byte chooses one and the flags. In plain mode no special
  * token comes out; spans that cover nothing or everything give what the modes give; a stream gives the bytes that decoding gives; byte-level
  * vocabularies return the text itself. */
-#include "base/json.h"
+#include <stdio.h>
 #include "fuzz.h"
 #include "source/source.h"
 #include "text/tokenizer.h"

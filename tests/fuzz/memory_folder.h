@@ -2,6 +2,7 @@
 #ifndef MEMORY_FOLDER_H
 #define MEMORY_FOLDER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
