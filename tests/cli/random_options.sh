@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # 300 random command lines for each command, the same each time: whatever is said, the status is 0 to 4, and an error is one
 # line. Values are drawn from a pool of good and bad ones; models are tiny or broken, so that nothing takes long.
-#   random_options.sh [SEED]
+#   random_options.sh [--soak] [SEED]
 set -u
 cd "$(dirname "$0")/../.." || exit 4
 TBLOCK=${TBLOCK:-$PWD/${BUILD:-build/release}/tblock}
@@ -13,8 +13,14 @@ fi
 shipped=$PWD/models/shakespeare.bin
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 4
-state=${1:-20240607}
 lines=300
+if [ "${1:-}" = --soak ]; then # 10,000 in all, and of another seed each time
+    shift
+    lines=750
+    set -- "${1:-$RANDOM}"
+    echo "seed $1"
+fi
+state=${1:-20240607}
 ulimit -t 20 # of computing for each run: nothing here waits, so what hangs is killed
 
 mkdir folder
@@ -65,7 +71,7 @@ make_line() { # sets line
 }
 
 failed=0
-for command in run info tokenize logits verify eval attn synth quantize bench completions help; do
+for command in run grad convert chat info tokenize logits verify eval attn synth quantize bench completions help; do
     bad=0 good=0 n_lines=$lines
     if [ $command = bench ]; then n_lines=$((lines / 6)); fi # those that are right take a second
     for ((i = 0; i < n_lines; i++)); do

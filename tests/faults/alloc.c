@@ -11,10 +11,10 @@
 #include "../unit/test.h"
 #include "../unit/temp_folder.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define REPLACED 1 /* the sanitizer has an allocator of its own */
+#if defined(ALLOCATOR_TAKEN)
+enum { REPLACED = 1 };
 #else
-#define REPLACED 0
+enum { REPLACED = 0 };
 #endif
 
 #define DATA "tests/data/"

@@ -40,6 +40,8 @@ long failing_malloc_disarm(void)
 
 long failing_malloc_live(void) { return live; }
 
+#if !defined(ALLOCATOR_TAKEN)
+
 /* Whether this allocation is to fail; counts it. */
 static bool fails(void)
 {
@@ -91,6 +93,8 @@ void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
         return MAP_FAILED;
     return (void *)syscall(SYS_mmap, at, n, protection, flags, fd, offset);
 }
+
+#endif
 
 /* ---- Preloaded -------------------------------------------------------------------------------------------------- */
 

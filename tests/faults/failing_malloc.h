@@ -6,6 +6,16 @@
 
 #include <stdbool.h>
 
+/* A sanitizer has an allocator of its own, which stays: then nothing here counts or fails. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define ALLOCATOR_TAKEN 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ALLOCATOR_TAKEN 1
+#endif
+
 /* Count from 0 from here on; number `at` fails (-1: none), and with `lasting` all after it. */
 void failing_malloc_arm(long at, bool lasting);
 
