@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
@@ -62,11 +63,21 @@ static float *room_for(const Carver *c, Error *err)
     return p;
 }
 
+/* The system gives more memory than there is and ends the process once it is used: better said before. */
+static bool fits(const BlockLab *lab, const Carver *c, Error *err)
+{
+    double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double want = 2.0 * (double)lab->params.n_floats * sizeof(float) + (double)bytes_of(c);
+    return c->overflow || have <= 0 || want <= have
+        || fail(err, SYSTEM, "out of memory: weights, their gradients and activations take %.1f GB, this machine has %.1f GB", want / 1e9,
+                have / 1e9);
+}
+
 static bool open_memory(BlockLab *lab, bool probs, Error *err)
 {
     Carver c = { 0 };
     carve_lab(lab, &c, probs);
-    if (!(lab->memory = room_for(&c, err)))
+    if (!fits(lab, &c, err) || !(lab->memory = room_for(&c, err)))
         return false;
     c = (Carver){ .base = lab->memory };
     carve_lab(lab, &c, probs);
