@@ -133,7 +133,7 @@ static void fill_page(Block *b, const char *path)
     BlockLab  *lab  = &b->lab;
     BlockPage *p    = &b->page;
     size_t     size = (size_t)lab->n_tok * (size_t)lab->config.d_model;
-    double     dy   = lab_stat(lab->d_y, size).rms;
+    double     dy   = lab_rms(lab->d_y, size);
     say_origin(b, path);
     p->path    = path;
     p->cfg     = &lab->config;
@@ -147,7 +147,7 @@ static void fill_page(Block *b, const char *path)
     p->tile_bytes = lab->scratch_bytes;
     p->forward_seconds  = lab->forward_seconds;
     p->backward_seconds = lab->backward_seconds;
-    p->ratio = dy > 0 ? lab_stat(lab->d_x, size).rms / dy : NAN;
+    p->ratio = dy > 0 ? lab_rms(lab->d_x, size) / dy : (double)NAN;
     p->check_limit = check_limit;
     block_page_steps(p, lab);
     block_first_bad(lab, p->bad, sizeof p->bad);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
@@ -62,11 +63,21 @@ static float *room_for(const Carver *c, Error *err)
     return p;
 }
 
+/* The system gives more memory than there is and ends the process once it is used: better said before. */
+static bool fits(const BlockLab *lab, const Carver *c, Error *err)
+{
+    double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double want = 2.0 * (double)lab->params.n_floats * sizeof(float) + (double)bytes_of(c);
+    return c->overflow || have <= 0 || want <= have
+        || fail(err, SYSTEM, "out of memory: weights, their gradients and activations take %.1f GB, this machine has %.1f GB", want / 1e9,
+                have / 1e9);
+}
+
 static bool open_memory(BlockLab *lab, bool probs, Error *err)
 {
     Carver c = { 0 };
     carve_lab(lab, &c, probs);
-    if (!(lab->memory = room_for(&c, err)))
+    if (!fits(lab, &c, err) || !(lab->memory = room_for(&c, err)))
         return false;
     c = (Carver){ .base = lab->memory };
     carve_lab(lab, &c, probs);
@@ -276,7 +287,12 @@ bool lab_fused(BlockLab *lab, LabFused *out, Error *err)
 
 /* ---- Blocks one on another ---- */
 
-static double length_of(const float *x, size_t n) { return lab_stat(x, n).rms * sqrt((double)n); }
+/* Infinite where a value is not finite: what overflowed has no size. */
+double lab_rms(const float *x, size_t n)
+{
+    LabStat s = lab_stat(x, n);
+    return s.n_bad ? (double)INFINITY : s.rms;
+}
 
 /* Blocks that norm what a half gives lend that norm to the half's input or sum. */
 static BlockWeights stack_weights(const BlockLab *lab)
@@ -296,7 +312,7 @@ static bool run_stack(BlockLab *lab, const BlockShape *s, BlockActs *acts, float
 {
     static const BlockWeights none = { 0 }; /* no gradients of weights */
     size_t size = (size_t)lab->n_tok * (size_t)s->d_model;
-    double whole = length_of(lab->d_y, size);
+    double whole = lab_rms(lab->d_y, size);
     memcpy(acts[0].x, lab->x, size * sizeof(float));
     memcpy(d_x, lab->d_y, size * sizeof(float));
     ratio[n] = 1;
@@ -311,7 +327,7 @@ static bool run_stack(BlockLab *lab, const BlockShape *s, BlockActs *acts, float
             block_forward(&b, &acts[l], l + 1 < n ? acts[l + 1].x : out);
         } else {
             block_backward(&b, &acts[l], &none, d_x);
-            ratio[l] = whole > 0 ? length_of(d_x, size) / whole : NAN;
+            ratio[l] = whole > 0 ? lab_rms(d_x, size) / whole : (double)NAN;
         }
     }
     return true;
@@ -337,7 +353,7 @@ bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, vo
     }
     ok = ok && run_stack(lab, &s, acts, out, d_x, n, weights, user, ratio, err);
     for (int l = 0; ok && l <= n; l++)
-        rms[l] = lab_stat(l < n ? acts[l].x : out, size).rms;
+        rms[l] = lab_rms(l < n ? acts[l].x : out, size);
     free(memory);
     free(acts);
     return ok;

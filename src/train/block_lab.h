@@ -13,6 +13,7 @@ typedef struct LabStat {
     double rms, largest;           /* of the finite ones; largest magnitude                             */
 } LabStat;
 LabStat lab_stat(const float *x, size_t n);
+double  lab_rms(const float *x, size_t n); /* infinite where one is not finite */
 
 typedef struct BlockLab {
     Config       config;           /* of a model with this one block                                    */

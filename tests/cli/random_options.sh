@@ -71,7 +71,7 @@ make_line() { # sets line
 }
 
 failed=0
-for command in run grad convert chat info tokenize logits verify eval attn synth quantize bench completions help; do
+for command in run grad convert chat info tokenize logits verify eval attn block synth quantize bench completions help; do
     bad=0 good=0 n_lines=$lines
     if [ $command = bench ]; then n_lines=$((lines / 6)); fi # those that are right take a second
     for ((i = 0; i < n_lines; i++)); do

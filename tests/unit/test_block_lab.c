@@ -197,6 +197,7 @@ static void the_first_value_that_is_not_finite_is_known(void)
 {
     float   x[4] = { 3, 4, -INFINITY, NAN };
     LabStat s = lab_stat(x, 4);
+    CHECK(isinf(lab_rms(x, 4)) && lab_rms(x, 2) == sqrt(12.5), "%g", lab_rms(x, 2));
     CHECK(s.n_bad == 2 && s.first_bad == 2 && isinf(s.bad_value) && fabs(s.rms - sqrt(12.5)) < 1e-12 && s.largest == 4, "%zu bad, rms %g",
           s.n_bad, s.rms);
 }
