@@ -61,8 +61,8 @@ CLI_OBJ := $(filter $(BUILD)/src/main.o $(BUILD)/src/cli/%,$(OBJ))
 LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
 # Unrolled bodies: to say where each variable is takes gcc as long as the rest.
 LINES  = $(if $(filter debug,$(config)),,-g1)
-# the fuzzers compute with the scalar kernels; the sanitizers take minutes for each of the others
-AVX2   = $(LINES) -mavx2 -mfma -mf16c $(if $(filter fuzz,$(config)),-fno-sanitize=all -O0)
+# fuzzers and config=msan compute with the scalar kernels; the sanitizers take minutes for each of the others
+AVX2   = $(LINES) -mavx2 -mfma -mf16c $(if $(filter fuzz msan,$(config)),-fno-sanitize=all -O0)
 AVX512 = $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
 $(BUILD)/src/kernels/%.o:            ISA_FLAGS = $(LINES)
 $(BUILD)/src/kernels/avx2/%.o:       ISA_FLAGS = $(AVX2)

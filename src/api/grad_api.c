@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/train_open.h"
+#include "base/fp_env.h"
 #include "train/net.h"
 #include "train/optimizer.h"
 
@@ -198,8 +199,8 @@ static void release(Grad *g)
     free(g->losses);
 }
 
-bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
-                 tblock_grad_report *report, tblock_error *err)
+static bool run(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
+                tblock_grad_report *report, Error *err)
 {
     static const tblock_grad_options none = { 0 };
     static const tblock_adamw        usual = { 1e-3, 0.9, 0.95, 1e-8, 0.1, true };
@@ -213,5 +214,14 @@ bool tblock_grad(const char *model_path, const char *tokens_path, const char *ou
             report->n_params += params_length(&g.params, i);
     }
     release(&g);
+    return ok;
+}
+
+bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
+                 tblock_grad_report *report, tblock_error *err)
+{
+    FpEnv caller = fp_env_enter(); /* losses, rotary angles and the optimizer's scalars are computed in this thread */
+    bool  ok     = run(model_path, tokens_path, out_path, opt, report, err);
+    fp_env_leave(caller);
     return ok;
 }

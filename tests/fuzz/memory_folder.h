@@ -17,7 +17,7 @@ static struct MemoryEntry { char name[32]; int fd; bool there; } memory_entry[ME
 
 static inline const char *memory_path(const char *name)
 {
-    static char path[4][128];
+    static char path[4][400];
     static int  at;
     at = (at + 1) % 4;
     snprintf(path[at], sizeof path[at], "%.63s/%.63s", memory_folder_path, name);

@@ -56,7 +56,7 @@ static inline void replay_changed(uint8_t *bytes, size_t n, size_t n_changed)
 
 /* ---- The regression corpus ---- */
 
-enum { REPLAY_CHANGED = 400 }; /* bytes of a small file of which each is changed */
+enum { REPLAY_CHANGED = 3000 }; /* bytes of a small file of which each is changed */
 
 static const char *replay_target;
 

@@ -7,7 +7,9 @@
 #include <xmmintrin.h>
 #endif
 
+#include "base/file.h"
 #include "base/json.h"
+#include "format/tensors.h"
 #include "test.h"
 
 static const char *const model_path = "models/shakespeare.bin";
@@ -121,6 +123,93 @@ static void files_of_weights_are_the_same(void)
     }
 }
 
+typedef struct Numbers { tblock_eval_report eval; uint64_t attention; bool ok; } Numbers;
+
+/* What eval and attn answer, in the host's environment. */
+static Numbers numbers_in(int rounding)
+{
+    Numbers             a   = { .ok = false };
+    tblock_error        err = { 0 };
+    tblock_eval_options opt = { .window = 24, .stride = 10, .n_bytes = 77 };
+    int32_t             ids[40];
+    for (int i = 0; i < 40; i++)
+        ids[i] = 30 + 13 * i;
+    set_host(rounding);
+    tblock_model     *m = tblock_open(model_path, NULL, &err);
+    tblock_context   *c = m ? tblock_context_new(m, NULL, &err) : NULL;
+    bool              ok = c && tblock_eval_text(c, ids, 40, &opt, &a.eval, &err);
+    tblock_attention *p = ok ? tblock_attention_new(c, ids, 40, NULL, &err) : NULL;
+    a.attention = p ? tblock_hash_floats(tblock_attention_head(p, 1, 1), 40 * 40) : 0;
+    a.ok        = p && fegetround() == rounding;
+    set_host(FE_TONEAREST);
+    tblock_attention_free(p);
+    tblock_context_free(c);
+    tblock_close(m);
+    return a;
+}
+
+static void scores_and_attention_are_the_same(void)
+{
+    static const int mode[] = { FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
+    Numbers          nearest = numbers_in(FE_TONEAREST);
+    CHECK(nearest.ok && nearest.eval.nll > 0, "eval and attn run");
+    for (int i = 0; i < 3; i++) {
+        Numbers other = numbers_in(mode[i]);
+        CHECK(other.ok && memcmp(&other.eval.nll, &nearest.eval.nll, sizeof(double)) == 0, "mode %d: nll %a, %a", mode[i], other.eval.nll,
+              nearest.eval.nll);
+        CHECK(memcmp(&other.eval.recipe_perplexity, &nearest.eval.recipe_perplexity, sizeof(double)) == 0
+                  && memcmp(&other.eval.bits_per_byte, &nearest.eval.bits_per_byte, sizeof(double)) == 0, "mode %d: eval", mode[i]);
+        CHECK(other.attention == nearest.attention, "mode %d: attention", mode[i]);
+    }
+}
+
+/* grad's file of a small model, after two steps; NULL: none. */
+static char *gradients(int rounding, const char *config, const char *folder, size_t *n, tblock_error *err)
+{
+    char                model[96], tokens[96], out[96], *bytes = NULL;
+    tblock_grad_options opt      = { .adamw_steps = 2, .threads = 1 };
+    const int32_t       ids[2][6] = { { 1, 5, 9, 3, 7, 2 }, { 4, 4, 8, 0, 6, 1 } };
+    snprintf(model, sizeof model, "%s/model.bin", folder);
+    snprintf(tokens, sizeof tokens, "%s/tokens.safetensors", folder);
+    snprintf(out, sizeof out, "%s/grad.safetensors", folder);
+    TensorWriter *w  = tensor_writer_new(tokens, 64, err);
+    bool          ok = w && tensor_writer_declare(w, "tokens", DT_I32, 2, (int64_t[]){ 2, 6 }, err) && tensor_writer_begin(w, err)
+              && tensor_writer_put(w, 0, 0, ids, sizeof ids, err) && tensor_writer_end(w, err)
+              && tblock_synth(config, model, &(tblock_synth_options){ .type = "f32", .seed = 5 }, err);
+    set_host(rounding);
+    ok = ok && tblock_grad(model, tokens, out, &opt, NULL, err);
+    ok = fegetround() == rounding && ok;
+    set_host(FE_TONEAREST);
+    ok = ok && file_read(out, 1 << 24, &bytes, n, err);
+    remove(model);
+    remove(tokens);
+    remove(out);
+    return ok ? bytes : NULL;
+}
+
+static void gradients_are_the_same(void)
+{
+    static const char text[] = "{\"d_model\": 48, \"n_layers\": 1, \"heads\": 2, \"d_ff\": 64, \"vocab_size\": 10}";
+    char              folder[] = "/tmp/tblock.XXXXXX", config[64];
+    tblock_error      err = { 0 };
+    size_t            n = 0, n_up = 0;
+    CHECK(mkdtemp(folder) != NULL, "no folder");
+    snprintf(config, sizeof config, "%s/config.json", folder);
+    FILE *f = fopen(config, "wb");
+    CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0, "no config");
+    char *nearest = gradients(FE_TONEAREST, config, folder, &n, &err);
+    if (!nearest && err.status == TBLOCK_SYSTEM && strstr(err.msg, "openblas"))
+        SKIP("%s", err.msg);
+    else {
+        char *up = gradients(FE_UPWARD, config, folder, &n_up, &err);
+        CHECK(nearest && up && n == n_up && memcmp(nearest, up, n) == 0, "%s", err.msg[0] ? err.msg : "other bytes");
+        free(up);
+    }
+    free(nearest);
+    remove(config);
+    rmdir(folder);
+}
+
 static void numbers_of_a_config_are_rounded_to_nearest(void)
 {
     static const char *const text[] = { "[0.1]", "[1e-5]", "[500000.3]", "[12345678901234567]" };
@@ -162,6 +251,8 @@ int main(int argc, char **argv)
     TEST_MAIN_ARGS(argc, argv);
     TEST(the_hosts_rounding_and_flushing_change_no_bit);
     TEST(files_of_weights_are_the_same);
+    TEST(scores_and_attention_are_the_same);
+    TEST(gradients_are_the_same);
     TEST(numbers_of_a_config_are_rounded_to_nearest);
     TEST(zeroed_options_are_the_defaults);
     return TEST_END();
