@@ -39,6 +39,9 @@ LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
 # line editing of tblock chat; without it, plain lines
 EDIT_LIBS := $(shell pkg-config --libs libedit 2>/dev/null)
 EDIT_CFLAGS := $(if $(EDIT_LIBS),$(shell pkg-config --cflags libedit) -DHAVE_LIBEDIT)
+# --sandbox of the program; the library does not need it
+SECCOMP_LIBS := $(shell pkg-config --libs libseccomp 2>/dev/null)
+SECCOMP_CFLAGS := $(if $(SECCOMP_LIBS),$(shell pkg-config --cflags libseccomp) -DHAVE_SECCOMP)
 ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(THREADS) $(WARN) $(CFLAGS)
 CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
 LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
@@ -74,7 +77,7 @@ $(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
 # Test and bench programs, one for each file, linked with every room's functions.
 FUZZ_SRC  := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) $(FUZZ_SRC) tests/exact/exact.c tests/exact/matrix.c \
-             tests/neon/make_image.c tests/text/chat_tool.c tests/text/make_tokenizer.c
+             tests/faults/alloc.c tests/faults/sessions.c tests/neon/make_image.c tests/text/chat_tool.c tests/text/make_tokenizer.c
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c bench/*/bench_*.c))
 ifeq ($(config),neon) # a static program without other libraries, for tests/neon: the rooms and tests that need none
 SRC       := $(filter-out %/json.c %/hash.c %/config_json.c %/model_writer.c,$(filter src/base/% src/quant/% src/format/tensors.c src/kernels/% src/model/% src/runtime/%,$(SRC)))
@@ -105,6 +108,7 @@ $(BUILD)/src/report/attn_html.o: $(BUILD)/src/report/attn_page.html.inc
 $(BUILD)/src/report/attn_html.o: CPPFLAGS += -I$(BUILD)/src
 
 $(BUILD)/src/cli/chat_line.o: CPPFLAGS += $(EDIT_CFLAGS)
+$(BUILD)/src/cli/sandbox.o: CPPFLAGS += $(SECCOMP_CFLAGS)
 
 headers:
 	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing
@@ -120,7 +124,7 @@ $(BUILD)/libtblock.so: $(LIB_OBJ)
 	$(call Q,ld) $(LINK) -shared -Wl,-soname,$(@F).$(SOMAJOR) -o $@ $^ $(LIBS) && ln -sf $(@F) $@.$(SOMAJOR)
 
 $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a
-	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS)
+	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS) $(SECCOMP_LIBS)
 
 $(TEST_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
@@ -138,10 +142,17 @@ endif
 $(BENCH_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS)
 
-# a part of the program, not of the library
+# the whole process's allocator: in a test, or preloaded into the program
+$(BUILD)/tests/faults/alloc: $(BUILD)/tests/faults/failing_malloc.o
+$(BUILD)/tests/faults/failing_malloc.so: $(BUILD)/tests/faults/failing_malloc.o
+	$(call Q,ld) $(CC) $(THREADS) -shared -o $@ $^
+
+# parts of the program, not of the library
+$(BUILD)/tests/unit/test_sandbox: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/cli/message.o
+$(BUILD)/tests/unit/test_sandbox: LIBS += $(SECCOMP_LIBS)
 $(BUILD)/tests/unit/test_bench_numbers: $(BUILD)/src/cli/bench_numbers.o $(BUILD)/src/cli/message.o
 
-programs: $(TEST_BIN)
+programs: $(TEST_BIN) $(BUILD)/tests/faults/failing_malloc.so
 tests: all programs ## build the test programs
 
 # As many jobs as processors where none were asked for.
@@ -195,6 +206,9 @@ test-neon: tests ## install the cross compiler and qemu-user, run the kernels, u
 	@tools/setup.sh neon
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh tests/neon
 
+test-references: all ## install PyTorch and transformers (gigabytes) aside, compare logits and evaluations with theirs, computed live
+	@BUILD=$(BUILD) tests/references/live.sh
+
 # Random weights of a real shape, 2.5 GB in bf16: more than any cache.
 BENCH_MODEL = build/bench/llama-3.2-1b.bin
 BENCH_CSV   = bench/results/$(shell sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1 | tr -cs 'A-Za-z0-9.\n' '-').csv
@@ -230,6 +244,8 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	ln -sf libtblock.so.$(SOMAJOR) "$(DESTDIR)$(LIBDIR)/libtblock.so"
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	install -m 644 README.md LICENSE docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/tblock"
+	install -d "$(DESTDIR)$(PREFIX)/share/doc/tblock/examples/regression"
+	install -m 644 docs/examples/regression/* "$(DESTDIR)$(PREFIX)/share/doc/tblock/examples/regression"
 	install -d $(patsubst %/,"$(DESTDIR)$(PREFIX)/share/%",$(dir $(PRINTED)))
 	$(BUILD)/tblock help --man > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"
 	$(BUILD)/tblock completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tblock"
@@ -249,6 +265,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers test-neon update-cli install uninstall clean help
+.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers test-neon test-references update-cli install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

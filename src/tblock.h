@@ -80,6 +80,7 @@ typedef struct tblock_model_info {
     size_t      file_bytes;
     uint64_t    n_params;
     size_t      bytes_per_token; /* bytes of weights that one decode step reads                      */
+    size_t      made_bytes;   /* weights held in memory of their own: packed or made another type when opened, not mapped */
     int32_t     bos;          /* -1: none */
     int         n_eos;
     const int32_t *eos;
@@ -184,6 +185,7 @@ typedef struct tblock_context_options {
     const char *activations; /* NULL or "auto", "8", "16": bits, where quantized weights meet integers */
     const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8"                                     */
     const char *affinity; /* NULL or "none"; "cores": each computing thread stays on a physical core */
+    bool        allow_nan; /* logits may be NaN; otherwise tblock_decode fails there and says why   */
 } tblock_context_options;
 
 /* KV memory grows with the sequences; n_ctx reserves nothing. opt may be NULL. The context makes its threads when it first needs
@@ -203,8 +205,9 @@ typedef struct tblock_item {
 /* Run the tokens of a batch: prefill, decode and several sequences are this one call, and any way of cutting the same
  * tokens into calls gives the same bits. Items of one sequence stand in ascending order of position.
  * Fails with TBLOCK_USAGE (a position that is not the next, an id out of range, a full context: both numbers named; the
- * context is unchanged) or TBLOCK_SYSTEM (memory: pieces of n_batch tokens before it are done and kept, see
- * tblock_seq_length). */
+ * context is unchanged), TBLOCK_SYSTEM (memory: pieces of n_batch tokens before it are done and kept, see
+ * tblock_seq_length) or TBLOCK_INPUT (a wanted logit is NaN, unless the context allows that: all weights are read then, and the first
+ * that is NaN or infinite is named; the tokens are done, and tblock_logits shows them). */
 TBLOCK_API bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, tblock_error *err);
 
 /* Logits [vocab_size] after item i of the last tblock_decode; NULL where not asked for. Valid until the next decode. */
@@ -606,8 +609,8 @@ TBLOCK_API bool tblock_convert(const char *in_path, const char *out_path, const 
 
 /* ---- Training (docs/train.md) --------------------------------------------------------------------------------- */
 
-/* Training needs OpenBLAS (libopenblas.so.0), which is loaded when one of these functions is called first; without it they fail with
- * TBLOCK_SYSTEM. Loading it sets environment variables for a moment: not while another thread reads or changes the environment. */
+/* Training needs OpenBLAS (libopenblas.so.0), which is loaded when one of these functions is called; without it they fail with
+ * TBLOCK_SYSTEM. No bit depends on the number of threads; bits may depend on the version of OpenBLAS and on the processor. */
 
 /* AdamW: decoupled weight decay, of all parameters or (decay_all false) of matrices alone. */
 typedef struct tblock_adamw { double lr, beta1, beta2, eps, weight_decay; bool decay_all; } tblock_adamw;
@@ -632,6 +635,104 @@ typedef struct tblock_grad_report {
  * training lacks: named), TBLOCK_USAGE (steps, an optimizer's number out of range) and TBLOCK_SYSTEM. opt and report may be NULL. */
 TBLOCK_API bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
                             tblock_grad_report *report, tblock_error *err);
+
+typedef struct tblock_train_progress {
+    int64_t step, n_steps;      /* steps that are done                                                                    */
+    double  loss, grad_norm, lr; /* of the last step; the loss before it changed the parameters                          */
+    double  val_loss;           /* the latest one; NaN: none yet                                                         */
+    bool    validated, saved;   /* since the last call                                                                   */
+    double  tok_per_s, seconds, eta_seconds; /* of steps alone; since training began; until it ends, at this speed       */
+} tblock_train_progress;
+
+typedef struct tblock_train_options {
+    const char *text;           /* the file to learn from, any bytes; required                                           */
+    const char *config;         /* a JSON config: begin with random weights and a tokenizer made from the text           */
+    const char *init;           /* or a model: begin with its weights, config and tokenizer. Neither: a config of our own */
+    int         vocab;          /* of a tokenizer made from the text, instead of the config's vocab_size; 0: that one    */
+    int         steps;          /* 0: 1000                                                                               */
+    int         batch, n_ctx;   /* sequences of a step, their length; 0: 24, the smaller of the config's n_ctx and 256   */
+    int         micro_batch;    /* sequences computed at once, gradients added up; 0: about 2,048 tokens                  */
+    const tblock_adamw *adamw;  /* NULL: 1e-3, 0.9, 0.95, 1e-8, 0.1, of matrices                                        */
+    double      min_lr;         /* where the cosine ends; 0: a tenth of lr. NaN: the rate stays constant                  */
+    int         warmup;         /* steps; -1: none, 0: a twentieth of all                                                */
+    double      clip;           /* largest norm of the gradients; 0: 1; negative: not clipped                            */
+    double      dropout;        /* 0 to below 1                                                                          */
+    double      validation;     /* share of the tokens, from the end, that is held back; 0: 0.1; negative: none          */
+    uint64_t    seed;
+    int         eval_every, save_every; /* steps; 0: a tenth of all, but at least 50; negative: only at the end           */
+    bool        resume;         /* go on from the checkpoint                                                             */
+    const char *plot;           /* an SVG file with the losses, NULL: none; written with every checkpoint                */
+    int         threads;        /* 0: one for each physical core; no bit depends on it                                   */
+    /* After every step. False: save a checkpoint and stop. May be NULL. */
+    bool (*progress)(void *user, const tblock_train_progress *p);
+    void *user;
+} tblock_train_options;
+
+typedef struct tblock_train_report {
+    int64_t  step;              /* steps that are done                                             */
+    bool     stopped;           /* by progress: there is a checkpoint, and no model file was written */
+    double   loss, val_loss;    /* of the last step; on all that is held back, NaN: nothing is      */
+    double   tok_per_s, seconds;
+    size_t   n_train, n_held;   /* tokens                                                          */
+    uint64_t n_params;
+    size_t   bytes;             /* memory of parameters, gradients, moments and activations         */
+} tblock_train_report;
+
+/* Train a model on a text and write a model file of f32 at out_path. Checkpoints lie beside it, at out_path with ".ckpt" behind:
+ * with resume, and the same options otherwise (but threads, eval_every's and save_every's progress), training goes on bit for bit as
+ * if it had never stopped. Both files are written whole or not at all; a failure leaves the last checkpoint. Fails with TBLOCK_USAGE
+ * (a number out of range, config and init), TBLOCK_INPUT (no text, too short a one, a config that training lacks parts of, a
+ * checkpoint with other settings), TBLOCK_NO (a loss that is no number) and TBLOCK_SYSTEM. report may be NULL. */
+TBLOCK_API bool tblock_train(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, tblock_error *err);
+
+typedef struct tblock_grad_check_row {
+    char     name[64];
+    double   worst;             /* largest |g - d| / max(|d|, root mean square of the gradient of its tensor)             */
+    double   grad, difference;  /* g and d where it was                                                                   */
+    size_t   element;           /* and the number of that element                                                         */
+    int      n;                 /* elements that were looked at                                                           */
+} tblock_grad_check_row;
+
+typedef struct tblock_grad_check_options {
+    const char *config;         /* a JSON config: random values; or                                                       */
+    const char *init;           /* a model: its values. Neither: the config that train has of its own                      */
+    int         n_tokens;       /* length of the sequence of random tokens; 0: 12                                         */
+    int         samples;        /* elements of each parameter; 0: 8                                                       */
+    uint64_t    seed;
+    int         threads;
+} tblock_grad_check_options;
+
+/* Compare gradients g of the backward pass (f32) with central differences d of the loss, computed in double by a second
+ * implementation. *rows [*n_rows], one for each parameter, is released with tblock_free. Fails as tblock_train does. */
+TBLOCK_API bool tblock_grad_check(const tblock_grad_check_options *opt, tblock_grad_check_row **rows, size_t *n_rows, tblock_error *err);
+
+/* ---- One block (docs/block.md) -------------------------------------------------------------------------------- */
+
+enum { TBLOCK_BLOCK_MAX_STACK = 1000 };
+
+/* What the block is, where it differs from what the path says. 0 and NULL: as there; of no path, a block of width 64. */
+typedef struct tblock_block_options {
+    const char *tensors;    /* a safetensors file with x and dy [B, L, d_model]; weights too, unless they are a model's   */
+    const char *output;     /* a safetensors file to write: y, attn, dx and grad.NAME; may be NULL                        */
+    int         layer;      /* of a model or its config                                                                  */
+    const char *norm, *placement, *ffn; /* "rms" ..., "pre", "post", "both", "output"; "swiglu", "geglu", "gelu" ...      */
+    int         d_model, heads, kv_heads, head_dim, d_ff;
+    int         window;     /* positions a query sees, itself included; -1: all                                          */
+    bool        non_causal, bias, no_rope;
+    double      theta, eps;
+    int         batch, length; /* 0: those of x, of the case, else 2 and 16                                              */
+    uint64_t    seed;
+    int         stack;      /* blocks one on another, pre- against post-norm; 0: none. Fewer where a model has fewer     */
+    int         check;      /* places of every tensor at which gradients are checked; 0: none                            */
+    int         threads;    /* 0: one for each physical core                                                             */
+    bool        json, colour; /* one JSON object; with the terminal's bold                                               */
+} tblock_block_options;
+
+/* One decoder block, looked into: runs it forward and backward and describes every step. path: NULL, a JSON config, a case (the JSON of
+ * a block, docs/block.md), or any model. *text is allocated, also where the result is false with TBLOCK_NO: a value came out
+ * NaN or infinite (the first is named), a gradient or the fused operation is wrong. Fails with TBLOCK_INPUT (config, tensors missing
+ * or of another shape, a given value that is not finite), TBLOCK_USAGE and TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_block(const char *path, const tblock_block_options *opt, char **text, tblock_error *err);
 
 /* ---- What the machine can do at most (docs/bench.md) ---------------------------------------------------------- */
 

@@ -26,6 +26,7 @@ struct tblock_context {
     Forward            *forward;
     KvCache             kv;
     int                 n_ctx, n_seqs, n_batch, threads;
+    bool                allow_nan;
     Numerics            numerics;
     const char         *activations;    /* of the integers: "16", "8", "auto", "none" */
     Profile            *profile;        /* NULL until tblock_profile                  */

@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "base/hash.h"
 #include "base/threads.h"
+#include "model/data_check.h"
 #include "runtime/draft.h"
 #include "runtime/sampler.h"
 
@@ -93,6 +94,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
         return NULL;
     }
     c->model         = m;
+    c->allow_nan     = opt->allow_nan;
     c->logits_stride = round_up((size_t)cfg->vocab_size, LANES);
     bool ok = choose(c, opt, &kv, err);
     if (ok) {
@@ -172,6 +174,46 @@ static bool grow(void **p, size_t *cap, size_t n, size_t size, Error *err)
     return true;
 }
 
+/* Index of the first NaN; n: none. */
+static size_t first_nan(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) { /* whole lanes without a branch */
+        size_t end = n - i < LANES ? n : i + LANES;
+        bool   bad = false;
+        for (size_t j = i; j < end; j++)
+            bad |= x[j] != x[j];
+        for (size_t j = i; bad && j < end; j++)
+            if (x[j] != x[j])
+                return j;
+    }
+    return n;
+}
+
+/* Loading reads no weight. Now that a logit is NaN, all are read, to say where it comes from. */
+static bool explain_nan(const tblock_context *c, const BatchToken *t, size_t id, Error *err)
+{
+    const char *path = c->model->source.path;
+    CheckPart   finite;
+    if (!data_check_finite(&finite, &c->model->source.checkpoint, err))
+        return false;
+    if (finite.answer == CHECK_BAD)
+        return fail(err, INPUT, "%s: %s: the logit of token %zu after position %d became NaN", path, finite.found, id, t->pos);
+    return fail(err, INPUT, "%s: the logit of token %zu after position %d became NaN, though every weight is finite: a value grew over "
+                            "what its type holds", path, id, t->pos);
+}
+
+/* No wanted logit of the tokens is NaN. */
+static bool check_logits(const tblock_context *c, const BatchToken *token, size_t n, Error *err)
+{
+    size_t vocab = (size_t)c->model->weights.cfg.vocab_size;
+    for (size_t i = 0; i < n; i++) {
+        size_t id = token[i].logits ? first_nan(token[i].logits, vocab) : vocab;
+        if (id < vocab)
+            return explain_nan(c, &token[i], id, err);
+    }
+    return true;
+}
+
 bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, tblock_error *err)
 {
     size_t n_logits = 0;
@@ -206,7 +248,7 @@ bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, 
         i += piece;
     }
     c->n_items = n_items;
-    return true;
+    return c->allow_nan || check_logits(c, c->token, n_items, err);
 }
 
 const float *tblock_logits(const tblock_context *c, size_t i) { return i < c->n_items ? c->token[i].logits : NULL; }

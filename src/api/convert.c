@@ -201,7 +201,8 @@ static bool open_input(Convert *c, const char *path, Error *err)
     if (!source_open(&c->in, path, err))
         return false;
     if (!c->in.has_weights)
-        return fail(err, INPUT, "%s: weights: there is only a tokenizer: tools/convert.py makes a file of one", path);
+        return fail(err, INPUT, "%s: weights: there is only a tokenizer%s", path,
+                    c->in.kind == SOURCE_TOKENIZER ? ": tools/convert.py makes a file of one" : "");
     const Config        *cfg = &c->in.checkpoint.config;
     TokenizerMakeOptions how = { .pattern = o->pattern, .bos = cfg->bos, .eos = cfg->n_eos ? cfg->eos[0] : -1 };
     if (!o->tokenizer)

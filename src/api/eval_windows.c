@@ -19,6 +19,8 @@ static bool check(EvalWindows *w, Error *err)
     if (a == b)
         return fail(err, USAGE, "the parent: expected another context than the model's own");
     n_ctx = b && b->n_ctx < n_ctx ? b->n_ctx : n_ctx;
+    if (n_ctx < 2)
+        return fail(err, USAGE, "context: expected at least 2 tokens, found %d: one predicts the other", n_ctx);
     int window = w->opt->window ? w->opt->window : n_ctx, stride = w->opt->stride ? w->opt->stride : window;
     if (window < 2 || window > n_ctx)
         return fail(err, USAGE, "window: expected 2 to %d, the context, found %d", n_ctx, window);

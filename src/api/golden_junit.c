@@ -16,7 +16,7 @@ static void put_xml(JsonOut *o, const char *s)
 {
     static const char replacement[] = "\xEF\xBF\xBD";
     for (size_t n = strlen(s); n > 0;) {
-        uint32_t point;
+        uint32_t point = 0;
         int      length = utf8_decode(s, n, &point);
         bool     allowed = length > 0 && (point >= 0x20 || point == '\t' || point == '\n' || point == '\r') && point != 0xFFFE
                        && point != 0xFFFF;

@@ -148,6 +148,7 @@ void tblock_model_describe(const tblock_model *m, tblock_model_info *out)
     out->tied_embeddings = c->tied_embeddings;
     out->n_params        = m->weights.n_params;
     out->bytes_per_token = m->weights.bytes_per_token;
+    out->made_bytes      = m->weights.owned_bytes;
     out->bos             = c->bos;
     out->n_eos           = c->n_eos;
     out->eos             = c->eos;

@@ -8,6 +8,8 @@
 #include "api/chat.h"
 #include "base/checked.h"
 #include "report/info.h"
+#include "source/hf_config.h"
+#include "source/tokenizer_source.h"
 
 enum { MAX_CONFIG = 1 << 20, MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ = 2048, MAX_POINTS = 128, SHORTEST = 64 };
 
@@ -156,6 +158,26 @@ static bool draw(Info *info, const tblock_report_options *opt, char **text, Erro
 
 /* ---- Sources ---- */
 
+/* Of another program's dialect: what Hugging Face calls config.json. */
+static bool is_foreign(const char *json, size_t n_bytes, const char *path)
+{
+    Json *root    = json_parse(json, n_bytes, path, NULL);
+    bool  foreign = json_get(root, "model_type") || json_get(root, "architectures");
+    json_free(root);
+    return foreign;
+}
+
+static bool parse_foreign(Config *out, const char *path, Error *err)
+{
+    HfConfig hf;
+    Source   s = { .path = strdup(path) };
+    bool     ok = s.path ? hf_config_read(&hf, &s, path, NULL, err) : fail(err, SYSTEM, "%s: out of memory", path);
+    if (ok)
+        *out = hf.config;
+    source_close(&s);
+    return ok;
+}
+
 static bool report_config(const char *path, const tblock_report_options *opt, char **text, Error *err)
 {
     Config c;
@@ -169,8 +191,9 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
         return fail(err, USAGE, "type: expected bf16, f16, f32, q8 or q4, found '%s'%s", opt->type, weight_type_hint(opt->type));
     if (!file_read(path, MAX_CONFIG, &json, &n_bytes, err))
         return false;
-    bool ok = config_parse(&c, json, n_bytes, path, err) && config_supported(&c, path, err);
+    bool ok = is_foreign(json, n_bytes, path) ? parse_foreign(&c, path, err) : config_parse(&c, json, n_bytes, path, err);
     free(json);
+    ok = ok && config_supported(&c, path, err);
     if (!ok)
         return false;
     for (int t = 0; t < WT_MADE; t++) {
@@ -259,8 +282,12 @@ bool tblock_report(const char *path, const tblock_report_options *opt, char **te
     if (!opt)
         opt = &defaults;
     *text = NULL;
-    bool config = file_map_open(&map, path, NULL) && is_json(&map); /* a folder is no config; what else is wrong says source_open */
+    Error why    = { 0 };
+    /* a folder is no config; what else is wrong says source_open */
+    bool  config = !tokenizer_source_is(path) && file_map_open(&map, path, &why) && is_json(&map);
     file_map_close(&map);
+    if (why.status == SYSTEM)
+        return fail(err, SYSTEM, "%s", why.msg);
     if (config)
         return report_config(path, opt, text, err);
     bool ok = source_open(&s, path, err) && report_source(&s, opt, text, err);

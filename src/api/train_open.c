@@ -1,5 +1,27 @@
 #include "api/train_open.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+/* What training starts from where nobody says: 2.6 million parameters. */
+static const char usual_config[] = "{\"d_model\": 192, \"n_layers\": 6, \"heads\": 6, \"kv_heads\": 3, \"d_ff\": 512, \"vocab_size\": 1024, "
+                                   "\"n_ctx\": 256, \"norm_eps\": 1e-5, \"tied_embeddings\": true}";
+enum { MAX_CONFIG = 1 << 20 };
+
+bool train_config(Config *c, const char *path, int vocab, Error *err)
+{
+    const char *what = path ? path : "the config that train has of its own";
+    char       *json = NULL;
+    size_t      n = 0;
+    if (path && !file_read(path, MAX_CONFIG, &json, &n, err))
+        return false;
+    bool ok = json ? config_parse(c, json, n, what, err) : config_parse(c, usual_config, sizeof usual_config - 1, what, err);
+    free(json);
+    if (ok && vocab)
+        c->vocab_size = vocab;
+    return ok && config_check(c, what, err) && config_supported(c, what, err) && train_supported(c, what, err);
+}
+
 bool adamw_check(const tblock_adamw *a, Error *err)
 {
     const struct { const char *name; double x, min, max; } numbers[] = {
@@ -20,10 +42,21 @@ int micro_batch(int n_seqs, int seq_len)
     return n < n_seqs ? n : n_seqs;
 }
 
+static const char *checkpoint_name(const CheckedTensor *t) { return t->rows ? t->rows->name : t->part[0]->name; }
+
+/* Is the checkpoint's tensor all ours, or are several of ours cut from it? */
+static bool shared(const Source *s, int n, int tensor)
+{
+    const char *name = checkpoint_name(&s->checkpoint.tensor[tensor]);
+    for (int i = 0; i < n; i++)
+        if (i != tensor && strcmp(checkpoint_name(&s->checkpoint.tensor[i]), name) == 0)
+            return true;
+    return false;
+}
+
 const char *tensor_source_name(const Source *s, const Params *p, int tensor)
 {
-    const CheckedTensor *t = &s->checkpoint.tensor[tensor];
-    if (s->kind == SOURCE_MODEL_FILE || s->kind == SOURCE_GGUF || s->kind == SOURCE_META || s->kind == SOURCE_LLAMA2C)
+    if (s->kind != SOURCE_HF || shared(s, p->n, tensor))
         return p->spec[tensor].name;
-    return t->rows ? t->rows->name : t->part[0]->name;
+    return checkpoint_name(&s->checkpoint.tensor[tensor]);
 }

@@ -28,6 +28,27 @@ static int status_of(int error)
                ? INPUT : SYSTEM;
 }
 
+/* The descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1: another name. Opening the name would begin
+ * a second time at byte 0 of a redirected file. */
+static int descriptor_of(const char *path)
+{
+    if (strcmp(path, "/dev/stdout") == 0)
+        return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0)
+        return STDERR_FILENO;
+    static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        size_t n = strlen(folders[i]);
+        if (strncmp(path, folders[i], n) == 0 && path[n] >= '0' && path[n] <= '9' && strlen(path + n) <= 6) {
+            char *end;
+            long  fd = strtol(path + n, &end, 10);
+            if (*end == 0)
+                return (int)fd;
+        }
+    }
+    return -1;
+}
+
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
 static bool map_fd(FileMap *f, int fd, const char *path, bool writable, Error *err)
@@ -58,6 +79,15 @@ static bool map_fd(FileMap *f, int fd, const char *path, bool writable, Error *e
 static bool open_map(FileMap *f, const char *path, bool writable, Error *err)
 {
     *f = (FileMap){ 0 };
+    int number = descriptor_of(path);
+    if (number >= 0) {
+        int  fd = fcntl(number, F_DUPFD_CLOEXEC, 3);
+        bool ok = fd >= 0 ? map_fd(f, fd, path, writable, err)
+                          : fail(err, INPUT, "%s: cannot open: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return ok;
+    }
     /* Looked at before it is opened: opening a FIFO would let its writer go, opening a device may act on it. It may
      * change in between, so the open must not wait (O_NONBLOCK) and map_fd looks again. */
     struct stat st;
@@ -180,7 +210,8 @@ bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes,
         max_bytes = SIZE_MAX / 4;
     if (strcmp(path, "-") == 0)
         return read_all(STDIN_FILENO, "standard input", max_bytes, text, n_bytes, err);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int number = descriptor_of(path);
+    int fd = number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return fail(err, status_of(errno), "%s: cannot open: %s", path, strerror(errno));
     bool ok = read_all(fd, path, max_bytes, text, n_bytes, err);
@@ -189,27 +220,6 @@ bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes,
 }
 
 /* ---- Writing ---------------------------------------------------------------------------------------------------- */
-
-/* The descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1: another name. Opening the name would begin
- * a second time at byte 0 of a redirected file. */
-static int descriptor_of(const char *path)
-{
-    if (strcmp(path, "/dev/stdout") == 0)
-        return STDOUT_FILENO;
-    if (strcmp(path, "/dev/stderr") == 0)
-        return STDERR_FILENO;
-    static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        size_t n = strlen(folders[i]);
-        if (strncmp(path, folders[i], n) == 0 && path[n] >= '0' && path[n] <= '9' && strlen(path + n) <= 6) {
-            char *end;
-            long  fd = strtol(path + n, &end, 10);
-            if (*end == 0)
-                return (int)fd;
-        }
-    }
-    return -1;
-}
 
 bool file_check_apart(const char *output, const char *input, Error *err)
 {
@@ -356,6 +366,14 @@ bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err)
     return true;
 }
 
+/* A regular file at its byte 0, where offsets count from, and where not every write goes to the end. */
+static bool is_fresh(int fd)
+{
+    struct stat st;
+    int         flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && !(flags & O_APPEND) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
+}
+
 bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_bytes, Error *err)
 {
     if (offset > INT64_MAX || n_bytes > INT64_MAX - offset)
@@ -365,6 +383,9 @@ bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_byt
         if (spool) {
             f->spool = fcntl(fileno(spool), F_DUPFD_CLOEXEC, 3);
             fclose(spool);
+        } else if (is_fresh(f->fd)) {
+            f->spool = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
+            f->direct = true;
         }
         if (f->spool < 0)
             return fail(err, SYSTEM, "%s: cannot write: no temporary file: %s", f->path, strerror(errno));
@@ -392,7 +413,7 @@ static bool copy_spool(OutFile *f, Error *err)
 
 static bool commit(OutFile *f, Error *err)
 {
-    bool ok = f->spool < 0 || copy_spool(f, err);
+    bool ok = f->spool < 0 || f->direct || copy_spool(f, err);
     if (ok && !f->in_place && !f->temp)
         ok = name_temp(f, true, err);
     int fd = f->fd;

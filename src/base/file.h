@@ -10,7 +10,7 @@ typedef struct FileMap {
     size_t               size;
 } FileMap;
 
-/* Map a regular file read-only. A directory, FIFO, device or missing file is an error that says so (INPUT for what is
+/* Map a regular file read-only; a name such as /dev/fd/N is the open descriptor, without a new open. A directory, FIFO, device or missing file is an error that says so (INPUT for what is
  * there but is not a regular file or does not exist, SYSTEM for other failures). A zeroed FileMap may be closed. */
 bool file_map_open(FileMap *f, const char *path, Error *err);
 /* The same, but data may be written to (cast the const away): what is written stays in this process and never reaches the
@@ -41,6 +41,7 @@ typedef struct OutFile {
     int    spool;       /* in place only: an unnamed file that write_at fills and commit copies; -1: none    */
     size_t written;     /* by out_file_write                                                                */
     bool   open, in_place;
+    bool   direct;      /* spool is the output itself, since no temporary file is to be had (a sandbox) */
 } OutFile;
 bool out_file_open(OutFile *f, const char *path, Error *err);
 

@@ -1,5 +1,6 @@
 #include "command.h"
 #include "common.h"
+#include "guarded.h"
 #include "message.h"
 #include "output.h"
 
@@ -125,6 +126,7 @@ static bool attend(const AttnArgs *a, const char *format, const tblock_model *m,
     Chosen            layers = { 0 }, heads = { 0 };
     tblock_model_info info;
     tblock_attention *p = NULL;
+    Guarded           out = { 0 };
     tblock_context   *c = compute_context(m, a->model, &a->compute, a->general.quiet, err);
 
     tblock_model_describe(m, &info);
@@ -134,9 +136,11 @@ static bool attend(const AttnArgs *a, const char *format, const tblock_model *m,
         good = cli_fail(err, TBLOCK_USAGE, "a page shows at most %d tokens, found %zu: --format json and safetensors take more",
                         TBLOCK_ATTENTION_HTML_TOKENS, prompt->n);
     tblock_attention_options o = { layers.number, layers.n, heads.number, heads.n };
-    good = good && (p = tblock_attention_new(c, prompt->ids, prompt->n, &o, err)) != NULL &&
-           (a->out ? tblock_attention_write(p, a->out, format, err)
+    good = good && guarded_output(&out, a->out, a->compute.sandbox, err) && guarded_enter(a->compute.sandbox, &out, 1, -1, err) &&
+           (p = tblock_attention_new(c, prompt->ids, prompt->n, &o, err)) != NULL &&
+           (a->out ? tblock_attention_write(p, out.path, format, err) && guarded_commit(&out, err)
                    : tblock_attention_print(p, format, put, NULL, err) && output_flush(err));
+    guarded_close(&out, err);
     tblock_attention_free(p);
     tblock_context_free(c);
     chosen_free(&layers);
@@ -169,7 +173,7 @@ static const Option options[] = {
     { "head",    0,  "LIST", OPT_TEXTS, AT(heads), 0, 0, NULL, "query heads, likewise" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
     { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
     { "Options", options, 0 },

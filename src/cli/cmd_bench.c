@@ -1,6 +1,7 @@
 /* tblock bench: plan, measure, show. */
 #include "bench.h"
 #include "command.h"
+#include "guarded.h"
 #include "interrupt.h"
 #include "message.h"
 #include "output.h"
@@ -117,11 +118,30 @@ static bool show(const Bench *b, tblock_error *err)
     return output_flush(err) && (!a->csv || bench_csv_append(b, a->csv, err)) && (!a->svg || bench_plot(b, a->svg, err));
 }
 
+/* What a context finds out in /sys about processors is asked for before. */
+static bool enter_sandbox(Bench *b, tblock_error *err)
+{
+    const BenchArgs *a = b->args;
+    if (!a->compute.sandbox)
+        return true;
+    if (a->csv || a->svg)
+        return cli_fail(err, TBLOCK_USAGE, "--sandbox: does not go with --%s, which is written at the end", a->csv ? "csv" : "svg");
+    tblock_context *c = compute_context(b->model, a->model, &a->compute, true, err);
+    if (!c)
+        return false;
+    tblock_context_describe(c, &b->computing);
+    tblock_context_free(c);
+    for (int i = 0; i < b->threads.n; i++)
+        if (b->threads.value[i] == 0)
+            b->threads.value[i] = b->computing.threads;
+    return guarded_enter(true, NULL, 0, -1, err);
+}
+
 static bool bench(void *args, tblock_error *err)
 {
     const BenchArgs *a = args;
     Bench            b = { .args = a };
-    bool             good = plan(&b, err);
+    bool             good = plan(&b, err) && enter_sandbox(&b, err);
     if (good) {
         interrupt_catch();
         good = bench_measure(&b, err);
@@ -154,7 +174,7 @@ static const Option options[] = {
     { "svg",      0,  "FILE", OPT_TEXT, AT(svg), 0, 0, NULL, "write a roofline plot" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
     { "Computing", compute_options + COMPUTE_SIZES, AT(compute) },

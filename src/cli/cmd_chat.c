@@ -2,6 +2,7 @@
 #include "chat_line.h"
 #include "chat_session.h"
 #include "command.h"
+#include "guarded.h"
 #include "input.h"
 #include "interrupt.h"
 #include "message.h"
@@ -91,14 +92,16 @@ static bool run_system(Chat *c, const char *argument, tblock_error *err)
     return true;
 }
 
-static bool need_file(const char *name, const char *argument, tblock_error *err)
+static bool need_file(const Chat *c, const char *name, const char *argument, tblock_error *err)
 {
+    if (c->args->compute.sandbox)
+        return cli_fail(err, TBLOCK_USAGE, "/%s: --sandbox opens no file any more", name);
     return *argument || cli_fail(err, TBLOCK_USAGE, "/%s: expected the name of a file", name);
 }
 
 static bool run_save(Chat *c, const char *argument, tblock_error *err)
 {
-    if (!need_file("save", argument, err) || !session_save(&c->session, argument, err))
+    if (!need_file(c, "save", argument, err) || !session_save(&c->session, argument, err))
         return false;
     cli_note(c->args->general.quiet, "saved %zu messages to %s", c->session.n, argument);
     return true;
@@ -107,7 +110,7 @@ static bool run_save(Chat *c, const char *argument, tblock_error *err)
 static bool run_load(Chat *c, const char *argument, tblock_error *err)
 {
     bool waits;
-    if (!need_file("load", argument, err) || !session_load(&c->session, argument, &waits, err))
+    if (!need_file(c, "load", argument, err) || !session_load(&c->session, argument, &waits, err))
         return false;
     cli_note(c->args->general.quiet, "loaded %zu messages from %s", c->session.n, argument);
     return !waits || after_answer(c, session_reply(&c->session, err), err);
@@ -210,9 +213,12 @@ static bool converse(Chat *c, tblock_error *err)
 {
     Bytes typed = { 0 };
     bool  good = true, quiet = c->args->general.quiet;
-    c->lines = chat_lines_open(!c->args->no_history, err);
-    if (!c->lines)
+    bool  sandbox = c->args->compute.sandbox;
+    c->lines = chat_lines_open(!c->args->no_history && !sandbox, err);
+    if (!c->lines || !guarded_enter(sandbox, NULL, 0, -1, err)) {
+        chat_lines_close(c->lines);
         return false;
+    }
     interrupt_catch_each();
     cli_note(quiet, "chat format %s, context of %d tokens; /help lists commands, Ctrl-D ends", c->session.format.name,
              c->session.computing.n_ctx);
@@ -240,7 +246,7 @@ static bool converse(Chat *c, tblock_error *err)
 static bool answer_once(Chat *c, tblock_error *err)
 {
     Bytes text = { 0 };
-    bool  good = input_read("-", INPUT_PROMPT, &text, err);
+    bool  good = guarded_enter(c->args->compute.sandbox, NULL, 0, -1, err) && input_read("-", INPUT_PROMPT, &text, err);
     if (good && text.n && text.data[text.n - 1] == '\n')
         text.n--;
     if (good && text.n == 0)
@@ -285,7 +291,7 @@ static const Option chat_options[] = {
     { "no-history",  0,  NULL,   OPT_FLAG, AT(no_history),  0, 0, NULL, "neither read nor write the file of typed lines" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
     { "Chat", chat_options, 0 },
     { "Sampling", sampling_options, AT(sampling) },

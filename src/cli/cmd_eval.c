@@ -1,5 +1,6 @@
 #include "command.h"
 #include "common.h"
+#include "guarded.h"
 #include "interrupt.h"
 #include "message.h"
 #include "output.h"
@@ -36,8 +37,8 @@ static const char *spell(double x, int digits, char out[32])
 static void print_text(const tblock_eval_report *r, int window, int stride)
 {
     char a[32], b[32], c[32];
-    output_format("tokens          %zu, scored %zu, in %zu windows of %d, stride %d\n", r->n_tokens, r->n_scored, r->n_windows, window,
-                  stride);
+    output_format("tokens          %zu, scored %zu, in %zu window%s of %d, stride %d\n", r->n_tokens, r->n_scored, r->n_windows,
+                  r->n_windows == 1 ? "" : "s", window, stride);
     output_format("perplexity      %s +- %s\n", spell(r->perplexity, 7, a), spell(r->perplexity_error, 3, b));
     output_format("nats a token    %s +- %s\n", spell(r->nll, 7, a), spell(r->nll_error, 3, b));
     if (!isnan(r->bits_per_byte))
@@ -168,7 +169,7 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
     if (good && a->against)
         good = (parent = compute_open(a->against, &plain, err)) != NULL &&
                (other = compute_context(parent, a->against, &plain, a->general.quiet, err)) != NULL;
-    good = good && score_text(a, c, other, &p, n_added, err);
+    good = good && guarded_enter(a->compute.sandbox, NULL, 0, -1, err) && score_text(a, c, other, &p, n_added, err);
     tblock_context_free(other);
     tblock_close(parent);
     prompt_free(&p);
@@ -234,12 +235,17 @@ static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err
     tblock_choices_report  r = { 0 };
     tblock_choices_options o = { .delimiter = a->delimiter, .no_added = a->no_bos, .progress = show_progress,
                                  .user = (void *)(uintptr_t)a };
-    bool good = tblock_eval_choices(c, a->choices, &o, &r, err);
+    Guarded file = { 0 };
+    bool    from_file = strcmp(a->choices, "-") != 0;
+    bool    good = guarded_input(&file, from_file ? a->choices : NULL, a->compute.sandbox, err) &&
+                guarded_enter(a->compute.sandbox, NULL, 0, -1, err) &&
+                tblock_eval_choices(c, from_file ? file.path : a->choices, &o, &r, err);
+    guarded_close(&file, err);
     output_progress_end();
     if (good) {
         a->json ? put_choices(&r, a->each) : print_choices(&r, a->each);
         if (r.n_cut > 0)
-            cli_note(a->general.quiet, "%zu questions were too long: their beginnings were left out", r.n_cut);
+            cli_note(a->general.quiet, "%zu of the questions did not fit into the context: their beginnings were left out", r.n_cut);
         if (r.stopped)
             cli_note(a->general.quiet, "interrupted: these are the numbers of the first %zu questions", r.n_rows);
         good = end(r.stopped, err);
@@ -304,7 +310,7 @@ static const Option options[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "MODEL", AT(model), false, "a model file" },
+    { "MODEL", AT(model), false, MODEL_OPERAND },
     { "TEXT", AT(text), true, "a text file (64 MB at most); without it, --ids and --choices: standard input" },
     { 0 },
 };

@@ -42,6 +42,7 @@ static bool grad(void *args, tblock_error *err)
     tblock_grad_report report;
     if (!optimizer_read(&a->optimizer, &adamw, err))
         return false;
+    blas_without_threads();
     tblock_grad_options o = { .adamw_steps = a->steps, .adamw = &adamw, .threads = a->threads };
     if (!tblock_grad(a->model, a->tokens, a->out, &o, &report, err))
         return false;

@@ -54,7 +54,7 @@ static const Option options[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "MODEL", AT(path), false, "a model file, or a bare JSON config" },
+    { "MODEL", AT(path), false, MODEL_OPERAND ", or a JSON config alone, ours or config.json of Hugging Face" },
     { 0 },
 };
 static const OptionGroup groups[] = {

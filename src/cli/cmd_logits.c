@@ -1,5 +1,6 @@
 #include "command.h"
 #include "common.h"
+#include "guarded.h"
 
 typedef struct LogitsArgs {
     const char    *model, *out;
@@ -17,10 +18,13 @@ static bool logits(void *args, tblock_error *err)
     tblock_model     *m = compute_open(a->model, &a->compute, err);
     bool              quiet = a->general.quiet;
     tblock_logits_options o = { .last = a->last, .hidden = a->hidden };
+    Guarded           out = { 0 };
 
     bool good = m && prompt_read(&prompt, &a->prompt, m, a->model, quiet, err) &&
                 (c = compute_context(m, a->model, &a->compute, quiet, err)) != NULL &&
-                tblock_logits_write(c, prompt.ids, prompt.n, a->out, &o, err);
+                guarded_output(&out, a->out, a->compute.sandbox, err) && guarded_enter(a->compute.sandbox, &out, 1, -1, err) &&
+                tblock_logits_write(c, prompt.ids, prompt.n, out.path, &o, err) && guarded_commit(&out, err);
+    guarded_close(&out, err);
     prompt_free(&prompt);
     tblock_context_free(c);
     tblock_close(m);
@@ -36,7 +40,7 @@ static const Option options[] = {
       " runs part" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
     { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
     { "Options", options, 0 },

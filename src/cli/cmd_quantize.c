@@ -173,7 +173,7 @@ static const Option options[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "MODEL", AT(in), false, "a model file" },
+    { "MODEL", AT(in), false, MODEL_OPERAND },
     { "OUT", AT(out), false, "the model file to write" },
     { 0 },
 };

@@ -1,6 +1,7 @@
 /* tblock run: prompt in, text out. The stages are functions of their own, in the order in which they happen. */
 #include "command.h"
 #include "common.h"
+#include "guarded.h"
 #include "interrupt.h"
 #include "message.h"
 #include "now.h"
@@ -52,6 +53,7 @@ typedef struct Run {
     StopText           stop;
     Bytes              text;   /* to print now; with --json all that was generated */
     FILE              *trace;
+    Guarded            state; /* --save-state */
     StopReason         reason;
     const float       *logits; /* after the last token drawn from, or NULL */
     Ahead              ahead;
@@ -419,7 +421,7 @@ static bool save_state(Run *r, tblock_error *err)
         cli_note(r->args->general.quiet, "--save-state: no token was computed, and no file is written");
         return true;
     }
-    return tblock_state_save(r->context, 0, r->ids, n, r->args->save_state, err);
+    return tblock_state_save(r->context, 0, r->ids, n, r->state.path, err) && guarded_commit(&r->state, err);
 }
 
 static bool finish(Run *r, tblock_error *err)
@@ -447,13 +449,19 @@ static bool run(void *args, tblock_error *err)
     RunArgs *a = args;
     if (!seed_choose(&a->sampling.seed, a->general.quiet, err))
         return false;
-    RunStats stats = { .seed = a->sampling.seed.value, .drafts = strcmp(a->draft, "none") != 0 };
+    RunStats stats = { .seed = a->sampling.seed.value, .drafts = strcmp(a->draft, "none") != 0,
+                       .memory_fd = a->stats || a->json ? run_stats_open_memory() : -1 };
     Run  r = { .args = a, .stats = stats, .ahead.length = DRAFT_START, .stop = { .texts = a->stop.texts, .n = a->stop.n } };
     bool good = check_save_state(a, err) && load(&r, err) && read_prompt(&r, err) && open_trace(&r, err);
+    good = good && guarded_output(&r.state, a->save_state, a->compute.sandbox, err)
+           && guarded_enter(a->compute.sandbox, &r.state, 1, r.trace ? fileno(r.trace) : -1, err);
     if (good) {
         interrupt_catch();
         good = echo_prompt(&r, err) && prefill(&r, err) && generate(&r, err) && finish(&r, err);
     }
+    if (stats.memory_fd >= 0)
+        close(stats.memory_fd);
+    guarded_close(&r.state, err);
     close_trace(&r, NULL);
     tblock_stream_free(r.stream);
     tblock_sampler_free(r.sampler);
@@ -498,7 +506,7 @@ static const Option draft_options[] = {
       "guess only where the last N tokens stood before" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model file" }, { 0 } };
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
     { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
     { "Generating", generate_options, 0 },

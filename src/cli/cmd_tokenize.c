@@ -1,7 +1,9 @@
 #include "command.h"
 #include "common.h"
+#include "guarded.h"
 #include "input.h"
 #include "message.h"
+#include "sandbox.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +12,7 @@
 typedef struct TokenizeArgs {
     const char    *model, *text, *file, *jsonl;
     IdList         ids;
-    bool           json, pieces, no_bos, special;
+    bool           json, pieces, no_bos, special, sandbox;
     GeneralOptions general;
 } TokenizeArgs;
 
@@ -127,14 +129,14 @@ static bool decode(const tblock_model *m, const TokenizeArgs *a, tblock_error *e
     return true;
 }
 
-static bool answer_lines(const tblock_model *m, const char *path, tblock_error *err)
+static bool answer_lines(const tblock_model *m, const TokenizeArgs *a, tblock_error *err)
 {
     Lines        lines;
     tblock_error why = { 0 };
     const char  *line;
     size_t       n;
 
-    if (!lines_open(&lines, path, err))
+    if (!lines_open(&lines, a->jsonl, err))
         return false;
     bool good = true;
     while (good && (line = lines_next(&lines, &n, &why)) != NULL) {
@@ -167,9 +169,17 @@ static bool tokenize(void *args, tblock_error *err)
     if (a->ids.given && (a->no_bos || a->special))
         return cli_fail(err, TBLOCK_USAGE, "--%s: goes with a text, not with --ids", a->no_bos ? "no-bos" : "special");
 
-    tblock_model *m = tblock_open(a->model, NULL, err);
+    TokenizeArgs  inner = *a; /* with the name of the open input */
+    Guarded       input = { 0 };
+    const char   *path = a->jsonl ? a->jsonl : a->file;
+    tblock_model *m = !a->sandbox || sandbox_possible(err) ? tblock_open(a->model, NULL, err) : NULL;
     bool good = m && need_tokenizer(m, a->model, "there is nothing to tokenize with", err) &&
-                (a->jsonl ? answer_lines(m, a->jsonl, err) : a->ids.given ? decode(m, a, err) : encode(m, a, err));
+                guarded_input(&input, path && strcmp(path, "-") != 0 ? path : NULL, a->sandbox, err) &&
+                guarded_enter(a->sandbox, NULL, 0, -1, err);
+    if (input.path)
+        *(a->jsonl ? &inner.jsonl : &inner.file) = input.path;
+    good = good && (a->jsonl ? answer_lines(m, &inner, err) : a->ids.given ? decode(m, a, err) : encode(m, &inner, err));
+    guarded_close(&input, err);
     tblock_close(m);
     return good;
 }
@@ -189,9 +199,11 @@ static const Option options[] = {
       "the text alone, without the tokens the tokenizer adds" },
     { "special", 0, NULL,   OPT_FLAG, AT(special), 0, 0, NULL,
       "special tokens spelled in the text count as such; otherwise they are ordinary text" },
+    { "sandbox", 0, NULL,   OPT_FLAG, AT(sandbox), 0, 0, NULL,
+      "once all is opened, have the system refuse everything but computing, reading and writing (Linux; SECURITY.md)" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model file with a tokenizer" }, { 0 } };
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND ", or a tokenizer's file or folder" }, { 0 } };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
     { "General", general_options, AT(general) },

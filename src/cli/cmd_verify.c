@@ -1,5 +1,6 @@
 #include "command.h"
 #include "common.h"
+#include "guarded.h"
 #include "message.h"
 #include "output.h"
 
@@ -159,10 +160,25 @@ static bool report_difference(const tblock_verify_report *report, const char *go
 }
 
 /* --junit: also where the comparison did not run, for a reader that only sees the file. */
-static bool write_junit(const VerifyArgs *a, const tblock_verify_report *report, tblock_error *err)
+static bool write_junit(const VerifyArgs *a, Guarded *junit, const tblock_verify_report *report, tblock_error *err)
 {
     tblock_error why = err ? *err : (tblock_error){ 0 };
-    return !a->junit || tblock_verify_junit(a->junit, a->golden, report, &why, err);
+    return !a->junit || (tblock_verify_junit(junit->path ? junit->path : a->junit, a->golden, report, &why, err)
+                         && guarded_commit(junit, err));
+}
+
+static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit, const tblock_verify_options *o, tblock_verify_report *report,
+                    tblock_error *err)
+{
+    bool        sandbox = a->compute.sandbox;
+    Guarded     golden = { 0 };
+    const char *end = strrchr(a->golden, '.');
+    if (sandbox && end && strcmp(end, ".npy") == 0)
+        return cli_fail(err, TBLOCK_USAGE, "%s: with --sandbox, expected a golden in one file, a safetensors file", a->golden);
+    bool good = guarded_input(&golden, a->golden, sandbox, err) && guarded_output(junit, a->junit, sandbox, err) &&
+                guarded_enter(sandbox, junit, 1, -1, err) && tblock_verify(c, golden.path, o, report, err);
+    guarded_close(&golden, err);
+    return good;
 }
 
 static bool answer(const VerifyArgs *a, const tblock_verify_report *report, tblock_error *err)
@@ -179,6 +195,7 @@ static bool verify(void *args, tblock_error *err)
 {
     const VerifyArgs    *a = args;
     tblock_verify_report report = { 0 };
+    Guarded              junit = { 0 };
     if (a->exact && !isnan(a->tol))
         return cli_fail(err, TBLOCK_USAGE, "--exact and --tol: expected one of them, found both");
     if (a->junit && (same_file(a->junit, a->model) || same_file(a->junit, a->golden)))
@@ -187,8 +204,9 @@ static bool verify(void *args, tblock_error *err)
     tblock_model   *m = compute_open(a->model, &a->compute, err);
     tblock_context *c = m ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
     tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .has_tol = !isnan(a->tol), .tol = a->tol };
-    bool ran = c && tblock_verify(c, a->golden, &o, &report, err);
-    bool good = write_junit(a, ran ? &report : NULL, err) && ran && answer(a, &report, err);
+    bool ran = c && compare(a, c, &junit, &o, &report, err);
+    bool good = write_junit(a, &junit, ran ? &report : NULL, err) && ran && answer(a, &report, err);
+    guarded_close(&junit, err);
     tblock_free(report.rows);
     tblock_context_free(c);
     tblock_close(m);
@@ -206,7 +224,7 @@ static const Option options[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "MODEL", AT(model), false, "a model file" },
+    { "MODEL", AT(model), false, MODEL_OPERAND },
     { "GOLDEN", AT(golden), false, "a safetensors file with [PREFIX.]tokens and [PREFIX.]logits_f64 or logits; or logits.npy, with tokens.npy beside it" },
     { 0 },
 };

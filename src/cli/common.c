@@ -2,6 +2,7 @@
 
 #include "input.h"
 #include "message.h"
+#include "sandbox.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -35,6 +36,10 @@ const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those 
       "bits of what quantized weights are multiplied with; auto: 16 for q8, 8 for others" },
     { "kv-type",     0,  "auto|f32|f16|q8", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
       "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" },
+    { "sandbox",     0,  NULL, OPT_FLAG, AT(sandbox), 0, 0, NULL,
+      "once all is opened, have the system refuse everything but computing, reading and writing (Linux; SECURITY.md)" },
+    { "allow-nan",   0,  NULL, OPT_FLAG, AT(allow_nan), 0, 0, NULL,
+      "go on where logits are NaN; otherwise that is an error, which names the first weight that is NaN or infinite" },
     { "mlock",       0,  NULL, OPT_FLAG, AT(mlock), 0, 0, NULL,
       "lock the weights into memory; an error where that is forbidden" },
     { "huge-pages",  0,  NULL, OPT_FLAG, AT(huge_pages), 0, 0, NULL,
@@ -80,6 +85,8 @@ const Option prompt_options[] = {
 
 tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_error *err)
 {
+    if (o->sandbox && !sandbox_possible(err))
+        return NULL;
     return tblock_open(path, &(tblock_open_options){ .mlock = o->mlock, .huge_pages = o->huge_pages, .type = o->type,
                                                      .keep = o->keep.texts, .n_keep = o->keep.n }, err);
 }
@@ -108,7 +115,7 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
     tblock_context *c = tblock_context_new(m, &(tblock_context_options){
         .n_ctx = o->n_ctx, .n_seqs = 1, .n_batch = COMPUTE_BATCH, .threads = o->threads,
         .isa = o->isa, .math = o->math, .activations = o->activations, .kv_type = o->kv_type,
-        .affinity = o->affinity }, err);
+        .affinity = o->affinity, .allow_nan = o->allow_nan }, err);
     tblock_context_info computing;
     if (c)
         tblock_context_describe(c, &computing);

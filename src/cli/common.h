@@ -7,11 +7,14 @@
 typedef struct GeneralOptions { bool quiet, help, version; } GeneralOptions;
 extern const Option general_options[];
 
+/* What every command takes. */
+#define MODEL_OPERAND "a model file, a Hugging Face folder, a .gguf, a Meta folder, a llama2.c .bin"
+
 /* How logits are computed. */
 typedef struct ComputeOptions {
     int         n_ctx, threads;
     const char *isa, *math, *activations, *kv_type, *affinity;
-    bool        mlock, huge_pages;
+    bool        mlock, huge_pages, allow_nan, sandbox;
     const char *type;
     TextList    keep;
 } ComputeOptions;

@@ -10,8 +10,9 @@ enum { WIDTH = 79, OPTION_COLUMN = 28, COMMAND_WIDTH = 11 };
 const char help_summary[] = "run Llama-style language models on a CPU, with the same bits everywhere";
 
 const char help_description[] =
-    "A model is one file, made by tools/convert.py from published weights or by tblock synth; it is mapped and used as "
-    "it lies on disk. What is computed does not depend on the number of threads, on how a prompt is cut, or on the "
+    "A model is a file that tblock convert makes of published weights, mapped and used as it lies on disk; or the "
+    "checkpoint itself, packed at each start: a Hugging Face folder, one of its files of weights, a .gguf, a Meta folder, a llama2.c .bin. "
+    "What is computed does not depend on the number of threads, on how a prompt is cut, or on the "
     "instruction set.\n"
     "Standard output has the result alone; notes, progress and errors go to standard error. Colours and progress bars "
     "appear only on a terminal.\n"
@@ -36,7 +37,8 @@ const Fact help_environment[] = {
 
 static const Example first_steps[] = {
     { "tblock run models/shakespeare.bin --prompt 'ROMEO:'", "the small model that ships writes on" },
-    { "tools/convert.py FOLDER -o model.bin", "a model file from published weights" },
+    { "tblock run FOLDER --prompt 'Once upon a time'", "published weights as they are: a Hugging Face folder, a .gguf ..." },
+    { "tblock convert FOLDER -o model.bin", "a model file made of them, which starts at once" },
     { "tblock info model.bin", "what is in it" },
     { 0 },
 };

@@ -26,3 +26,5 @@ bool optimizer_read(const OptimizerOptions *o, tblock_adamw *out, tblock_error *
     *out = (tblock_adamw){ o->lr, beta[0], beta[1], o->eps, o->weight_decay, strcmp(o->decay, "all") == 0 };
     return true;
 }
+
+void blas_without_threads(void) { setenv("OPENBLAS_NUM_THREADS", "1", 0); }

@@ -18,6 +18,9 @@ typedef struct OptimizerOptions {
     { "eps",   0, "F",   OPT_FLOAT, offsetof(OptimizerOptions, eps), 1e-30, 1, "1e-8", "AdamW's epsilon" },                  \
     { "weight-decay", 0, "F", OPT_FLOAT, offsetof(OptimizerOptions, weight_decay), 0, 1e3, "0.1", "decoupled weight decay" }
 
+/* Before OpenBLAS is loaded: it need not make threads of its own, as the work is cut by ours. */
+void blas_without_threads(void);
+
 /* Fails with TBLOCK_USAGE: betas that are not two numbers from 0 to below 1. */
 bool optimizer_read(const OptimizerOptions *o, tblock_adamw *out, tblock_error *err);
 

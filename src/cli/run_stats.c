@@ -2,9 +2,13 @@
 
 #include "output.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 typedef struct Speed { double tok_per_s, gb_per_s; } Speed;
 
@@ -40,9 +44,38 @@ static size_t resident_bytes(void)
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
 }
 
+/* ---- Private memory ---------------------------------------------------------------------------------------------- */
+
+int run_stats_open_memory(void) { return open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC); }
+
+/* The kB after a key at the start of a line, in bytes; 0: no such line. */
+static size_t bytes_after(const char *text, const char *key)
+{
+    const char *found = strstr(text, key);
+    return found ? (size_t)strtoull(found + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+/* Bytes of memory that no file holds; 0: not known. (The kernel's Private_Dirty also counts pages of a file just written.) */
+static size_t private_bytes(int fd)
+{
+    char    text[4096];
+    ssize_t n = fd >= 0 ? pread(fd, text, sizeof text - 1, 0) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    size_t anonymous = bytes_after(text, "\nAnonymous:");
+    return anonymous ? anonymous + bytes_after(text, "\nSwap:") : 0;
+}
+
+/* What this run asked for: weights that are not used where they lie in a file, the cache in use, activations and logits. The program
+ * itself, its libraries and a tokenizer's tables come on top (docs/reliability.md, "Memory"). */
+static size_t predicted_bytes(const tblock_model_info *m, const tblock_context_info *c)
+{
+    return m->made_bytes + c->kv_bytes + c->activation_bytes;
+}
+
 void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock_context_info *c, const char *stopped)
 {
     char  file[24], weights[24], kv[24], activations[24], resident[24];
+    size_t private;
     Speed prefill = speed(m, s->n_prefilled, s->n_pieces, s->prefill_s);
     Speed decode = speed(m, s->n_decoded, s->n_calls, s->decode_s);
 
@@ -60,6 +93,9 @@ void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock
     fprintf(stderr, "memory    file %s, kv %s, activations %s, peak resident %s\n", spell_bytes(m->file_bytes, file),
             spell_bytes(c->kv_bytes, kv), spell_bytes(c->activation_bytes, activations),
             spell_bytes(resident_bytes(), resident));
+    if ((private = private_bytes(s->memory_fd)) > 0)
+        fprintf(stderr, "private   %s predicted, of which weights %s; %s measured\n", spell_bytes(predicted_bytes(m, c), file),
+                spell_bytes(m->made_bytes, weights), spell_bytes(private, resident));
     fprintf(stderr, "computed  seed %" PRIu64 ", threads %d, isa %s, math %s, activations %s, kv %s, context %d\n", s->seed,
             c->threads, c->isa, c->math, c->activations, c->kv_type, c->n_ctx);
     fprintf(stderr, "stopped   %s; last logits %016" PRIx64 "\n", stopped, s->hash);
@@ -92,6 +128,10 @@ void run_stats_json(const RunStats *s, const tblock_model_info *m, const tblock_
     }
     output_format("\"file_bytes\": %zu, \"kv_bytes\": %zu, \"activation_bytes\": %zu, \"resident_bytes\": %zu, ",
                   m->file_bytes, c->kv_bytes, c->activation_bytes, resident_bytes());
+    size_t private = private_bytes(s->memory_fd);
+    output_format("\"predicted_private_bytes\": %zu, ", predicted_bytes(m, c));
+    if (private > 0)
+        output_format("\"private_bytes\": %zu, ", private);
     output_format("\"threads\": %d, \"isa\": \"%s\", \"math\": \"%s\", ", c->threads, c->isa, c->math);
     output_format("\"activations\": \"%s\", \"kv_type\": \"%s\", \"n_ctx\": %d}", c->activations, c->kv_type, c->n_ctx);
 }

@@ -14,7 +14,11 @@ typedef struct RunStats {
     bool     drafts;      /* --draft; of n_proposed tokens n_accepted were right */
     size_t   n_proposed, n_accepted;
     uint64_t seed, hash;  /* hash: of the last logits                         */
+    int      memory_fd;   /* run_stats_open_memory                            */
 } RunStats;
+
+/* What run_stats_* reads of the system about this process's memory, opened before a sandbox opens nothing; -1: there is none. */
+int run_stats_open_memory(void);
 
 /* Lines on standard error; the last one ends with the hash. stopped: the reason. */
 void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock_context_info *c, const char *stopped);

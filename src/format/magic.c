@@ -15,7 +15,7 @@ static const struct {
     { "fmgg", "a GGMF file" REPLACED },
     { "tjgg", "a GGJT file" REPLACED },
     { "algg", "a GGLA file (a LoRA adapter)" REPLACED },
-    { "PK\3\4", "a zip archive (a PyTorch checkpoint?)" },
+    { "PK\3\4", "a zip archive (a PyTorch checkpoint? give its folder)" },
     { "\x80\2", "a Python pickle (an old PyTorch checkpoint?)" },
     { "{", "a JSON text" },
     { "version https://git-lfs", "a Git LFS pointer: the file itself was not downloaded" },

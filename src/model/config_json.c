@@ -75,8 +75,7 @@ static const char *nearest_key(const ConfigKey *keys, const char *name)
 static bool unknown_key(const ConfigKey *keys, const char *name, const char *what, Error *err)
 {
     if (strcmp(name, "architectures") == 0 || strcmp(name, "transformers_version") == 0)
-        return fail(err, INPUT, "%s: unknown key '%s'; this is a Hugging Face config: tools/convert.py converts its folder",
-                    what, name);
+        return fail(err, INPUT, "%s: unknown key '%s'; this is a Hugging Face config, and not one of docs/format.md", what, name);
     const char *hint = nearest_key(keys, name);
     return hint ? fail(err, INPUT, "%s: unknown key '%s'; the nearest known key is '%s'", what, name, hint)
                 : fail(err, INPUT, "%s: unknown key '%s'", what, name);

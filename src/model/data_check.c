@@ -246,6 +246,25 @@ static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor 
         found(p, "tensor %s: element [%zu] is %s", s->name, row, what);
 }
 
+/* The first weight or scale that is not finite: of one tensor of the list. */
+static bool check_finite_tensor(CheckPart *p, const TensorSpec *s, const CheckedTensor *t, Error *err)
+{
+    if (t->rows)
+        return check_rows(p, s, t, err);
+    check_finite(p, s, t);
+    return true;
+}
+
+bool data_check_finite(CheckPart *out, const Checkpoint *c, Error *err)
+{
+    *out = (CheckPart){ .answer = CHECK_OK };
+    TensorSpec s = tensor_list_start();
+    for (int i = 0; out->n_bad == 0 && tensor_list_next(&c->config, &s); i++)
+        if (!check_finite_tensor(out, &s, &c->tensor[i], err))
+            return false;
+    return true;
+}
+
 bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, Error *err)
 {
     *out = (DataCheck){ .hash.answer = CHECK_NONE, .padding.answer = CHECK_OK, .finite.answer = c ? CHECK_OK : CHECK_NONE };
@@ -256,12 +275,10 @@ bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, Error 
     TensorSpec s = tensor_list_start();
     for (int i = 0; c && tensor_list_next(&c->config, &s); i++) {
         CheckedTensor t = c->tensor[i];
-        if (t.rows) {
-            if (!check_rows(&out->finite, &s, &t, err))
-                return false;
+        if (!check_finite_tensor(&out->finite, &s, &t, err))
+            return false;
+        if (t.rows)
             continue;
-        }
-        check_finite(&out->finite, &s, &t);
         if (weight_type_quantized(t.type)) {
             if (!check_quantized_panels(&out->padding, &s, &t, err))
                 return false;

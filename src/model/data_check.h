@@ -24,4 +24,7 @@ typedef struct DataCheck {
  * are looked at, as this program makes them of the file. Fails only without memory. */
 bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, Error *err);
 
+/* Only the part `finite`, up to the first tensor that is not. Fails only without memory. */
+bool data_check_finite(CheckPart *out, const Checkpoint *c, Error *err);
+
 #endif

@@ -59,6 +59,7 @@ typedef struct Model {
     uint64_t     n_params;
     void       **owned;          /* packed matrices, padded biases, widened norms: released by model_free */
     int          n_owned, cap_owned;
+    size_t       owned_bytes;
 } Model;
 
 /* Bind the tensors of a checkpoint to the layers of its config. Panels are used where they lie; rows are packed here

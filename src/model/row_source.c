@@ -144,9 +144,35 @@ const void *row_source_in_place(const RowSource *s, int item, int first)
     return weight_type_gguf(s->type) || (uintptr_t)data % weight_type_bytes(s->type) == 0 ? data : NULL;
 }
 
+/* n rows that lie as columns of one tensor of floats, all of them at once: its rows are read as they come, some neighbouring
+ * elements of each. */
+static void read_columns(const RowSource *s, int item, int first, int n, char *out)
+{
+    size_t            size = weight_type_bytes(s->type), column[PANEL_ROWS];
+    const SourcePart *part = NULL;
+    for (int r = 0; r < n; r++) {
+        column[r] = file_row(s, first + r);
+        part      = find_part(s, item, &column[r]);
+    }
+    size_t width = part_rows(s, part->t), k = (size_t)s->k;
+    for (size_t c = 0; c < k; c++) {
+        const char *from = (const char *)part->t->data + c * width * size;
+        char       *to   = out + c * size;
+        for (int r = 0; r < n; r++, to += k * size)
+            if (size == 4)
+                memcpy(to, from + column[r] * 4, 4);
+            else
+                memcpy(to, from + column[r] * 2, 2);
+    }
+}
+
 void row_source_read(const RowSource *s, int item, int first, int n, void *out)
 {
     size_t bytes = row_source_row_bytes(s);
+    if (s->transposed && !s->shards && !s->by_columns && !s->read && !s->plus_one && !dtype_blocked(s->part[0].t->dtype) && n <= PANEL_ROWS) {
+        read_columns(s, item, first, n, out);
+        return;
+    }
     for (int r = 0; r < n; r++)
         read_row(s, item, first + r, (char *)out + (size_t)r * bytes);
 }

@@ -3,6 +3,7 @@
 #include "model/model.h"
 
 #include <assert.h>
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,9 @@ static bool bind_to_vector(Binder *b, const TensorSpec *s, const CheckedTensor *
     bool          padded = s->bias && !find_norm(b->m, s);
     const float **v      = find_vector(b->m, s);
     *v = bind_vector(b, s, c, padded ? (size_t)panel_count(s->rows) * PANEL_ROWS : (size_t)s->rows);
+    for (int i = 0; *v && s->role == ROLE_ROPE_FACTORS && i < s->rows; i++) /* frequencies are divided by them */
+        if (!((*v)[i] > 0 && (*v)[i] <= FLT_MAX))
+            return fail(b->err, INPUT, "%s: rope_factors: expected finite numbers above 0, found %g", b->c->path, (double)(*v)[i]);
     return *v != NULL;
 }
 

@@ -28,6 +28,7 @@ void *weights_own(Maker *mk, size_t n_bytes)
         return NULL;
     }
     m->owned[m->n_owned++] = p;
+    m->owned_bytes += round_up(n_bytes, ALIGN);
     return p;
 }
 

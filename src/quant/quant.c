@@ -145,22 +145,37 @@ static size_t place(WeightType t, int r, int c)
     return ((size_t)(c / g) * PANEL_ROWS + (size_t)r) * (size_t)g + (size_t)(c % g);
 }
 
+/* Units of `size` bytes, n of each row of row_bytes, to [n][PANEL_ROWS]; in runs of as many as a cache line of a row holds, so that
+ * lines that are read and lines that are written stay in the first cache. */
+static inline void transpose(unsigned char *out, const unsigned char *in, size_t row_bytes, int n_rows, int n, size_t size)
+{
+    enum { RUN = 16 };
+    for (int u = 0; u < n; u += RUN) {
+        int m = n - u < RUN ? n - u : RUN;
+        for (int r = 0; r < n_rows; r++) {
+            const unsigned char *from = in + (size_t)r * row_bytes + (size_t)u * size;
+            unsigned char       *to   = out + ((size_t)u * PANEL_ROWS + (size_t)r) * size;
+            for (int i = 0; i < m; i++)
+                memcpy(to + (size_t)i * PANEL_ROWS * size, from + (size_t)i * size, size);
+        }
+    }
+}
+
 void panel_pack(WeightType t, void *panel, const void *rows, int n_rows, int k)
 {
     assert(n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1);
-    size_t               size = weight_type_bytes(t);
+    size_t               size = weight_type_bytes(t), row_bytes = size * (size_t)k;
     const unsigned char *in   = rows;
     unsigned char       *out  = panel;
-    if (n_rows < PANEL_ROWS || k % types[t].part[0].step != 0)
+    int                  together = types[t].part[0].step; /* columns that stay side by side */
+    if (n_rows < PANEL_ROWS || k % together != 0)
         memset(panel, 0, panel_bytes(t, k));
-    for (int r = 0; r < n_rows; r++)
-        for (int c = 0; c < k; c++, in += size) {
-            unsigned char *to = out + place(t, r, c) * size;
-            if (size == 4)
-                memcpy(to, in, 4);
-            else
-                memcpy(to, in, 2);
-        }
+    if (size * (size_t)together == 4)
+        transpose(out, in, row_bytes, n_rows, k / together, 4);
+    else
+        transpose(out, in, row_bytes, n_rows, k / together, 2);
+    for (int r = 0; r < n_rows && k % together != 0; r++) /* the half of a pair that is left */
+        memcpy(out + place(t, r, k - 1) * size, in + (size_t)r * row_bytes + (size_t)(k - 1) * size, size);
 }
 
 /* ---- Quantized types ---- */

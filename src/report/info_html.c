@@ -488,7 +488,7 @@ static void draw_check(JsonOut *o, const DataCheck *d)
 {
     json_out(o, "<h3>Check of the data</h3>\n<dl>\n");
     draw_check_part(o, "sha256", &d->hash, "as recorded", "none recorded");
-    draw_check_part(o, "padding", &d->padding, "all zero", "");
+    draw_check_part(o, "padding", &d->padding, "all zero", "none in this file");
     draw_check_part(o, "weights", &d->finite, "all finite", "none in this file");
     json_out(o, "</dl>\n");
 }

@@ -307,7 +307,7 @@ static void draw_check(Page *p, const DataCheck *d)
 {
     heading(p, "check");
     draw_check_part(p, "sha256", &d->hash, "ok: the data is what the metadata says", "none recorded");
-    draw_check_part(p, "padding", &d->padding, "ok: all zero", "");
+    draw_check_part(p, "padding", &d->padding, "ok: all zero", "none in this file");
     draw_check_part(p, "weights", &d->finite, "ok: all finite", "none in this file");
 }
 

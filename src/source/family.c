@@ -188,7 +188,7 @@ static const FamilyTensor neox_tensors[] = {
     .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" }
 
 const Family families[] = {
-    { .name = "llama", .architecture = { "LlamaForCausalLM" }, .keys = no_keys, .tensors = no_tensors, LLAMA_LINE,
+    { .name = "llama", .architecture = { "LlamaForCausalLM", "LLaMAForCausalLM" }, .keys = no_keys, .tensors = no_tensors, LLAMA_LINE,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
     { .name = "mistral", .architecture = { "MistralForCausalLM" }, .keys = mistral_keys, .tensors = no_tensors, LLAMA_LINE,
       .kv_heads = 8, .window = WINDOW_ALL, .window_absent = 4096, .bos = 1, .eos = 2 },
@@ -216,7 +216,7 @@ const Family families[] = {
       .theta = 10000, .rope_types = ALL_ROPES, .kv_heads = 16, .prefix = { "model." } },
     { .name = "gemma2", .architecture = { "Gemma2ForCausalLM" }, .keys = gemma2_keys, .tensors = gemma2_tensors, GEMMA_LINE,
       .placement = PLACE_BOTH, .theta = 10000, .rope_types = ALL_ROPES, .kv_heads = 4, .window = WINDOW_EVERY, .window_every = 2,
-      .window_absent = 4096, .prefix = { "model." } },
+      .window_absent = 4096, .prefix = { "model." }, .unused_key = "sliding_window_size" },
     { .name = "gemma3_text", .architecture = { "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration" }, .keys = gemma3_keys,
       .tensors = gemma3_tensors, GEMMA_LINE, .placement = PLACE_BOTH, .qk_norm = QK_HEAD, .theta = 1e6, .theta_window = 10000,
       .rope_types = 1u << ROPE_DEFAULT | 1u << ROPE_LINEAR, .kv_heads = 4, .window = WINDOW_EVERY, .window_every = 6,
@@ -313,7 +313,8 @@ static const char harmless[] =
     " _attn_implementation_internal unsloth_version unsloth_fixed neftune_noise_alpha is_llama_config max_window_layers"
     " base_model_tp_plan keys_to_ignore_at_inference _commit_hash cache_implementation _num_labels"
     " output_router_logits router_aux_loss_coef router_jitter_noise reorder_and_upcast_attn"
-    " summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj ";
+    " summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj"
+    " output_past custom_pipelines use_flash_attn transformers.js_config ";
 
 static const char *const harmless_values[][2] = {
     { "is_encoder_decoder", "false" }, { "is_decoder", "false|true" }, { "add_cross_attention", "false" },

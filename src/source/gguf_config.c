@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/math64.h"
 #include "source/gguf_model.h"
 
 enum {
@@ -39,7 +40,7 @@ static const GgufArch archs[] = {
     { "gemma",     "gemma",       NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_GEGLU,     QK_HEAD,   EMBED_SQRT, 0, 0 },
     { "gemma2",    "gemma2",      NULL,      NORM_RMS,   false, PLACE_BOTH,     PLACE_BOTH,      FFN_GEGLU,     QK_HEAD,   EMBED_SQRT | LAST_SCALE, 2, 46 },
     { "gemma3",    "gemma3_text", NULL,      NORM_RMS,   false, PLACE_BOTH,     PLACE_BOTH,      FFN_GEGLU,     QK_HEAD,   EMBED_SQRT | LAST_SCALE, 6, 62 },
-    { "olmo2",     "olmo2",       NULL,      NORM_RMS,   false, PLACE_OUTPUT,   PLACE_OUTPUT,    FFN_SWIGLU,    QK_VECTOR, 0, 0, 0 },
+    { "olmo2",     "olmo2",       NULL,      NORM_RMS,   false, PLACE_OUTPUT,   PLACE_OUTPUT,    FFN_SWIGLU,    QK_VECTOR, 0, 4, 0 },
     { "granite",   "granite",     NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   PAIRS | DIVIDE, 0, 0 },
     { "command-r", "cohere",      NULL,      NORM_LAYER, false, PLACE_PARALLEL, PLACE_PARALLEL,  FFN_SWIGLU,    QK_HEADS,  PAIRS, 0, 0 },
     { "stablelm",  "stablelm",    NULL,      NORM_LAYER, true,  PLACE_PRE,      PLACE_PARALLEL,  FFN_SWIGLU,    QK_HEADS,  0, 0, 0 },
@@ -73,6 +74,7 @@ typedef struct Reader {
     const GgufArch *arch;
     const GgufFile *f;
     Config         *c;
+    Source         *source; /* for what the user should know */
     Error          *err;
 } Reader;
 
@@ -123,6 +125,66 @@ static bool maybe_flag(const Reader *r, const char *key, bool *out)
 {
     char full[KEY_MAX];
     return !has(r, key) || gguf_read_bool(r->f->meta, full_key(r, key, full), out, r->err);
+}
+
+/* A setting of any type as a number: true is 1; of an array the largest magnitude. */
+static bool any_number(const Reader *r, const char *full, double *out)
+{
+    const GgufEntry *e = gguf_find(r->f->meta, full);
+    int64_t          whole;
+    int32_t         *list;
+    size_t           n;
+    bool             flag;
+    if (e->type == GGUF_BOOL) {
+        bool ok = gguf_read_bool(r->f->meta, full, &flag, r->err);
+        *out    = flag;
+        return ok;
+    }
+    if (e->type == GGUF_F32 || e->type == GGUF_F64)
+        return gguf_read_number(r->f->meta, full, out, r->err);
+    if (e->type != GGUF_ARRAY) {
+        bool ok = gguf_read_int(r->f->meta, full, INT64_MIN, INT64_MAX, &whole, r->err);
+        *out    = ok ? (double)whole : 0;
+        return ok;
+    }
+    if (!gguf_read_ints(r->f->meta, full, &list, &n, r->err))
+        return false;
+    *out = 0;
+    for (size_t i = 0; i < n; i++)
+        *out = fabs((double)list[i]) > *out ? fabs((double)list[i]) : *out;
+    free(list);
+    return true;
+}
+
+/* Settings that change what is computed and that nothing here computes: with these values they ask for nothing. Keys that are not
+ * here say what the tensors say, or nothing about the result; llama.cpp skips those that it does not know as well. */
+static bool nothing_unknown(const Reader *r)
+{
+    static const struct Unknown { const char *key; double harmless[2]; } unknown[] = {
+        { "attention.max_alibi_bias", { 0, 0 } },      { "attention.clamp_kqv", { 0, 0 } },
+        { "attention.causal", { 1, 1 } },              { "attention.temperature_scale", { 0, 0 } },
+        { "attention.temperature_length", { 0, 0 } },  { "attention.output_scale", { 0, 1 } },
+        { "attention.value_scale", { 0, 1 } },         { "attention.shared_kv_layers", { 0, 0 } },
+        { "attention.q_lora_rank", { 0, 0 } },         { "attention.kv_lora_rank", { 0, 0 } },
+        { "expert_weights_scale", { 0, 1 } },          { "expert_gating_func", { 0, 1 } },
+        { "expert_group_count", { 0, 1 } },            { "leading_dense_block_count", { 0, 0 } },
+        { "interleave_moe_layer_step", { 0, 1 } },     { "moe_every_n_layers", { 0, 1 } },
+        { "no_rope_layer_step", { 0, 0 } },            { "rope.scaling.alpha", { 0, 1 } },
+        { "rope.scaling.yarn_log_multiplier", { 0, 0 } }, { "rope.scaling.yarn_ext_factor", { -1, 1 } },
+        { "rope.scaling.yarn_attn_factor", { -1, 1 } }, { "swin_norm", { 0, 0 } },
+    };
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+        char   full[KEY_MAX];
+        double x;
+        if (!has(r, unknown[i].key))
+            continue;
+        if (!any_number(r, full_key(r, unknown[i].key, full), &x))
+            return false;
+        if (x != unknown[i].harmless[0] && x != unknown[i].harmless[1])
+            return fail(r->err, INPUT, "%s: key %s: expected %g, found %g: it would change the result, and is not supported",
+                        r->f->meta->path, full, unknown[i].harmless[1], x);
+    }
+    return true;
 }
 
 /* A size that the file has for each layer; it must be the same for all. */
@@ -211,17 +273,43 @@ static void see_tensors(const Reader *r)
     c->qk_norm  = first_layer_tensor(r, "attn_q_norm.weight") ? r->arch->qk_norm : QK_NONE;
 }
 
+/* The layers without a window from a list of flags, true where there is one. */
+static bool listed_windows(const Reader *r)
+{
+    Config  *c = r->c;
+    char     full[KEY_MAX];
+    int32_t *list;
+    size_t   n;
+    if (!gguf_read_ints(r->f->meta, full_key(r, "attention.sliding_window_pattern", full), &list, &n, r->err))
+        return false;
+    bool ok = n >= (size_t)c->n_layers || fail(r->err, INPUT, "%s: key %s: expected %d items, one for each layer, found %zu",
+                                               r->f->meta->path, full, c->n_layers, n);
+    for (int l = 0; ok && c->window && l < c->n_layers && l < MAX_LAYERS; l++)
+        if (!list[l])
+            layers_add(&c->full_layers, l);
+    free(list);
+    return ok;
+}
+
 static bool read_window(const Reader *r)
 {
-    Config *c     = r->c;
-    int     every = r->arch->full_every;
-    if (!maybe_size(r, "attention.sliding_window", &c->window) || !maybe_size(r, "attention.sliding_window_pattern", &every))
+    Config          *c     = r->c;
+    int              every = r->arch->full_every, n_full = 0;
+    char             full[KEY_MAX];
+    const GgufEntry *pattern = gguf_find(r->f->meta, full_key(r, "attention.sliding_window_pattern", full));
+    bool             listed  = pattern && pattern->type == GGUF_ARRAY;
+    if (!maybe_size(r, "attention.sliding_window", &c->window)
+        || !(listed ? listed_windows(r) : maybe_size(r, "attention.sliding_window_pattern", &every)))
         return false;
-    if (c->window >= c->n_ctx && c->window)
-        c->window = 0; /* it would hide nothing */
-    for (int l = 0; c->window && every > 0 && l < c->n_layers && l < MAX_LAYERS; l++)
+    for (int l = 0; !listed && c->window && every > 0 && l < c->n_layers && l < MAX_LAYERS; l++)
         if ((l + 1) % every == 0)
             layers_add(&c->full_layers, l);
+    for (int l = 0; l < c->n_layers && l < MAX_LAYERS; l++)
+        n_full += layers_has(&c->full_layers, l);
+    if (c->window >= c->n_ctx || n_full == c->n_layers) { /* it would hide nothing */
+        c->window      = 0;
+        c->full_layers = (Layers){ 0 };
+    }
     return true;
 }
 
@@ -258,6 +346,8 @@ static bool read_experts(const Reader *r)
     if (shared && c->shared_d_ff == 0 && shared->rank == 2 && shared->shape[0] <= SIZE_MAX_KEY)
         c->shared_d_ff = (int)shared->shape[0];
     c->renormalize   = r->arch->flags & RENORMALIZE;
+    if (!maybe_flag(r, "expert_weights_norm", &c->renormalize))
+        return false;
     c->shared_router = r->arch->flags & SHARED_GATE && c->shared_d_ff > 0;
     if (c->d_ff == 0)
         c->d_ff = c->expert_d_ff;
@@ -275,8 +365,9 @@ static bool read_yarn(const Reader *r)
     int original = (int)n;
     if (!maybe_size(r, "rope.scaling.original_context_length", &original))
         return false;
-    rope->original_n_ctx   = original;
-    rope->attention_factor = attn; /* < 0: from the factor, as llama.cpp */
+    rope->original_n_ctx = original;
+    if (attn > 0 && attn != 1) /* there it is times what the factor gives */
+        rope->attention_factor = attn * (0.1 * math64_log(rope->factor) + 1);
     return true;
 }
 
@@ -285,7 +376,7 @@ static bool read_rope(const Reader *r)
     Config    *c = r->c;
     Rope      *rope = &c->rope;
     char       full[KEY_MAX];
-    GgufString type = { "none", 4 };
+    GgufString type = { "linear", 6 };  /* what llama.cpp takes it for where only a factor is said */
     c->rotary_dim = c->head_dim;
     if (!maybe_number(r, "rope.freq_base", &c->theta) || !maybe_size(r, "rope.dimension_count", &c->rotary_dim))
         return false;
@@ -302,13 +393,18 @@ static bool read_rope(const Reader *r)
     if (!linear && !gguf_string_is(type, "yarn"))
         return fail(r->err, INPUT, "%s: key %s: expected none, linear or yarn, found '%.*s'", r->f->meta->path, full,
                     (int)(type.n < 40 ? type.n : 40), type.bytes);
-    if (rope->type == ROPE_FACTORS)
-        return fail(r->err, INPUT, "%s: key %s: expected none beside tensor rope_freqs.weight, found another", r->f->meta->path, full);
-    rope->factor = 1;
-    if (!maybe_number(r, "rope.scaling.factor", &rope->factor))
+    double factor = 0;
+    if (!maybe_number(r, has(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", &factor)) /* the older name */
         return false;
-    if (rope->factor == 1)
+    if (factor == 0 || factor == 1) /* 0: none */
         return true;
+    if (rope->type == ROPE_FACTORS)
+        return fail(r->err, INPUT, "%s: key %s: expected 1 beside tensor rope_freqs.weight, found %g", r->f->meta->path,
+                    full_key(r, "rope.scaling.factor", full), factor);
+    rope->factor = factor;
+    if (c->window && strcmp(r->arch->name, "olmo2") == 0)
+        return fail(r->err, INPUT, "%s: key %s: expected 1 in a model with windows, found %g", r->f->meta->path,
+                    full_key(r, "rope.scaling.factor", full), factor);
     rope->type = linear ? ROPE_LINEAR : ROPE_YARN;
     return linear || read_yarn(r);
 }
@@ -323,38 +419,52 @@ static bool read_window_theta(const Reader *r)
     return maybe_number(r, "rope.freq_base_swa", &c->theta_window);
 }
 
+/* An id of the vocabulary; -1 where there is no such key, or an id (such as -1) that no token has and that never occurs. */
+static bool read_id(const Reader *r, const char *key, int *out)
+{
+    int64_t id;
+    *out = -1;
+    if (!gguf_find(r->f->meta, key))
+        return true;
+    if (!gguf_read_int(r->f->meta, key, INT64_MIN, INT64_MAX, &id, r->err))
+        return false;
+    if (id >= 0 && id < r->c->vocab_size)
+        *out = (int)id;
+    else if (id != -1 && id != UINT32_MAX)
+        return source_warn(r->source, r->err, "%s: key %s: %lld is outside of the vocabulary of %d: left out", r->f->meta->path, key,
+                           (long long)id, r->c->vocab_size);
+    return true;
+}
+
 static bool read_ids(const Reader *r)
 {
     static const char *const ends[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id" };
-    Config  *c = r->c;
-    int64_t  id;
-    if (gguf_find(r->f->meta, "tokenizer.ggml.bos_token_id")) {
-        if (!gguf_read_int(r->f->meta, "tokenizer.ggml.bos_token_id", 0, c->vocab_size - 1, &id, r->err))
-            return false;
-        c->bos = (int)id;
-    }
+    Config *c = r->c;
+    if (!read_id(r, "tokenizer.ggml.bos_token_id", &c->bos))
+        return false;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        if (!gguf_find(r->f->meta, ends[i]))
-            continue;
-        if (!gguf_read_int(r->f->meta, ends[i], 0, c->vocab_size - 1, &id, r->err))
-            return false;
+        int  id;
         bool known = false;
+        if (!read_id(r, ends[i], &id))
+            return false;
         for (int j = 0; j < c->n_eos; j++)
-            known |= c->eos[j] == (int)id;
-        if (!known)
-            c->eos[c->n_eos++] = (int)id;
+            known |= c->eos[j] == id;
+        if (id >= 0 && !known)
+            c->eos[c->n_eos++] = id;
     }
     return true;
 }
 
-bool gguf_config(Config *out, const GgufArch *a, const GgufFile *f, const char *path, Error *err)
+bool gguf_config(Source *s, const GgufArch *a, Error *err)
 {
-    Reader r = { a, f, out, err };
+    Config     *out  = &s->checkpoint.config;
+    const char *path = s->path;
+    Reader      r    = { a, &s->gguf, out, s, err };
     config_defaults(out);
     out->ffn       = a->ffn;
     out->positions = a->flags & LEARNED ? POS_LEARNED : POS_ROPE;
     if (!read_sizes(&r) || !read_norms(&r) || !read_window(&r) || !read_scales(&r) || !read_experts(&r) || !read_rope(&r)
-        || !read_window_theta(&r) || !read_ids(&r))
+        || !read_window_theta(&r) || !read_ids(&r) || !nothing_unknown(&r))
         return false;
     see_tensors(&r);
     snprintf(out->family, sizeof out->family, "%s", out->n_experts && a->moe_family ? a->moe_family : a->family);

@@ -61,6 +61,9 @@ typedef struct Place {
     size_t        rows;      /* that the whole tensor has */
 } Place;
 
+/* Does this hold the rows of gate and up one after the other? */
+static bool both_halves(const Tensor *t, size_t ff) { return t->rank >= 1 && (uint64_t)t->shape[0] == 2 * ff; }
+
 /* Ours alone, or a part of a fused matrix: q, k and v in attn_qkv; gate and up in ffn_up. */
 static Place find_place(Binder *b, const TensorSpec *s, char *name)
 {
@@ -71,9 +74,9 @@ static Place find_place(Binder *b, const TensorSpec *s, char *name)
     bool          gate = s->role == ROLE_W_GATE, up = s->role == ROLE_W_UP;
     if (!p.t && (s->role == ROLE_WQ || s->role == ROLE_WK || s->role == ROLE_WV))
         p = (Place){ find(b, s, "attn_qkv", own), s->role == ROLE_WQ ? 0 : s->role == ROLE_WK ? (int)q : (int)(q + kv), q + 2 * kv };
-    else if (gate && !p.t)
-        p = (Place){ find(b, s, names[ROLE_W_UP], own), 0, 2 * ff };
-    else if (up && p.t && p.t->rank >= 1 && (uint64_t)p.t->shape[0] == 2 * ff && config_gated(c))
+    else if (gate && !p.t && (p.t = find(b, s, names[ROLE_W_UP], own)) != NULL)
+        p = both_halves(p.t, ff) ? (Place){ p.t, 0, 2 * ff } : (Place){ 0 };
+    else if (up && p.t && both_halves(p.t, ff) && config_gated(c))
         p = (Place){ p.t, (int)ff, 2 * ff };
     return p;
 }
@@ -133,9 +136,10 @@ static bool bind_experts(Binder *b, const TensorSpec *s, RowSource *r)
 
 static bool bind_place(Binder *b, const TensorSpec *s, RowSource *r, const char *name, const Place *p)
 {
+    if (!p->t && s->k)
+        return fail(b->err, INPUT, "%s: tensor %s: expected [%d, %d], found no such tensor", b->s->path, name, s->rows, s->k);
     if (!p->t)
-        return fail(b->err, INPUT, "%s: tensor %s: expected [%d, %d], found no such tensor", b->s->path, name, s->rows,
-                    s->k ? s->k : 1);
+        return fail(b->err, INPUT, "%s: tensor %s: expected [%d], found no such tensor", b->s->path, name, s->rows);
     if (!check_shape(b, s, p))
         return false;
     r->part      = source_alloc(b->s, sizeof *r->part, b->err);
@@ -184,12 +188,9 @@ static bool bind_all(Binder *b)
 {
     Checkpoint *c = &b->s->checkpoint;
     int         i = 0;
-    c->n       = tensor_list_count(&c->config);
-    c->tensor  = calloc((size_t)c->n, sizeof *c->tensor);
-    b->s->rows = source_alloc(b->s, (size_t)c->n * sizeof *b->s->rows, b->err);
-    b->used    = source_alloc(b->s, b->s->gguf.n_tensors, b->err);
-    if (!c->tensor || !b->s->rows || !b->used)
-        return fail(b->err, SYSTEM, "%s: out of memory", b->s->path);
+    b->used = source_alloc(b->s, b->s->gguf.n_tensors, b->err);
+    if (!b->used || !source_begin(b->s, b->err))
+        return false;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++)
         if (!bind(b, &s, &b->s->rows[i], &c->tensor[i]))
             return false;
@@ -220,10 +221,8 @@ bool gguf_model_open(Source *s, Error *err)
     if (s->gguf.n_tensors == 0)
         return true;
     Binder b = { .s = s, .err = err };
-    if (!(b.arch = gguf_arch(&s->gguf, err)) || !gguf_config(&s->checkpoint.config, b.arch, &s->gguf, s->path, err))
+    if (!(b.arch = gguf_arch(&s->gguf, err)) || !gguf_config(s, b.arch, err))
         return false;
-    s->checkpoint.path = s->path;
-    s->config_json     = config_to_json(&s->checkpoint.config, err);
-    s->has_weights     = s->config_json && bind_all(&b);
+    s->has_weights = bind_all(&b);
     return s->has_weights;
 }

@@ -19,7 +19,8 @@ typedef struct GgufArch GgufArch;
 const GgufArch *gguf_arch(const GgufFile *f, Error *err);
 bool            gguf_arch_pairs(const GgufArch *a);   /* rotates neighbours: rows of q and k are permuted to halves */
 
-/* The config, from the key-values and from which tensors there are; checked. path: for messages. */
-bool gguf_config(Config *out, const GgufArch *a, const GgufFile *f, const char *path, Error *err);
+/* The config of the source, from the key-values and from which tensors there are; checked. A setting that changes the result and
+ * that is not supported is INPUT. What the user should know goes to source_warn. */
+bool gguf_config(Source *s, const GgufArch *a, Error *err);
 
 #endif

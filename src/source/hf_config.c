@@ -491,7 +491,7 @@ static bool has_value(const char *allowed, const Json *j)
     if (json_is_object(j))
         return json_count(j) == 0 && strcmp(allowed, "{}") == 0;
     const char *text;
-    return json_is_string(j) && json_read_string(j, "", &text, NULL) && strlen(allowed) == strlen(text) + 2
+    return json_is_string(j) && json_read_string(j, "", &text, NULL) && allowed[0] == '"' && strlen(allowed) == strlen(text) + 2
         && strncmp(allowed + 1, text, strlen(text)) == 0;
 }
 

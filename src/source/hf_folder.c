@@ -222,9 +222,7 @@ bool hf_folder_open(Source *s, Error *err)
         || !hf_config_read(&h, s, config, more ? generation : NULL, err) || !config_supported(&h.config, config, err)
         || !open_weights(s, err))
         return false;
-    s->checkpoint.path   = s->path;
     s->checkpoint.config = h.config;
-    s->config_json       = config_to_json(&h.config, err);
-    s->has_weights       = s->config_json && hf_tensors_bind(s, &h, err);
+    s->has_weights       = hf_tensors_bind(s, &h, err);
     return s->has_weights;
 }

@@ -138,6 +138,8 @@ static bool read_keys(HfReader *r, const Scaling *s, Rope *rope)
             return fail(r->err, INPUT, "%s: expected a number, found no such key", hf_what(r, name));
         if (j && !(k->flag ? json_read_bool(j, hf_what(r, name), to, r->err) : hf_number(r, name, j, to)))
             return false;
+        if (j && k->at == offsetof(Rope, attention_factor) && !(rope->attention_factor > 0)) /* below 0 it is absent to us */
+            return fail(r->err, INPUT, "%s: expected a number above 0, found %.9g", hf_what(r, name), rope->attention_factor);
     }
     return true;
 }

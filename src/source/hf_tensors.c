@@ -176,6 +176,8 @@ static bool missing(const Binder *b, const TensorSpec *s, const char *name, cons
         snprintf(why, sizeof why, " (the config asks for this bias)");
     else if (bare != name && find(b, bare))
         snprintf(why, sizeof why, " (it is there as %s: the folder holds a bare model without its head)", bare);
+    else if (strstr(b->s->path, "-of-0"))
+        snprintf(why, sizeof why, " (if this is one file of several, give their folder)");
     return fail(b->err, INPUT, "%s: tensor %s: expected %s, found no such tensor%s", b->s->path, name,
                 shape_text(want, shape, sizeof shape), why);
 }
@@ -348,10 +350,9 @@ bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
     Binder      b = { .s = s, .h = h, .c = &s->checkpoint.config, .err = err };
     Checkpoint *c = &s->checkpoint;
     int         i = 0;
-    c->n      = tensor_list_count(&c->config);
-    c->tensor = calloc((size_t)c->n, sizeof *c->tensor);
-    s->rows   = source_alloc(s, (size_t)c->n * sizeof *s->rows, err);
-    if (!c->tensor || !s->rows || !list_names(&b))
+    if (!source_begin(s, err))
+        return false;
+    if (!list_names(&b))
         return fail(err, SYSTEM, "%s: out of memory", s->path);
     b.prefix = choose_prefix(&b);
     for (TensorSpec spec = tensor_list_start(); tensor_list_next(&c->config, &spec); i++)

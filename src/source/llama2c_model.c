@@ -55,13 +55,8 @@ bool llama2c_model_open(Source *s, Error *err)
     int         i = 0;
     if (!llama2c_open(&s->llama2c, s->path, err) || !make_config(&c->config, &s->llama2c, err))
         return false;
-    c->path        = s->path;
-    c->n           = tensor_list_count(&c->config);
-    c->tensor      = calloc((size_t)c->n, sizeof *c->tensor);
-    s->rows        = source_alloc(s, (size_t)c->n * sizeof *s->rows, err);
-    s->config_json = config_to_json(&c->config, err);
-    if (!c->tensor || !s->rows || !s->config_json)
-        return fail(err, SYSTEM, "%s: out of memory", s->path);
+    if (!source_begin(s, err))
+        return false;
     for (TensorSpec spec = tensor_list_start(); tensor_list_next(&c->config, &spec); i++) {
         const Llama2cTensor *t = llama2c_find(&s->llama2c, spec.name);
         if (!t)

@@ -164,8 +164,8 @@ static bool check_shard(const Binder *b, const TensorSpec *s, const TensorFile *
     if (!t)
         return fail(b->err, INPUT, "%s: tensor %s: expected %s, found no such tensor", f->map.path, name, want);
     if (t->rank != (s->k ? 2 : 1) || t->shape[0] != rows || (s->k && t->shape[1] != k))
-        return fail(b->err, INPUT, "%s: tensor %s: expected %s, found %s", f->map.path, name, want,
-                    tensor_shape_text(t, found, sizeof found));
+        return fail(b->err, INPUT, "%s: tensor %s: expected %s (of %d consolidated.*.pth; are all there?), found %s", f->map.path, name, want,
+                    b->shards.n, tensor_shape_text(t, found, sizeof found));
     return t->dtype == dtype ? true : fail(b->err, INPUT, "%s: tensor %s: expected %s as in the first shard, found %s", f->map.path,
                                            name, dtype_name(dtype), dtype_name(t->dtype));
 }
@@ -241,11 +241,8 @@ static bool bind_all(Binder *b)
 {
     Checkpoint *c = &b->s->checkpoint;
     int         i = 0;
-    c->n       = tensor_list_count(&c->config);
-    c->tensor  = calloc((size_t)c->n, sizeof *c->tensor);
-    b->s->rows = source_alloc(b->s, (size_t)c->n * sizeof *b->s->rows, b->err);
-    if (!c->tensor || !b->s->rows)
-        return fail(b->err, SYSTEM, "%s: out of memory", b->s->path);
+    if (!source_begin(b->s, b->err))
+        return false;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++)
         if (!bind(b, &s, &b->s->rows[i], &c->tensor[i]))
             return false;
@@ -290,10 +287,8 @@ bool meta_folder_open(Source *s, Error *err)
     c->rotary_dim = c->head_dim;
     fill_in(&p, c->vocab_size);
     snprintf(c->family, sizeof c->family, "llama");
-    s->checkpoint.path = s->path;
     if (!config_check(c, file, err) || !config_supported(c, file, err))
         return false;
-    s->config_json = config_to_json(c, err);
-    s->has_weights = s->config_json && bind_all(&b);
+    s->has_weights = bind_all(&b);
     return s->has_weights;
 }

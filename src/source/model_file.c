@@ -9,7 +9,7 @@ static bool check(const TensorFile *f, Error *err)
 {
     const char *format = tensor_meta(f, "format"), *version = tensor_meta(f, "version");
     if (!format || strcmp(format, "tblock") != 0)
-        return fail(err, INPUT, "%s: metadata format: expected \"tblock\", found %s%s%s: convert it with tools/convert.py",
+        return fail(err, INPUT, "%s: metadata format: expected \"tblock\", found %s%s%s: other programs' weights need their config.json beside them",
                     f->map.path, format ? "\"" : "", format ? format : "no such entry", format ? "\"" : "");
     if (!version || strcmp(version, "1") != 0)
         return fail(err, INPUT, "%s: metadata version: expected 1, found %s: this tblock (%s) is older than the file",

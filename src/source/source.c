@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "source/gguf_model.h"
 #include "source/hf_folder.h"
@@ -22,7 +23,8 @@ const char *source_kind_name(SourceKind k)
 
 static bool recognise(Source *s, Error *err)
 {
-    FileMap map;
+    FileMap     map;
+    struct stat st;
     if (meta_folder_is(s->path)) {
         s->kind = SOURCE_META;
         return true;
@@ -35,6 +37,9 @@ static bool recognise(Source *s, Error *err)
         s->kind = SOURCE_TOKENIZER;
         return true;
     }
+    if (stat(s->path, &st) == 0 && S_ISDIR(st.st_mode))
+        return fail(err, INPUT, "%s: expected a folder with config.json, with params.json and consolidated.00.pth, or with a tokenizer, found "
+                                "none of these", s->path);
     if (!file_map_open(&map, s->path, err))
         return false;
     s->kind = hf_file_is(s->path, map.data, map.size)    ? SOURCE_HF
@@ -103,6 +108,17 @@ TensorFile *source_files(Source *s, int n, Error *err)
     s->files   = source_alloc(s, (size_t)n * sizeof *s->files, err);
     s->n_files = s->files ? n : 0;
     return s->files;
+}
+
+bool source_begin(Source *s, Error *err)
+{
+    Checkpoint *c  = &s->checkpoint;
+    c->path        = s->path;
+    c->n           = tensor_list_count(&c->config);
+    c->tensor      = calloc((size_t)c->n, sizeof *c->tensor);
+    s->rows        = source_alloc(s, (size_t)c->n * sizeof *s->rows, err);
+    s->config_json = config_to_json(&c->config, err);
+    return c->tensor && s->rows && s->config_json ? true : fail(err, SYSTEM, "%s: out of memory", s->path);
 }
 
 void *source_alloc(Source *s, size_t n_bytes, Error *err)

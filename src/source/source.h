@@ -50,6 +50,9 @@ void        source_hash_free(SourceHash *h);
 /* Room for n files in s->files, closed with the source. NULL: none left (err). */
 TensorFile *source_files(Source *s, int n, Error *err);
 
+/* For a reader that has the config (s->checkpoint.config, checked): its JSON, and room for all tensors and their rows. */
+bool source_begin(Source *s, Error *err);
+
 /* Zeroed memory that lives as long as the source. NULL: none left (err). For the readers of this room. */
 void *source_alloc(Source *s, size_t n_bytes, Error *err);
 

@@ -388,14 +388,14 @@ static bool not_found(const Variant *v, const char *what, Error *err)
     const Sign *like = find_sign(v, false);
     if (like && has_layout(v->program))
         return fail(err, INPUT, "%s: the chat template is like %s, but the line breaks and spaces between its tags are part of the text: "
-                                "convert the model with tools/convert.py, which runs it, or choose --chat-format %s", what, like->name,
+                                "choose --chat-format %s, or convert the model's folder with tools/convert.py, which runs it", what, like->name,
                     like->name);
     if (like)
         return fail(err, INPUT, "%s: the chat template is like %s but for something that only running it would tell%s; "
                                 "if that will do, choose it: --chat-format %s", what, like->name,
                     has(v, "strftime_now") ? " (it asks for today's date)" : "", like->name);
-    return fail(err, INPUT, "%s: the chat template is none of those known here: convert the model with tools/convert.py, which runs "
-                            "it, or choose --chat-format NAME", what);
+    return fail(err, INPUT, "%s: the chat template is none of those known here: choose --chat-format NAME, or convert the model's folder "
+                            "with tools/convert.py, which runs it", what);
 }
 
 static bool read_program(char **text, const char *program, size_t n, const char *what, Error *err)

@@ -94,7 +94,7 @@ static pcre2_code *compile(const char *spelled, uint32_t options, const char *pa
     if (!re) {
         PCRE2_UCHAR why[256];
         pcre2_get_error_message(code, why, sizeof why);
-        fail(err, INPUT, "%s: regex '%s': %s", what, pattern, (const char *)why);
+        fail(err, code == PCRE2_ERROR_HEAP_FAILED ? SYSTEM : INPUT, "%s: regex '%s': %s", what, pattern, (const char *)why);
     }
     return re;
 }

@@ -49,6 +49,14 @@ bool tokenizer_looks_like(const char *head, size_t n);
  * for a model or a pre that is not known; SYSTEM. */
 bool tokenizer_make_gguf(TokenizerData *out, const GgufMeta *meta, Error *err);
 
+/* From merges that were trained (text/bpe_train.h): left, right and merged id; ids 0 .. 255 are the bytes, later ones come in order. pattern:
+ * how a text is split, as in TokenizerMakeOptions. path: for messages. There are no special tokens. Errors: USAGE (pattern), SYSTEM. */
+bool tokenizer_make_trained(TokenizerData *out, const char *path, const char *pattern, const int32_t (*merges)[3], size_t n_merges,
+                            Error *err);
+
+/* The value of "pretokenize" that such a tokenizer has: JSON; the caller frees. NULL: USAGE (pattern), SYSTEM. */
+char *tokenizer_pretokenize_steps(const char *pattern, Error *err);
+
 /* Lines, each with its newline, that name tokenizer files of a folder that are of a kind that is not read; NULL: none, or no
  * memory. The caller frees. */
 char *tokenizer_files_not_read(const char *folder);

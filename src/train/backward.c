@@ -24,20 +24,26 @@ static const float *back_through_sum(const BlockCall *b, const Sublayer *l, cons
     NormParams norm = sublayer_norm(s, l->norm, l->norm_bias), d_norm = sublayer_norm(s, d->norm, d->norm_bias);
     NormParams post = sublayer_norm(s, l->post_norm, l->post_norm_bias), d_post = sublayer_norm(s, d->post_norm, d->post_norm_bias);
     DropoutKey drop = sublayer_dropout(b, l);
+    show(b, l->sum ? l->norm_step : l->add_step, true, d_x, s->d_model);
     if (l->sum) {                                              /* out = norm(sum) */
         memcpy(k->d_y, d_x, n * sizeof *d_x);
         clear(d_x, n);
         norm_backward_rows(b->crew, d_x, &d_norm, l->sum, &norm, k->d_y, n_tok);
+        show(b, l->add_step, true, d_x, s->d_model);
     }
-    if (!l->y && drop.p == 0 && s->residual_scale == 1.0f)
+    if (!l->y && drop.p == 0 && s->residual_scale == 1.0f) {
+        show(b, l->y_step, true, d_x, s->d_model);
         return d_x;
+    }
     memcpy(k->d_y, d_x, n * sizeof *d_x);                      /* sum = x + scale * y */
     scale_all(b->crew, k->d_y, s->residual_scale, n);
     dropout(b->crew, k->d_y, &drop, b->first_seq * (uint64_t)b->seq_len * (uint64_t)s->d_model, n);
+    show(b, l->y ? l->post_step : l->y_step, true, k->d_y, s->d_model);
     if (!l->y)
         return k->d_y;
     clear(k->y, n);                                            /* y = norm(what the sublayer gave) */
     norm_backward_rows(b->crew, k->y, &d_post, l->y, &post, k->d_y, n_tok);
+    show(b, l->y_step, true, k->y, s->d_model);
     return k->y;
 }
 
@@ -75,7 +81,11 @@ static void feed_forward_half_backward(const BlockCall *b, const BlockActs *a, c
     const BlockWork    *k = b->work;
     int n = call_tokens(b), dm = s->d_model;
     linear_backward(b->crew, k->d_h, d_y, w->w_down, n, dm, s->d_ff, false);
+    show(b, STEP_H, true, k->d_h, s->d_ff);
     activation_backward(b->crew, k->h, a->gate, a->up, k->d_h, s->ffn, (size_t)n * (size_t)s->d_ff); /* gate, up: now d_gate, d_up */
+    show(b, STEP_UP, true, a->up, s->d_ff);
+    if (a->gate)
+        show(b, STEP_GATE, true, a->gate, s->d_ff);
     linear_weight_backward(b->crew, d->w_down, d->w_down_bias, d_y, k->h, n, dm, s->d_ff);
     linear_backward(b->crew, k->d_x, a->up, w->w_up, n, s->d_ff, dm, false);
     linear_weight_backward(b->crew, d->w_up, d->w_up_bias, a->up, xn, n, s->d_ff, dm);
@@ -83,6 +93,7 @@ static void feed_forward_half_backward(const BlockCall *b, const BlockActs *a, c
         linear_backward(b->crew, k->d_x, a->gate, w->w_gate, n, s->d_ff, dm, true);
         linear_weight_backward(b->crew, d->w_gate, d->w_gate_bias, a->gate, xn, n, s->d_ff, dm);
     }
+    show_normed(b, STEP_FFN_NORM, k->d_x, true);
 }
 
 static void attention_half_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *d, const float *xn,
@@ -94,22 +105,31 @@ static void attention_half_backward(const BlockCall *b, const BlockActs *a, cons
     AttentionShape      shape = call_attention(b);
     int n = call_tokens(b), dm = s->d_model, q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     linear_backward(b->crew, k->d_att, d_y, w->wo, n, dm, q, false);
+    show(b, STEP_HEADS, true, k->d_att, q);
     linear_weight_backward(b->crew, d->wo, d->wo_bias, d_y, a->att_out, n, dm, q);
     attention_backward(b->crew, k->d_q, k->d_k, k->d_v, a->q, a->k, a->v, a->att_out, a->stats, k->d_att, &shape);
-    if (b->rope) {
+    show(b, STEP_V, true, k->d_v, kv);
+    if (b->rope && b->rope->rot > 0) {
+        show(b, STEP_Q_ROPE, true, k->d_q, q);
+        show(b, STEP_K_ROPE, true, k->d_k, kv);
         rope_rotate(b->crew, k->d_q, b->rope, n, s->heads, s->head_dim, true);
         rope_rotate(b->crew, k->d_k, b->rope, n, s->kv_heads, s->head_dim, true);
     }
     if (s->qk_norm != QK_NONE) {
+        show(b, STEP_Q_NORM, true, k->d_q, q);
+        show(b, STEP_K_NORM, true, k->d_k, kv);
         norm_heads_backward(b, k->d_q, k->d_att, d->q_norm, a->q_raw, w->q_norm, s->heads);
         norm_heads_backward(b, k->d_k, k->d_att, d->k_norm, a->k_raw, w->k_norm, s->kv_heads);
     }
+    show(b, STEP_Q, true, k->d_q, q);
+    show(b, STEP_K, true, k->d_k, kv);
     linear_backward(b->crew, k->d_x, k->d_q, w->wq, n, q, dm, false);
     linear_backward(b->crew, k->d_x, k->d_k, w->wk, n, kv, dm, true);
     linear_backward(b->crew, k->d_x, k->d_v, w->wv, n, kv, dm, true);
     linear_weight_backward(b->crew, d->wq, d->wq_bias, k->d_q, xn, n, q, dm);
     linear_weight_backward(b->crew, d->wk, d->wk_bias, k->d_k, xn, n, kv, dm);
     linear_weight_backward(b->crew, d->wv, d->wv_bias, k->d_v, xn, n, kv, dm);
+    show_normed(b, STEP_ATTN_NORM, k->d_x, true);
 }
 
 void block_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *d, float *d_x)
@@ -130,4 +150,5 @@ void block_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *
     xn  = sublayer_in(b, a->x, w->attn_norm, w->attn_norm_bias);
     attention_half_backward(b, a, d, xn, d_y);                         /* y = Wo attention(...)        */
     back_through_input(b, &attn, &d_attn, a->x, d_x);
+    show(b, STEP_X, true, d_x, b->shape->d_model);
 }

@@ -17,8 +17,8 @@ typedef struct Blas {
     const char *core;      /* "SkylakeX": the processor whose kernels it took; "" where it does not say */
 } Blas;
 
-/* Loads libopenblas.so.0. Sets environment variables of OpenBLAS meanwhile (and restores them): not while another thread of
- * the process reads or changes the environment. Fails with SYSTEM where there is no such library, or a function is missing. */
+/* Loads libopenblas.so.0. It makes threads of its own then, which sleep; OPENBLAS_NUM_THREADS=1 in the environment prevents that.
+ * Fails with SYSTEM where there is no such library, or a function is missing. */
 bool blas_open(Blas *b, Error *err);
 void blas_close(Blas *b);  /* a zeroed Blas is accepted */
 

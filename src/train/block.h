@@ -58,6 +58,17 @@ float *carve(Carver *c, size_t rows, size_t width);
 void block_acts_carve(BlockActs *a, Carver *c, const BlockShape *s, int n_tok);
 void block_work_carve(BlockWork *w, Carver *c, const BlockShape *s, int n_tok);
 
+/* The values of a block by name, in no order but that of the two halves; a block has some of them. */
+typedef enum BlockStep {
+    STEP_X, STEP_ATTN_NORM, STEP_Q, STEP_K, STEP_V, STEP_Q_NORM, STEP_K_NORM, STEP_Q_ROPE, STEP_K_ROPE, STEP_PROBS, STEP_HEADS,
+    STEP_ATTN_Y, STEP_ATTN_POST, STEP_ATTN_ADD,                          /* y: what the half gives; post: its norm; add: the sum */
+    STEP_FFN_NORM, STEP_GATE, STEP_UP, STEP_H, STEP_FFN_Y, STEP_FFN_POST, STEP_FFN_ADD, BLOCK_STEPS
+} BlockStep;
+
+/* Someone who looks on: is shown every value [n] as it is made, and going back its gradient, by the thread that called. (Of the
+ * probabilities, where they are kept, the value alone: their gradient is never whole.) */
+typedef struct BlockObserver { void (*saw)(void *user, BlockStep step, bool gradient, const float *value, size_t n); void *user; } BlockObserver;
+
 /* One call of a block. */
 typedef struct BlockCall {
     const Crew         *crew;      /* train_ops_reserve(n_tok, seq_len, block_width(shape)) was called */
@@ -67,6 +78,7 @@ typedef struct BlockCall {
     const BlockWork    *work;
     int                 n_seqs, seq_len;
     DropoutKey          drop;      /* p 0: none; site: two for each layer, from here */
+    const BlockObserver *observer; /* NULL: nobody looks on */
     uint64_t            first_seq; /* number of the first sequence in its batch: dropout does not depend on how a batch is cut */
 } BlockCall;
 

@@ -9,7 +9,19 @@ typedef struct NormWork {
     const NormParams *p, *d;
     const float      *x, *d_y;
     int               n_tok;
+    const float      *stream, *y;          /* of the fused ones */
+    float            *sum, *branch, scale;
 } NormWork;
+
+/* sum = x + y * scale; from there on x is the sum. */
+static void add_row(const NormWork *w, size_t at)
+{
+    float       *sum = w->sum + at; /* locals: else the compiler must read the pointers anew for each element */
+    const float *x = w->stream + at, *y = w->y + at;
+    float        scale = w->scale;
+    for (int j = 0; j < w->p->n; j++)
+        sum[j] = x[j] + y[j] * scale;
+}
 
 static void forward_piece(void *arg, int i, float *scratch)
 {
@@ -18,17 +30,26 @@ static void forward_piece(void *arg, int i, float *scratch)
     size_t            at = piece_at(i, NORM_PIECE) * (size_t)p->n;
     int               n  = piece_length(i, (size_t)w->n_tok, NORM_PIECE);
     (void)scratch;
-    for (int t = 0; t < n; t++, at += (size_t)p->n)
+    for (int t = 0; t < n; t++, at += (size_t)p->n) {
+        if (w->sum)
+            add_row(w, at);
         if (p->kind == NORM_LAYER)
             w->c->k->layer_norm(w->out + at, w->x + at, p->w, p->b, p->n, p->eps);
         else
             w->c->k->rms_norm(w->out + at, w->x + at, p->w, p->n, p->eps);
+    }
 }
 
 void norm_forward(const Crew *c, float *y, const float *x, const NormParams *p, int n_tok)
 {
     NormWork w = { .c = c, .out = y, .p = p, .x = x, .n_tok = n_tok };
     crew_each(c, pieces((size_t)n_tok, NORM_PIECE), forward_piece, &w);
+}
+
+static void scale_row(float *restrict y, const float *restrict x, float scale, int n)
+{
+    for (int j = 0; j < n; j++)
+        y[j] = x[j] * scale;
 }
 
 /* Gradients of the weights are summed for the piece first: [2, n] in the crew's partial sums. */
@@ -41,11 +62,14 @@ static void backward_piece(void *arg, int i, float *scratch)
     float            *d_w = w->c->partial + (size_t)i * 2 * (size_t)p->n, *d_b = d_w + p->n;
     (void)scratch;
     memset(d_w, 0, 2 * (size_t)p->n * sizeof *d_w);
-    for (int t = 0; t < n; t++, at += (size_t)p->n)
+    for (int t = 0; t < n; t++, at += (size_t)p->n) {
         if (p->kind == NORM_LAYER)
             w->c->k->layer_norm_backward(w->out + at, d_w, d_b, w->x + at, p->w, w->d_y + at, p->n, p->eps);
         else
             w->c->k->rms_norm_backward(w->out + at, d_w, w->x + at, p->w, w->d_y + at, p->n, p->eps);
+        if (w->branch)
+            scale_row(w->branch + at, w->out + at, w->scale, p->n);
+    }
 }
 
 static void add_partials(const Crew *c, float *sum, int which, int n_pieces, int n)
@@ -54,12 +78,31 @@ static void add_partials(const Crew *c, float *sum, int which, int n_pieces, int
         c->k->add(sum, c->partial + ((size_t)i * 2 + (size_t)which) * (size_t)n, n);
 }
 
+static void backward(const NormWork *w)
+{
+    int n = pieces((size_t)w->n_tok, NORM_PIECE);
+    crew_each(w->c, n, backward_piece, (void *)w);
+    add_partials(w->c, w->d->w, 0, n, w->p->n);
+    add_partials(w->c, w->d->b, 1, n, w->p->n);
+}
+
 void norm_backward_rows(const Crew *c, float *d_x, const NormParams *d, const float *x, const NormParams *p, const float *d_y,
                         int n_tok)
 {
     NormWork w = { .c = c, .out = d_x, .p = p, .d = d, .x = x, .d_y = d_y, .n_tok = n_tok };
-    int      n = pieces((size_t)n_tok, NORM_PIECE);
-    crew_each(c, n, backward_piece, &w);
-    add_partials(c, d->w, 0, n, p->n);
-    add_partials(c, d->b, 1, n, p->n);
+    backward(&w);
+}
+
+void residual_norm_forward(const Crew *c, float *sum, float *xn, const float *x, const float *y, float scale, const NormParams *p,
+                           int n_tok)
+{
+    NormWork w = { .c = c, .out = xn, .p = p, .x = sum, .n_tok = n_tok, .stream = x, .y = y, .sum = sum, .scale = scale };
+    crew_each(c, pieces((size_t)n_tok, NORM_PIECE), forward_piece, &w);
+}
+
+void residual_norm_backward(const Crew *c, float *d_x, float *d_y, const NormParams *d, const float *sum, const NormParams *p,
+                            const float *d_xn, float scale, int n_tok)
+{
+    NormWork w = { .c = c, .out = d_x, .p = p, .d = d, .x = sum, .d_y = d_xn, .n_tok = n_tok, .branch = d_y, .scale = scale };
+    backward(&w);
 }

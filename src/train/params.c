@@ -110,17 +110,20 @@ static bool load_matrix(const TensorSpec *s, const CheckedTensor *t, const char 
     return report.fault == RETYPE_GOOD ? true : retype_fail(&report, path, s, WT_F32, err);
 }
 
+bool params_load_tensor(const TensorSpec *s, const CheckedTensor *t, const char *path, float *w, Error *err)
+{
+    RetypeReport report = { 0 };
+    if (s->k)
+        return load_matrix(s, t, path, w, err);
+    retype_vector(s, t, w, &report);
+    return report.fault == RETYPE_GOOD ? true : retype_fail(&report, path, s, WT_F32, err);
+}
+
 bool params_load(const Params *p, float *w, const Checkpoint *c, Error *err)
 {
     for (int i = 0; i < p->n; i++) {
-        const TensorSpec *s = &p->spec[i];
-        RetypeReport      report = { 0 };
-        if (s->k && !load_matrix(s, &c->tensor[i], c->path, w + p->at[i], err))
+        if (!params_load_tensor(&p->spec[i], &c->tensor[i], c->path, w + p->at[i], err))
             return false;
-        if (!s->k)
-            retype_vector(s, &c->tensor[i], w + p->at[i], &report);
-        if (report.fault != RETYPE_GOOD)
-            return retype_fail(&report, c->path, s, WT_F32, err);
         checked_release(&c->tensor[i]);
     }
     return true;
@@ -154,6 +157,17 @@ void params_init(const Params *p, float *w, uint64_t seed)
         else
             for (int j = 0; j < s->rows; j++)
                 a[j] = s->bias ? 0.0f : 1.0f;
+    }
+}
+
+void params_scatter(const Params *p, float *w, uint64_t seed)
+{
+    for (int i = 0; i < p->n; i++) {
+        const TensorSpec *s = &p->spec[i];
+        float            *a = w + p->at[i];
+        fill_normal(a, params_length(p, i), s->k ? 1 / sqrt(s->k) : 0.2, seed, (uint32_t)i);
+        for (int j = 0; !s->k && !s->bias && j < s->rows; j++)
+            a[j] += 1;
     }
 }
 

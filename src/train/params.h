@@ -28,9 +28,16 @@ float *params_array(const Params *p, Error *err);
 /* Values of a checkpoint (quantized ones: what they stand for); one that is not finite is INPUT, naming tensor, row and column. */
 bool params_load(const Params *p, float *w, const Checkpoint *c, Error *err);
 
+/* Values of one tensor, into w [its parameters]; path: of its file, for messages. */
+bool params_load_tensor(const TensorSpec *s, const CheckedTensor *t, const char *path, float *w, Error *err);
+
 /* Random values: matrices normal with deviation 0.02, those that add to the residual stream (wo, w_down) 0.02 / sqrt(2 n_layers)
  * (Radford et al. 2019); norms 1, biases 0. A value is a function of the seed, its tensor's number and its place. */
 void params_init(const Params *p, float *w, uint64_t seed);
+
+/* Values for checking gradients, wide enough that every term matters: matrices of deviation 1 / sqrt(k), norms 1 and biases 0, both with
+ * a deviation of 0.2. */
+void params_scatter(const Params *p, float *w, uint64_t seed);
 
 /* The tensor of this role; NULL: the model has none. layer -1: outside the layers. */
 float *params_find(const Params *p, float *array, int layer, TensorRole role, bool bias);

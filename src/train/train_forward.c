@@ -84,13 +84,34 @@ static void sublayer_out(const BlockCall *b, const Sublayer *l, float *out, cons
     NormParams in = sublayer_norm(s, l->norm, l->norm_bias), post = sublayer_norm(s, l->post_norm, l->post_norm_bias);
     float     *sum = l->sum ? l->sum : out;
     DropoutKey drop = sublayer_dropout(b, l);
+    show(b, l->y_step, false, y, s->d_model);
     if (l->y)
         norm_forward(b->crew, b->work->y, y, &post, n_tok);
     y = l->y ? b->work->y : y;
+    if (l->y)
+        show(b, l->post_step, false, y, s->d_model);
     dropout(b->crew, y, &drop, b->first_seq * (uint64_t)b->seq_len * (uint64_t)s->d_model, n);
     residual_add(b->crew, sum, x, y, s->residual_scale, n);
-    if (l->sum)
-        norm_forward(b->crew, out, sum, &in, n_tok);
+    show(b, l->add_step, false, sum, s->d_model);
+    if (!l->sum)
+        return;
+    norm_forward(b->crew, out, sum, &in, n_tok);
+    show(b, l->norm_step, false, out, s->d_model);
+}
+
+/* q, k and v as they are made; rotated ones apart. */
+static void show_heads(const BlockCall *b, const BlockActs *a)
+{
+    const BlockShape *s = b->shape;
+    int  q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    bool normed = s->qk_norm != QK_NONE;
+    show(b, STEP_Q, false, normed ? a->q_raw : a->q, q);
+    show(b, STEP_K, false, normed ? a->k_raw : a->k, kv);
+    show(b, STEP_V, false, a->v, kv);
+    if (normed) {
+        show(b, STEP_Q_NORM, false, a->q, q);
+        show(b, STEP_K_NORM, false, a->k, kv);
+    }
 }
 
 NormParams head_norm(const BlockShape *s, float *w, int heads)
@@ -128,11 +149,17 @@ static void attention_half(const BlockCall *b, BlockActs *a, const float *xn, fl
         norm_heads(b, a->q, a->q_raw, w->q_norm, s->heads);
         norm_heads(b, a->k, a->k_raw, w->k_norm, s->kv_heads);
     }
-    if (b->rope) {
+    show_heads(b, a);
+    if (b->rope && b->rope->rot > 0) {
         rope_rotate(b->crew, a->q, b->rope, n, s->heads, s->head_dim, false);
         rope_rotate(b->crew, a->k, b->rope, n, s->kv_heads, s->head_dim, false);
+        show(b, STEP_Q_ROPE, false, a->q, q);
+        show(b, STEP_K_ROPE, false, a->k, kv);
     }
     attention_forward(b->crew, a->att_out, a->stats, a->probs, a->q, a->k, a->v, &shape);
+    if (a->probs)
+        show(b, STEP_PROBS, false, a->probs, s->heads * b->seq_len);
+    show(b, STEP_HEADS, false, a->att_out, q);
     linear(b->crew, y, a->att_out, w->wo, w->wo_bias, n, d, q);
 }
 
@@ -142,10 +169,14 @@ static void feed_forward_half(const BlockCall *b, BlockActs *a, const float *xn,
     const BlockShape   *s = b->shape;
     const BlockWeights *w = b->w;
     int n = call_tokens(b), d = s->d_model;
-    if (a->gate)
+    if (a->gate) {
         linear(b->crew, a->gate, xn, w->w_gate, w->w_gate_bias, n, s->d_ff, d);
+        show(b, STEP_GATE, false, a->gate, s->d_ff);
+    }
     linear(b->crew, a->up, xn, w->w_up, w->w_up_bias, n, s->d_ff, d);
+    show(b, STEP_UP, false, a->up, s->d_ff);
     activation_forward(b->crew, b->work->h, a->gate, a->up, s->ffn, (size_t)n * (size_t)s->d_ff);
+    show(b, STEP_H, false, b->work->h, s->d_ff);
     linear(b->crew, y, b->work->h, w->w_down, w->w_down_bias, n, d, s->d_ff);
 }
 
@@ -155,12 +186,15 @@ void block_forward(const BlockCall *b, BlockActs *a, float *out)
     Sublayer attn = attention_sublayer(b, a), ffn = ffn_sublayer(b, a);
     float   *y;
 
+    show(b, STEP_X, false, a->x, b->shape->d_model);
     const float *xn = sublayer_in(b, a->x, w->attn_norm, w->attn_norm_bias);
+    show_normed(b, STEP_ATTN_NORM, xn, false);
     y = attn.y ? attn.y : b->work->y;
     attention_half(b, a, xn, y);                         /* y = Wo attention(...)        */
     sublayer_out(b, &attn, a->mid, a->x, y);             /* mid = x + [norm] y           */
 
     xn = sublayer_in(b, a->mid, w->ffn_norm, w->ffn_norm_bias);
+    show_normed(b, STEP_FFN_NORM, xn, false);
     y = ffn.y ? ffn.y : b->work->y;
     feed_forward_half(b, a, xn, y);                      /* y = W_down (act(gate) * up)  */
     sublayer_out(b, &ffn, out, a->mid, y);               /* out = mid + [norm] y         */

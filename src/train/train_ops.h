@@ -40,6 +40,15 @@ void norm_forward(const Crew *c, float *y, const float *x, const NormParams *p, 
 void norm_backward_rows(const Crew *c, float *d_x, const NormParams *d, const float *x, const NormParams *p, const float *d_y,
                         int n_tok);
 
+/* Two fused operations with the bits of those they stand for: each row is added up and normed while it lies in the first cache.
+ *   sum = x + y * scale, xn = norm(sum)        residual_add, norm_forward; sum may be x or y
+ *   d_x += what norm gives back of d_xn, d_y = d_x * scale   norm_backward_rows, then a scaled copy; d_x: on entry the gradient
+ *                                              that sum has along the residual stream */
+void residual_norm_forward(const Crew *c, float *sum, float *xn, const float *x, const float *y, float scale, const NormParams *p,
+                           int n_tok);
+void residual_norm_backward(const Crew *c, float *d_x, float *d_y, const NormParams *d, const float *sum, const NormParams *p,
+                            const float *d_xn, float scale, int n_tok);
+
 /* ---- rope_grad.c ---- */
 
 /* Rotary embedding (Su et al. 2021) of the first `rot` dimensions of each head, pairs (i, i + rot/2). */

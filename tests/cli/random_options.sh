@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # 300 random command lines for each command, the same each time: whatever is said, the status is 0 to 4, and an error is one
 # line. Values are drawn from a pool of good and bad ones; models are tiny or broken, so that nothing takes long.
-#   random_options.sh [SEED]
+#   random_options.sh [--soak] [SEED]
 set -u
 cd "$(dirname "$0")/../.." || exit 4
 TBLOCK=${TBLOCK:-$PWD/${BUILD:-build/release}/tblock}
@@ -13,8 +13,14 @@ fi
 shipped=$PWD/models/shakespeare.bin
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 4
-state=${1:-20240607}
 lines=300
+if [ "${1:-}" = --soak ]; then # 10,000 in all, and of another seed each time
+    shift
+    lines=750
+    set -- "${1:-$RANDOM}"
+    echo "seed $1"
+fi
+state=${1:-20240607}
 ulimit -t 20 # of computing for each run: nothing here waits, so what hangs is killed
 
 mkdir folder
@@ -30,8 +36,8 @@ files=(tiny.bin tiny.bin tiny.bin text.bin text.bin config.json golden lines.jso
 values=(bash zhs 0 1 2 3 5 0.5 1e-3 -1 nan inf 1e999 99999999999999999999 0x10 random auto f32 f16 bf16 q8 q4 'embed=q8' 'layers.*=f16' scalar avx2 neon '' ' ' a ROMEO:
     $'\xff\xfe' 'two words' --temp -n -- '%s%n' 1,2,3 '1 2' 1,,2 39,40 ,)
 options=(--prompt --prompt-file --ids --no-bos --special --predict --stop --echo --json --stats --trace --temp --top-k --top-p
-    --min-p --repeat-penalty --seed --ctx --isa --math --kv-type --mlock --huge-pages --quiet --help --version --exact --layer --head --format
-    --tol --greedy --man --last --hidden --output --text --file --jsonl --pieces --type --tensors --keep -n -c -p -f -s -o -q -h -n3 -qn2
+    --min-p --repeat-penalty --seed --ctx --isa --math --kv-type --mlock --huge-pages --quiet --help --version --exact --layer --head --format --stride --against --choices --delimiter --each
+    --tol --greedy --junit --man --last --hidden --output --text --file --jsonl --pieces --type --tensors --keep -n -c -p -f -s -o -q -h -n3 -qn2
     -c9 -Z --tmep --predict=2 --temp=0 --ids=1,2 --seed=random --quiet=1 -- --= ---)
 
 draw() { # DRAW-LIMIT: sets $drawn to 0 .. limit - 1
@@ -57,7 +63,7 @@ make_line() { # sets line
         line+=("$picked")
         case $picked in
         --predict | -n | --ctx | -c) draw 10; line+=("$drawn") ;; # a short run
-        --trace | --output | -o) draw 3; line+=("out$drawn") ;;   # files of its own
+        --trace | --junit | --output | -o) draw 3; line+=("out$drawn") ;;   # files of its own
         --*=* | --no-bos | --special | --echo | --json | --stats) ;;
         *) draw 4; if [ "$drawn" -gt 0 ]; then pick values; line+=("$picked"); fi ;;
         esac
@@ -65,7 +71,7 @@ make_line() { # sets line
 }
 
 failed=0
-for command in run info tokenize logits verify attn synth quantize bench completions help; do
+for command in run grad convert chat info tokenize logits verify eval attn block synth quantize bench completions help; do
     bad=0 good=0 n_lines=$lines
     if [ $command = bench ]; then n_lines=$((lines / 6)); fi # those that are right take a second
     for ((i = 0; i < n_lines; i++)); do

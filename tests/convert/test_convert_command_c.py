@@ -393,6 +393,32 @@ def test_quantize_takes_a_folder():
     assert json.loads(data[2].meta["source"])[-1] == {"quantized": "q4"}
 
 
+def test_info_of_a_config_alone_is_that_of_its_folder():
+    for folder in folders():
+        reports = [tblock("info", path, "--json") for path in (folder, os.path.join(folder, "config.json"))]
+        whole, alone = [json.loads(r.stdout) for r in reports]
+        left = [{k: v for k, v in r["config"].items() if k != "eos"} for r in (whole, alone)]   # generation_config.json adds some
+        assert left[0] == left[1] and whole["parameters"] == alone["parameters"], folder
+    path = temp("config.json")
+    for config, part in (({"model_type": "mamba"}, "model_type"), ({"architectures": ["X"]}, "model_type"), ({"d_models": 1}, "d_model")):
+        json.dump(config, open(path, "w"))
+        done = tblock("info", path)
+        assert done.returncode == 3 and part in done.stderr and done.stderr.count("\n") == 1, done
+
+
+def test_a_folder_without_a_checkpoint_says_what_it_lacks():
+    os.makedirs(temp("folder"))
+    for command in (["info", temp("folder")], ["run", temp("folder"), "-p", "x"], ["convert", temp("folder"), "-o", temp("x.bin")]):
+        done = tblock(*command)
+        assert done.returncode == 3 and "config.json" in done.stderr and "none of these" in done.stderr, done
+    shutil.copy(os.path.join(need(MODELS, "llama-gqa"), "model.safetensors"), temp("alone.safetensors"))
+    done = tblock("info", temp("alone.safetensors"))
+    assert done.returncode == 3 and "config.json beside" in done.stderr, done
+    if os.path.exists(os.path.join(MODELS, "llama-sharded")):
+        done = tblock("info", os.path.join(MODELS, "llama-sharded", "model-00001-of-00002.safetensors"))
+        assert done.returncode == 3 and "give their folder" in done.stderr, done
+
+
 def test_the_command_refuses_wrong_usage_and_its_own_source():
     folder = made()
     for args, part in ((["convert", folder], "--output"),

@@ -20,7 +20,7 @@ static inline const char *memory_path(const char *name)
     static char path[4][400];
     static int  at;
     at = (at + 1) % 4;
-    snprintf(path[at], sizeof path[at], "%s/%s", memory_folder_path, name);
+    snprintf(path[at], sizeof path[at], "%.63s/%.63s", memory_folder_path, name);
     return path[at];
 }
 

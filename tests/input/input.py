@@ -177,6 +177,9 @@ def bad_files():
         "kv_heads_2": ({"kv_heads": 2}, ("wk",)), "head_dim_8": ({"head_dim": 8}, ("wq",)), "d_ff_8": ({"d_ff": 8}, ("w_gate",)),
         "vocab_13": ({"vocab_size": 13}, ("embed",)), "tied_with_a_head": ({"tied_embeddings": True}, ()),
         "qkv_bias": ({"qkv_bias": True}, ("wq_bias",)), "out_bias": ({"out_bias": True}, ("wo_bias",)), "ffn_bias": ({"ffn_bias": True}, ("bias",)),
+        "ffn_gelu": ({"ffn": "gelu"}, ("w_gate",)), "learned_positions": ({"positions": "learned"}, ("pos_embed",)),
+        "qk_norm": ({"qk_norm": True}, ("q_norm",)), "experts": ({"n_experts": 4, "experts_used": 2, "expert_d_ff": 8}, ("w_gate",)),
+        "norm_output": ({"norm_placement": "output"}, ("attn_norm",)), "norm_both": ({"norm_placement": "both"}, ("attn_post_norm",)),
     }
     for name, (change, words) in contradictions.items():
         case(f"config_contradicts_{name}", *words)(lambda m: m.config(**change))
@@ -184,8 +187,9 @@ def bad_files():
         "d_model": (0, -8, 8.5, "8", 2**31, 2**53, 1e300, None, [], True), "n_layers": (0, -1, 10**9, None), "heads": (0, 3, None, 2**31 - 1),
         "kv_heads": (0, 3, -1), "head_dim": (0, 3, -4, 2**30), "d_ff": (0, None, 2**31 - 1), "vocab_size": (0, 2**31 - 1, None),
         "n_ctx": (0, -1, 2**40), "theta": (0, -1, "x"), "norm_eps": (-1, "x"), "window": (-1, 0.5), "eos": (5, list(range(17)), [1.5]), "bos": ("x", 1.5),
-        "family": (5, "", "x" * 40, "no-such-family"), "norm": ("layer", "none"), "norm_placement": ("post", "x"), "ffn": ("gelu", "x"), "positions": ("learned", "x"),
-        "qk_norm": (True, "x"), "tied_embeddings": ("x", 1),
+        "family": (5, "", "x" * 40), "norm": ("none",), "norm_placement": ("post", "x"), "ffn": ("x",), "positions": ("x",),
+        "qk_norm": ("x", 1), "rotary_dim": (3, 400, 0), "experts_used": (2,), "full_layers": ([0], "x"), "dense_layers": ([0],), "attn_softcap": (-1,),
+        "shared_router": (True,), "norm_bias": (True,), "theta_window": (5000,), "n_experts": (4,), "tied_embeddings": ("x", 1),
         "rope": ("x", {"type": "x"}, {"type": "linear"}, {"type": "linear", "factor": 0}, {"type": "llama3", "factor": 8}, {"type": "yarn"},
                  {"type": "default", "no_such_key": 1}),
         "no_such_key": (1,),
@@ -554,9 +558,9 @@ def converter(t):
         except Failure as e:
             raise Failure(f"{what}: {e}")
 
-    for what, change, words in (("another family", {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}, ("gpt2",)), ("hidden size", {"hidden_size": 64}, ()),
+    for what, change, words in (("another family", {"model_type": "bloom", "architectures": ["BloomForCausalLM"]}, ("bloom",)), ("hidden size", {"hidden_size": 64}, ()),
                                 ("a layer more", {"num_hidden_layers": 4}, ("3",)), ("heads that do not divide", {"num_key_value_heads": 4}, ()),
-                                ("an unknown activation", {"hidden_act": "gelu"}, ("gelu",)), ("unknown rope", {"rope_scaling": {"type": "dynamic", "factor": 2}}, ("dynamic",)),
+                                ("an unknown activation", {"hidden_act": "mish"}, ("mish",)), ("unknown rope", {"rope_scaling": {"type": "dynamic", "factor": 2}}, ("dynamic",)),
                                 ("text for a number", {"hidden_size": "48"}, ("hidden_size",)), ("no layers", {"num_hidden_layers": 0}, ())):
         (source / "config.json").write_text(json.dumps({**config, **change}))
         refused(what, *words)

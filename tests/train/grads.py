@@ -21,6 +21,9 @@ from ref import read_safetensors  # noqa: E402
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/release") / "tblock"))
 SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
 CASES = ["grad-llama-bias", "grad-llama-gqa", "grad-llama-tied"]
+FAMILIES = ["gemma", "granite", "llama-headdim", "llama-mqa", "llama-yarn", "llama3-rope-scaled", "mistral-window", "olmo2", "phi3", "qwen2",
+            "qwen3", "stablelm"]
+REFUSED = {"gemma2": "attn_softcap", "mixtral": "n_experts", "gpt2": "positions", "cohere": "norm_placement"}
 GRADIENT, LOSS, PARAMETER = 2e-5, 1e-5, 1e-4
 
 
@@ -85,6 +88,16 @@ def check_model_file(folder):
             raise Failure(f"{x} is not {y}")
 
 
+def check_families(folder):
+    """The weights of each family that training implements: every parameter's gradient against central differences."""
+    for name in FAMILIES:
+        run("train", "--grad-check", "--init", SHARED / "fixtures" / "models" / name, "--quiet")
+    for name, part in REFUSED.items():
+        said = run("train", "--grad-check", "--init", SHARED / "fixtures" / "models" / name, status=3).stderr.decode()
+        if part not in said:
+            raise Failure(f"{name}: expected '{part}' in: {said}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="")
@@ -93,7 +106,8 @@ def main():
         print(f"skip grads: no data ({SHARED})")
         return 0
     failed = 0
-    claims = [(name, lambda f, name=name: check_case(name, f)) for name in CASES] + [("model_file_names", check_model_file)]
+    claims = [(name, lambda f, name=name: check_case(name, f)) for name in CASES] + [("model_file_names", check_model_file),
+                                                                                         ("gradients_of_families", check_families)]
     for name, check in claims:
         if only not in name:
             continue

@@ -376,7 +376,7 @@ static void what_is_neither_is_refused(void)
         { "", "model.bin" },
         { "hello, this is a text", "model.bin" },
         { "  {\"d_model\": 64}", "n_layers: expected an integer, found nothing" },
-        { "{\"architectures\": []}", "unknown key 'architectures'; this is a Hugging Face config" },
+        { "{\"architectures\": []}", "model_type: expected one of llama, mistral" },
         { "{", "model.bin" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

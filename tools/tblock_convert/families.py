@@ -21,6 +21,7 @@ HARMLESS = frozenset("""
     base_model_tp_plan keys_to_ignore_at_inference _commit_hash cache_implementation _num_labels
     output_router_logits router_aux_loss_coef router_jitter_noise reorder_and_upcast_attn
     summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj
+    output_past custom_pipelines use_flash_attn transformers.js_config
 """.split())
 
 # Keys that other models use: with these values they ask for nothing. null is accepted for any key.
@@ -221,7 +222,7 @@ GEMMA = dict(activation=("hidden_activation", "hidden_act", "gelu_pytorch_tanh")
              biases=ATTENTION_BIAS, embed_scale=True, plus_one=True, bos=2, eos=1)
 
 FAMILIES = {f.name: f for f in (
-    Family("llama", "LlamaForCausalLM",
+    Family("llama", "LlamaForCausalLM LLaMAForCausalLM",
            biases=dict(ATTENTION_BIAS, mlp_bias=(False, ("ffn_bias",)))),
     Family("mistral", "MistralForCausalLM",
            keys=keys(intermediate_size=14336, max_position_embeddings=4096 * 32), kv_heads=8, window=("all", 4096)),
@@ -263,7 +264,7 @@ FAMILIES = {f.name: f for f in (
            keys=keys(vocab_size=256000, hidden_size=2304, intermediate_size=9216, num_hidden_layers=26, num_attention_heads=8,
                      max_position_embeddings=8192, tie_word_embeddings=True, more=GEMMA2_KEYS),
            tensors=dict(LLAMA_TENSORS, **BOTH_NORMS), fixed={"norm_placement": "both"}, kv_heads=4,
-           window=("every", 2, 4096), **GEMMA),
+           window=("every", 2, 4096), unused_keys=("sliding_window_size",), **GEMMA),
     Family("gemma3_text", "Gemma3ForCausalLM Gemma3ForConditionalGeneration",
            keys=keys(vocab_size=262208, hidden_size=2304, intermediate_size=9216, num_hidden_layers=26, num_attention_heads=8,
                      max_position_embeddings=131072, tie_word_embeddings=True,

@@ -14,12 +14,12 @@ SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 def load(folder, sources, ignored_keys=()):
     """The Checkpoint of a folder; files are opened through sources (source.Sources)."""
     file = sources.open(os.path.join(folder, "config.json"))
-    reader = hf_config.ConfigReader(file.path, jsonfile.parse_object(file.read_small(), file.path), ignored_keys)
+    reader = hf_config.ConfigReader(file.path, jsonfile.parse_config(file.read_small(), file.path), ignored_keys)
     generation = os.path.join(folder, "generation_config.json")
     more_eos = None
     if os.path.exists(generation):
         file = sources.open(generation)
-        more_eos = jsonfile.parse_object(file.read_small(), file.path).get("eos_token_id")
+        more_eos = jsonfile.parse_config(file.read_small(), file.path).get("eos_token_id")
     config = reader.config(more_eos, generation)
     tensors = read_tensors(folder, sources)
     binder = Binder(folder, reader.family, config, tensors, reader.others)
@@ -37,7 +37,7 @@ def read_tensors(folder, sources):
         raise bad(folder, "", "%s or %s" % (SINGLE, INDEX), ", ".join(quoted(n) for n in others[:4]) or "neither",
                   "only safetensors weights are read" if others else "")
     file = sources.open(index)
-    weight_map = jsonfile.parse_object(file.read_small(), index).get("weight_map")
+    weight_map = jsonfile.parse_config(file.read_small(), index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map or not all(isinstance(v, str) for v in weight_map.values()):
         raise bad(index, "weight_map", "an object of file names", jsonfile.kind(weight_map))
     return _read_shards(folder, index, weight_map, sources)

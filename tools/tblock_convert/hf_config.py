@@ -6,6 +6,12 @@ from .errors import bad, quoted
 from . import families, jsonfile, model
 
 SLIDING, FULL = "sliding_attention", "full_attention"
+LARGEST_ID = 2**31 - 1
+
+
+def same(a, b):
+    """Equal as JSON: true is not 1, 1.0 is."""
+    return isinstance(a, bool) == isinstance(b, bool) and a == b
 
 
 def wrapped(path, keys):
@@ -49,7 +55,7 @@ class ConfigReader:
         """The same for a key of several spellings, which have to agree; and the spelling that was found."""
         found = [k for k in spellings.split("|") if self.keys.get(k) is not None] or spellings.split("|")[:1]
         for other in found[1:]:
-            if self.keys[other] != self.keys[found[0]]:
+            if not same(self.keys[other], self.keys[found[0]]):
                 raise self.error(other, "the same as %s, %s" % (found[0], jsonfile.kind(self.keys[found[0]])),
                                  jsonfile.kind(self.keys[other]))
         for key in spellings.split("|"):
@@ -172,11 +178,11 @@ class ConfigReader:
         """Ids of the vocabulary; those outside of it (a family's default in a smaller model) never occur and are left out."""
         ids = [] if value is None else value if isinstance(value, list) else [value]
         for i in ids:
-            if isinstance(i, bool) or not isinstance(i, int) or i < 0:
+            if isinstance(i, bool) or not isinstance(i, (int, float)) or i != int(i) or not 0 <= i <= LARGEST_ID:
                 raise bad(file, key, "an id, a list of ids or null", jsonfile.kind(i))
             if i >= c["vocab_size"] and (key in self.keys or file != self.path):
                 self.warnings.append("%s: %s: %d is outside of vocab_size %d: left out" % (file, key, i, c["vocab_size"]))
-        return [i for i in dict.fromkeys(ids) if i < c["vocab_size"]]
+        return [int(i) for i in dict.fromkeys(ids) if i < c["vocab_size"]]
 
     # ---- rope ----
 
@@ -195,12 +201,15 @@ class ConfigReader:
                 raise self.error(key, "an object or null", jsonfile.kind(value))
         where = "rope_parameters" if new else "rope_scaling"
         if new and family.theta_window and any(k in new for k in (SLIDING, FULL)):
+            for key, value in new.items():
+                if value is not None and not isinstance(value, dict):
+                    raise self.error("%s.%s" % (where, key), "an object", jsonfile.kind(value))
             local = self._local_theta(new, local)
             where += "." + FULL
             new = self._nested(new, FULL, where)
         rope = dict(new or old or {})
         theta_inside, share_inside = rope.pop("rope_theta", None), rope.pop("partial_rotary_factor", None)
-        if theta is not None and theta_inside is not None and theta != theta_inside:
+        if theta is not None and theta_inside is not None and not same(theta, theta_inside):
             raise self.error(theta_key, "what %s says, %s" % (where, jsonfile.kind(theta_inside)), jsonfile.kind(theta))
         if new and old and self._without_theta(old) != self._without_theta(new):
             raise self.error("rope_scaling", "the same as rope_parameters", "other values")
@@ -212,9 +221,10 @@ class ConfigReader:
         c["rope"] = self._rope_object(where, self._rope_words(rope), c)
 
     def _nested(self, rope, key, where):
-        if not isinstance(rope.get(key, {}), dict):
-            raise self.error(where, "an object", jsonfile.kind(rope[key]))
-        return rope.get(key, {})
+        value = rope.get(key)
+        if value is not None and not isinstance(value, dict):
+            raise self.error(where, "an object", jsonfile.kind(value))
+        return value or {}
 
     def _local_theta(self, rope, local):
         """theta of rope_parameters.sliding_attention, which is never scaled."""
@@ -223,18 +233,18 @@ class ConfigReader:
         if inside.get("rope_type", "default") not in ("default", None):
             raise self.error(where + ".rope_type", "'default'", jsonfile.kind(inside["rope_type"]))
         theta = inside.get("rope_theta")
-        if local is not None and theta is not None and local != theta:
+        if local is not None and theta is not None and not same(local, theta):
             raise self.error("rope_local_base_freq", "what %s says, %s" % (where, jsonfile.kind(theta)), jsonfile.kind(local))
         return theta if local is None else local
 
     def _rotary(self, c, share, inside):
         """The share of each head that is rotated, in whole dimensions."""
-        if share is not None and inside is not None and share != inside:
+        if share is not None and inside is not None and not same(share, inside):
             raise self.error("partial_rotary_factor", "the same as in rope_parameters, %s" % jsonfile.kind(inside),
                              jsonfile.kind(share))
         share = inside if share is None else share
         if not self.family.rotary:
-            if share not in (None, 1):
+            if share is not None and not same(share, 1):
                 raise self.error("partial_rotary_factor", "1", jsonfile.kind(share))
             return
         share = self.family.rotary if share is None else self.number("partial_rotary_factor", share)
@@ -255,7 +265,8 @@ class ConfigReader:
         return {k: v for k, v in self._rope_words(rope).items() if k not in ("rope_theta", "partial_rotary_factor")}
 
     def _rope_object(self, where, rope, c):
-        kind = rope.pop("rope_type", None) or "default"
+        kind = rope.pop("rope_type", None)
+        kind = "default" if kind is None else kind
         if rope and all(isinstance(v, dict) for v in rope.values()):
             raise self.error(where, "one set of values", "one for each of " + ", ".join(quoted(k) for k in rope))
         known = self.family.rope_types or tuple(families.ROPE_TYPES)
@@ -308,13 +319,14 @@ class ConfigReader:
 
     def _full_layers(self, rule, values, n_layers, window):
         if rule == "last":
-            first = self.take("max_window_layers", 28)
-            if isinstance(first, bool) or not isinstance(first, int) or first < 0:
+            first = self.take("max_window_layers")
+            first = 28 if first is None else first
+            if isinstance(first, bool) or not isinstance(first, (int, float)) or first != int(first) or not 0 <= first < 2**31:
                 raise self.error("max_window_layers", "a number of layers", jsonfile.kind(first))
-            return set(range(min(first, n_layers)))
+            return set(range(min(int(first), n_layers)))
         if rule == "every":
             every, _ = self.take_any("sliding_window_pattern|_sliding_window_pattern", values[0])
-            every = self.size("sliding_window_pattern", every)
+            every = self.size("sliding_window_pattern", values[0] if every is None else every)
             return {n for n in range(n_layers) if (n + 1) % every == 0}
         if rule == "moe" and window is not None and self.keys.get("layer_types") is None:
             raise self.error("layer_types", "the layers with a window, as use_sliding_window is true", "no such key")
@@ -362,7 +374,7 @@ class ConfigReader:
             if allowed is None:
                 raise self.error("key '%s'" % quoted(key), "", "unknown, and may change the result",
                                  "--ignore-key %s takes it as unneeded" % quoted(key))
-            if value not in allowed:
+            if not any(same(value, a) for a in allowed):
                 raise self.error(key, " or ".join(jsonfile.kind(v) for v in allowed), jsonfile.kind(value))
         for key in sorted(self.ignored):
             self.warnings.append("%s: key '%s' ignored as asked" % (self.path, quoted(key)))

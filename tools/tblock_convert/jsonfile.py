@@ -54,6 +54,21 @@ def parse_object(data, file, what=""):
     return value
 
 
+def holds_nul(value):
+    """Does a string in there hold a NUL, which ends it for readers in C?"""
+    if isinstance(value, dict):
+        return any("\0" in k or holds_nul(v) for k, v in value.items())
+    return any(map(holds_nul, value)) if isinstance(value, list) else isinstance(value, str) and "\0" in value
+
+
+def parse_config(data, file):
+    """An object without NUL in its strings."""
+    value = parse_object(data, file)
+    if holds_nul(value):
+        raise bad(file, "", "strings without NUL", "a string that holds one")
+    return value
+
+
 def member(node, key, type_, file, what=""):
     """node[key], which has to be an object (dict) or an array (list); an empty one where it is absent or null."""
     value = node.get(key)

@@ -1,0 +1,89 @@
+/* api/grad_check_api.c: the backward pass against central differences, for a config or a model. */
+#include "tblock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/train_open.h"
+#include "train/grad_check.h"
+
+typedef struct CheckRun {
+    Source        source;
+    Config        config;
+    Crew          crew;
+    Params        params;
+    float        *w;
+    GradCheckRow *row;
+} CheckRun;
+
+static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *err)
+{
+    if (o->config && o->init)
+        return fail(err, USAGE, "config and init: expected one of them: a model has its own config");
+    if (!o->init && !train_config(&x->config, o->config, 0, err))
+        return false;
+    if (o->init) {
+        if (!source_open(&x->source, o->init, err))
+            return false;
+        if (!x->source.has_weights)
+            return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", o->init);
+        x->config = x->source.checkpoint.config;
+        if (!train_supported(&x->config, o->init, err))
+            return false;
+    }
+    if (!params_layout(&x->params, &x->config, err) || !(x->w = params_array(&x->params, err)))
+        return false;
+    if (o->init)
+        return params_load(&x->params, x->w, &x->source.checkpoint, err);
+    params_scatter(&x->params, x->w, o->seed);
+    return true;
+}
+
+static bool check_numbers(const tblock_grad_check_options *o, Error *err)
+{
+    if (o->n_tokens < 0 || o->n_tokens > 4096)
+        return fail(err, USAGE, "n_tokens: expected 0 to 4096, found %d", o->n_tokens);
+    if (o->samples < 0 || o->samples > 1 << 20)
+        return fail(err, USAGE, "samples: expected 0 to %d, found %d", 1 << 20, o->samples);
+    return o->threads >= 0 && o->threads <= 1024 ? true : fail(err, USAGE, "threads: expected 0 to 1024, found %d", o->threads);
+}
+
+static bool check(CheckRun *x, const tblock_grad_check_options *o, Error *err)
+{
+    int n_tok = o->n_tokens ? o->n_tokens : 12;
+    if (!check_numbers(o, err) || !open_values(x, o, err) || !crew_open(&x->crew, o->threads, err))
+        return false;
+    if (n_tok > x->config.n_ctx)
+        return fail(err, USAGE, "n_tokens: expected at most %d (n_ctx of the model), found %d", x->config.n_ctx, n_tok);
+    if (!(x->row = calloc((size_t)x->params.n, sizeof *x->row)))
+        return fail(err, SYSTEM, "out of memory");
+    return grad_check(x->row, &x->params, &x->crew, x->w, n_tok, o->samples ? o->samples : 8, o->seed, err);
+}
+
+static bool copy_rows(const CheckRun *x, tblock_grad_check_row **rows, size_t *n_rows, Error *err)
+{
+    *n_rows = (size_t)x->params.n;
+    *rows   = calloc(*n_rows, sizeof **rows);
+    if (!*rows)
+        return fail(err, SYSTEM, "out of memory");
+    for (size_t i = 0; i < *n_rows; i++) {
+        const GradCheckRow *r = &x->row[i];
+        (*rows)[i] = (tblock_grad_check_row){ .worst = r->worst, .grad = r->at_grad, .difference = r->at_difference, .element = r->element,
+                                              .n = r->n };
+        snprintf((*rows)[i].name, sizeof (*rows)[i].name, "%s", r->name);
+    }
+    return true;
+}
+
+bool tblock_grad_check(const tblock_grad_check_options *opt, tblock_grad_check_row **rows, size_t *n_rows, tblock_error *err)
+{
+    CheckRun x  = { 0 };
+    bool     ok = check(&x, opt, err) && copy_rows(&x, rows, n_rows, err);
+    crew_close(&x.crew);
+    params_free(&x.params);
+    source_close(&x.source);
+    free(x.w);
+    free(x.row);
+    return ok;
+}

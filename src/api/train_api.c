@@ -1,0 +1,403 @@
+/* api/train_api.c: from a text to a model file: tokenizer, split, steps, checkpoints. */
+#include "tblock.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/train_open.h"
+#include "api/weight_stream.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "report/loss_plot.h"
+#include "text/bpe_train.h"
+#include "text/tokenizer.h"
+#include "train/train_state.h"
+
+enum { MAX_SETTINGS = 24, EVAL_WINDOWS = 64, LARGEST_BATCH = 1 << 16 };
+
+typedef struct Train {
+    const char                 *out;
+    const tblock_train_options *opt;
+    char           *ckpt_path;
+    TensorFile      ckpt;            /* resume: the checkpoint that training goes on from     */
+    Source          init;
+    Config          config;
+    TokenizerData   made;            /* a tokenizer made from the text, and a view of it      */
+    TensorFile      made_view;
+    const TensorFile *vocabulary;    /* the file whose tokenizer is used: one of the three    */
+    FileMap         text;
+    char            text_hash[65];
+    Ids             ids;
+    Crew            crew;
+    Params          params;
+    Trainer         t;
+    StateSetting    setting[MAX_SETTINGS];
+    size_t          n_settings;
+    int             eval_every, save_every;
+    double          began, stepping; /* seconds: when training began; spent in steps         */
+    int64_t         first_step;
+    double          val_loss, last_loss;
+    bool            stopped;
+} Train;
+
+/* ---- Settings ---- */
+
+static bool check_numbers(const tblock_train_options *o, Error *err)
+{
+    const struct { const char *name; double x, min, max; } numbers[] = {
+        { "steps", o->steps, 0, 1 << 30 }, { "batch", o->batch, 0, LARGEST_BATCH }, { "n_ctx", o->n_ctx, 0, 1 << 20 },
+        { "micro_batch", o->micro_batch, 0, LARGEST_BATCH }, { "vocab", o->vocab, 0, 1 << 20 }, { "warmup", o->warmup, -1, 1 << 30 },
+        { "clip", o->clip, -1e9, 1e9 }, { "dropout", o->dropout, 0, 0.99 }, { "validation", o->validation, -1, 0.9 },
+        { "threads", o->threads, 0, 1024 }, { "min_lr", isnan(o->min_lr) ? 0 : o->min_lr, 0, 1e3 },
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (!(numbers[i].x >= numbers[i].min && numbers[i].x <= numbers[i].max))
+            return fail(err, USAGE, "%s: expected %g to %g, found %g", numbers[i].name, numbers[i].min, numbers[i].max, numbers[i].x);
+    if (!o->text)
+        return fail(err, USAGE, "text: expected a file to learn from, found none");
+    if (o->config && o->init)
+        return fail(err, USAGE, "config and init: expected one of them: a model has its own config");
+    if (o->init && o->vocab)
+        return fail(err, USAGE, "vocab: a model to begin with has its own tokenizer");
+    return true;
+}
+
+/* Where 0 stands for a default that depends on others. */
+static TrainSettings make_settings(const Train *x)
+{
+    const tblock_train_options *o = x->opt;
+    static const tblock_adamw   usual = { 1e-3, 0.9, 0.95, 1e-8, 0.1, false };
+    tblock_adamw  a = o->adamw ? *o->adamw : usual;
+    TrainSettings s = { .batch = o->batch ? o->batch : 24, .n_steps = o->steps ? o->steps : 1000, .dropout = o->dropout, .seed = o->seed };
+    s.seq_len = o->n_ctx ? o->n_ctx : x->config.n_ctx < 256 ? x->config.n_ctx : 256;
+    s.micro   = o->micro_batch ? o->micro_batch : micro_batch(s.batch, s.seq_len);
+    s.micro   = s.micro < s.batch ? s.micro : s.batch;
+    s.adamw   = (OptimizerOptions){ a.beta1, a.beta2, a.eps, a.weight_decay, a.decay_all };
+    s.clip    = o->clip < 0 ? 0 : o->clip > 0 ? o->clip : 1;
+    s.schedule = (Schedule){ .lr = a.lr, .min_lr = o->min_lr > 0 ? o->min_lr : a.lr / 10, .warmup = o->warmup < 0 ? 0 : o->warmup,
+                             .n_steps = isnan(o->min_lr) ? 0 : s.n_steps };
+    if (o->warmup == 0)
+        s.schedule.warmup = s.n_steps / 20;
+    return s;
+}
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+static void set(Train *x, const char *key, const char *fmt, ...)
+{
+    va_list args;
+    StateSetting *s = &x->setting[x->n_settings++];
+    s->key = key;
+    va_start(args, fmt);
+    vsnprintf(s->value, sizeof s->value, fmt, args);
+    va_end(args);
+}
+
+/* Everything that the bits of a step depend on. The config is compared as a hash: it is long. */
+static bool list_settings(Train *x, const TrainSettings *s, Error *err)
+{
+    char *config = config_to_json(&x->config, err);
+    if (!config)
+        return false;
+    set(x, "text_sha256", "%s", x->text_hash);
+    set(x, "config_hash", "%016" PRIx64, fnv1a(FNV_SEED, config, strlen(config)));
+    set(x, "steps", "%" PRId64, s->n_steps);
+    set(x, "batch", "%d", s->batch);
+    set(x, "micro_batch", "%d", s->micro);
+    set(x, "ctx", "%d", s->seq_len);
+    set(x, "lr", "%.17g", s->schedule.lr);
+    set(x, "min_lr", "%.17g", s->schedule.min_lr);
+    set(x, "warmup", "%" PRId64, s->schedule.warmup);
+    set(x, "schedule", "%s", s->schedule.n_steps ? "cosine" : "constant");
+    set(x, "betas", "%.17g,%.17g", s->adamw.beta1, s->adamw.beta2);
+    set(x, "eps", "%.17g", s->adamw.eps);
+    set(x, "weight_decay", "%.17g", s->adamw.decay);
+    set(x, "decay", "%s", s->adamw.decay_all ? "all" : "matrices");
+    set(x, "clip", "%.17g", s->clip);
+    set(x, "dropout", "%.17g", s->dropout);
+    set(x, "validation_tokens", "%zu", x->t.data.n - x->t.data.n_train);
+    set(x, "seed", "%" PRIu64, s->seed);
+    set(x, "init", "%s", x->opt->init ? "a model" : "random");
+    free(config);
+    return true;
+}
+
+/* ---- Text and vocabulary ---- */
+
+static bool read_text(Train *x, Error *err)
+{
+    const char *path = x->opt->text;
+    if (!file_map_open(&x->text, path, err))
+        return false;
+    if (x->text.size == 0)
+        return fail(err, INPUT, "%s: expected a text, found an empty file", path);
+    Sha256 *sha = sha256_new();
+    if (!sha)
+        return fail(err, SYSTEM, "out of memory");
+    sha256_add(sha, x->text.data, x->text.size);
+    sha256_end(sha, x->text_hash);
+    return true;
+}
+
+static bool open_init(Train *x, Error *err)
+{
+    if (!source_open(&x->init, x->opt->init, err))
+        return false;
+    if (!x->init.has_weights)
+        return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", x->opt->init);
+    x->config = x->init.checkpoint.config;
+    x->vocabulary = &x->init.file;
+    if (!tensor_meta(&x->init.file, "tokenizer"))
+        return fail(err, INPUT, "%s: tokenizer: expected one to read the text with, found none", x->opt->init);
+    return train_supported(&x->config, x->opt->init, err);
+}
+
+static bool make_vocabulary(Train *x, Error *err)
+{
+    const char *text = (const char *)x->text.data;
+    size_t      n_ids = (size_t)x->config.vocab_size, n_merges, n_found;
+    BpeMerge   *merges = NULL;
+    if (n_ids < 256)
+        return fail(err, INPUT, "vocab_size: expected at least 256, the bytes, found %zu", n_ids);
+    char *steps = tokenizer_pretokenize_steps("gpt2", err);
+    bool  ok = steps && bpe_train(text, x->text.size, steps, n_ids, &merges, &n_merges, &n_found, err);
+    if (ok && n_found < n_ids)
+        ok = fail(err, INPUT, "%s: vocab: expected a text with %zu pieces, found only %zu: ask for a smaller vocabulary", x->opt->text, n_ids,
+                  n_found);
+    ok = ok && tokenizer_make_trained(&x->made, x->opt->text, "gpt2", (const int32_t (*)[3])(const void *)merges, n_merges, err)
+      && tokenizer_data_view(&x->made_view, &x->made, err);
+    x->vocabulary = &x->made_view;
+    free(merges);
+    free(steps);
+    return ok;
+}
+
+/* The tokenizer of a checkpoint is the one that was made from the same text. */
+static bool choose_vocabulary(Train *x, Error *err)
+{
+    if (x->opt->init)
+        return true;
+    if (!x->opt->resume)
+        return make_vocabulary(x, err);
+    x->vocabulary = &x->ckpt;
+    return tensor_meta(&x->ckpt, "tokenizer") ? true : fail(err, INPUT, "%s: metadata tokenizer: expected one, found none", x->ckpt_path);
+}
+
+static bool encode_text(Train *x, Error *err)
+{
+    Tokenizer *tokenizer = NULL;
+    bool ok = tokenizer_open(&tokenizer, x->vocabulary, err)
+           && tokenizer_encode(tokenizer, (const char *)x->text.data, x->text.size, false, false, &x->ids, err);
+    if (ok && tokenizer_size(tokenizer) > x->config.vocab_size)
+        for (size_t i = 0; ok && i < x->ids.n; i++)
+            if (x->ids.id[i] >= x->config.vocab_size)
+                ok = fail(err, INPUT, "%s: token %zu: expected an id under %d (vocab_size), found %d", x->opt->text, i, x->config.vocab_size,
+                          x->ids.id[i]);
+    tokenizer_free(tokenizer);
+    return ok;
+}
+
+static bool split_text(const Train *x, TrainData *d, int seq_len, Error *err)
+{
+    double share = x->opt->validation < 0 ? 0 : x->opt->validation > 0 ? x->opt->validation : 0.1;
+    size_t held  = (size_t)((double)x->ids.n * share), least = (size_t)seq_len + 1;
+    *d = (TrainData){ x->ids.id, x->ids.n - held, x->ids.n };
+    if (d->n_train <= least)
+        return fail(err, INPUT, "%s: expected more than %zu tokens to learn from (a context of %d and the one after it), found %zu",
+                    x->opt->text, least, seq_len, d->n_train);
+    if (share > 0 && held < least)
+        return fail(err, INPUT, "%s: validation: expected at least %zu tokens held back (a context of %d and the one after it), found %zu of "
+                    "%zu: a longer text, a shorter context or --validation 0", x->opt->text, least, seq_len, held, x->ids.n);
+    return true;
+}
+
+/* ---- Opening ---- */
+
+static bool open_checkpoint(Train *x, Error *err)
+{
+    size_t n = strlen(x->out) + sizeof ".ckpt";
+    if (!(x->ckpt_path = malloc(n)))
+        return fail(err, SYSTEM, "out of memory");
+    snprintf(x->ckpt_path, n, "%s.ckpt", x->out);
+    return !x->opt->resume || safetensors_open(&x->ckpt, x->ckpt_path, err);
+}
+
+/* The files that are written must not replace those that are read. */
+static bool check_outputs(const Train *x, Error *err)
+{
+    const char *in[] = { x->opt->text, x->opt->config, x->opt->init }, *out[] = { x->out, x->ckpt_path, x->opt->plot };
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            if (in[i] && out[j] && !file_check_apart(out[j], in[i], err))
+                return false;
+    return true;
+}
+
+static bool start_values(Train *x, Error *err)
+{
+    if (x->opt->resume)
+        return train_state_load(&x->t, &x->ckpt, err);
+    if (x->opt->init)
+        return params_load(&x->params, x->t.w, &x->init.checkpoint, err);
+    params_init(&x->params, x->t.w, x->opt->seed);
+    return true;
+}
+
+static bool prepare(Train *x, Error *err)
+{
+    TrainData data;
+    if (!open_checkpoint(x, err) || !check_outputs(x, err) || !read_text(x, err)
+        || !(x->opt->init ? open_init(x, err) : train_config(&x->config, x->opt->config, x->opt->vocab, err)))
+        return false;
+    TrainSettings s = make_settings(x);
+    if (s.seq_len > x->config.n_ctx)
+        return fail(err, USAGE, "ctx: expected at most %d (n_ctx of the model), found %d", x->config.n_ctx, s.seq_len);
+    if (!choose_vocabulary(x, err) || !encode_text(x, err) || !split_text(x, &data, s.seq_len, err)
+        || !crew_open(&x->crew, x->opt->threads, err) || !params_layout(&x->params, &x->config, err)
+        || !trainer_open(&x->t, &x->params, &x->crew, &data, &s, err) || !list_settings(x, &s, err)
+        || (x->opt->resume && !train_state_check(&x->ckpt, x->setting, x->n_settings, err)) || !start_values(x, err))
+        return false;
+    int tenth = (int)(s.n_steps / 10 > 50 ? s.n_steps / 10 : 50);
+    x->eval_every = x->opt->eval_every ? x->opt->eval_every : tenth;
+    x->save_every = x->opt->save_every ? x->opt->save_every : tenth;
+    x->first_step = x->t.step;
+    x->began      = clock_seconds();
+    x->val_loss   = x->t.n_val ? (double)x->t.val[x->t.n_val - 1].loss : NAN;
+    return true;
+}
+
+/* ---- Output ---- */
+
+static bool write_plot(const Train *x, Error *err)
+{
+    JsonOut    o = { 0 };
+    LossPoint *held = x->opt->plot ? calloc(x->t.n_val + 1, sizeof *held) : NULL;
+    if (!held)
+        return !x->opt->plot || fail(err, SYSTEM, "%s: out of memory", x->opt->plot);
+    for (size_t i = 0; i < x->t.n_val; i++)
+        held[i] = (LossPoint){ x->t.val[i].step, x->t.val[i].loss };
+    draw_losses(&o, &(LossCurve){ x->t.loss, x->t.step, held, x->t.n_val });
+    size_t n   = o.n;
+    char  *svg = json_out_take(&o, err);
+    bool   ok  = svg && file_write(x->opt->plot, svg, n, err);
+    free(svg);
+    free(held);
+    return ok;
+}
+
+static bool save(const Train *x, Error *err)
+{
+    return train_state_save(&x->t, x->ckpt_path, x->setting, x->n_settings, x->vocabulary, err) && write_plot(x, err);
+}
+
+static void make_block(void *user, const WeightBlock *b)
+{
+    const Trainer *t = user;
+    const float   *w = t->w + t->p->at[b->tensor];
+    size_t         k = (size_t)b->spec->k;
+    if (k == 0) {
+        memcpy(b->to[0], w, (size_t)b->n * sizeof *w);
+        return;
+    }
+    memcpy(b->rows, w + (size_t)b->first * k, (size_t)b->n * k * sizeof *w);
+    retype_store(b->type, b->panels, b->to, b->rows, b->n, b->spec->k, false, b->scratch, b->report);
+}
+
+static bool write_model(Train *x, Error *err)
+{
+    char        source[160];
+    WeightType *types = malloc((size_t)x->params.n * sizeof *types);
+    if (!types)
+        return fail(err, SYSTEM, "out of memory");
+    for (int i = 0; i < x->params.n; i++)
+        types[i] = WT_F32;
+    snprintf(source, sizeof source, "[{\"trained\": \"%" PRId64 " steps\", \"text_sha256\": \"%s\"}]", x->t.step, x->text_hash);
+    ModelContents contents = { .config = &x->config, .types = types, .source = source, .tokenizer = x->vocabulary };
+    bool ok = weight_stream_write(&(WeightStream){ .path = x->out, .contents = &contents, .threads = x->opt->threads, .make = make_block,
+                                                   .user = &x->t }, err);
+    free(types);
+    return ok;
+}
+
+/* ---- Training ---- */
+
+static bool tell(Train *x, double loss, double norm, double rate, bool validated, bool saved)
+{
+    const Trainer *t    = &x->t;
+    double         done = (double)(t->step - x->first_step), spent = clock_seconds() - x->began;
+    tblock_train_progress p = {
+        .step = t->step, .n_steps = t->s.n_steps, .loss = loss, .grad_norm = norm, .lr = rate, .val_loss = x->val_loss, .validated = validated,
+        .saved = saved, .tok_per_s = done * t->s.batch * t->s.seq_len / x->stepping, .seconds = spent,
+        .eta_seconds = spent / done * (double)(t->s.n_steps - t->step),
+    };
+    return !x->opt->progress || x->opt->progress(x->opt->user, &p);
+}
+
+static bool due(int64_t step, int every) { return every > 0 && step % every == 0; }
+
+static bool train_step(Train *x, Error *err)
+{
+    Trainer *t = &x->t;
+    double   loss, norm, rate = schedule_rate(&t->s.schedule, t->step), start = clock_seconds();
+    if (!trainer_step(t, &loss, &norm, err))
+        return false;
+    x->stepping += clock_seconds() - start;
+    x->last_loss = loss;
+    bool last = t->step == t->s.n_steps, validate = last || due(t->step, x->eval_every), keep = last || due(t->step, x->save_every);
+    if (validate && !trainer_validate(t, last ? 0 : EVAL_WINDOWS, true, &x->val_loss, err))
+        return false;
+    if (keep && !save(x, err))
+        return false;
+    x->stopped = !tell(x, loss, norm, rate, validate, keep) && !last;
+    return !x->stopped || keep || save(x, err);
+}
+
+static bool train(Train *x, Error *err)
+{
+    while (x->t.step < x->t.s.n_steps && !x->stopped)
+        if (!train_step(x, err))
+            return false;
+    return x->stopped || write_model(x, err);
+}
+
+static void fill_report(const Train *x, tblock_train_report *r)
+{
+    const Trainer *t = &x->t;
+    *r = (tblock_train_report){
+        .step = t->step, .stopped = x->stopped, .loss = t->step ? (double)t->loss[t->step - 1] : NAN, .val_loss = x->val_loss,
+        .tok_per_s = x->stepping > 0 ? (double)(t->step - x->first_step) * t->s.batch * t->s.seq_len / x->stepping : 0,
+        .seconds = clock_seconds() - x->began, .n_train = t->data.n_train, .n_held = t->data.n - t->data.n_train, .bytes = trainer_bytes(t),
+    };
+    for (int i = 0; i < x->params.n; i++)
+        r->n_params += params_length(&x->params, i);
+}
+
+static void release(Train *x)
+{
+    trainer_close(&x->t);
+    params_free(&x->params);
+    crew_close(&x->crew);
+    free(x->ids.id);
+    file_map_close(&x->text);
+    tensor_file_close(&x->made_view);
+    tokenizer_data_free(&x->made);
+    source_close(&x->init);
+    tensor_file_close(&x->ckpt);
+    free(x->ckpt_path);
+}
+
+bool tblock_train(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, tblock_error *err)
+{
+    Train x  = { .out = out_path, .opt = opt };
+    bool  ok = check_numbers(opt, err) && (!opt->adamw || adamw_check(opt->adamw, err)) && prepare(&x, err) && train(&x, err);
+    if (ok && report)
+        fill_report(&x, report);
+    release(&x);
+    return ok;
+}

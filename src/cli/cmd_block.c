@@ -1,0 +1,110 @@
+#include "command.h"
+#include "common.h"
+#include "output.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct BlockArgs {
+    const char    *path, *tensors, *out, *norm, *placement, *ffn;
+    int            layer, d_model, heads, kv_heads, head_dim, d_ff, window, batch, length, stack, places, threads;
+    double         theta, eps;
+    bool           non_causal, bias, no_rope, check, json;
+    Seed           seed;
+    GeneralOptions general;
+} BlockArgs;
+
+static tblock_block_options options_of(const BlockArgs *a)
+{
+    return (tblock_block_options){
+        .tensors = a->tensors, .output = a->out, .layer = a->layer, .norm = a->norm, .placement = a->placement, .ffn = a->ffn,
+        .d_model = a->d_model, .heads = a->heads, .kv_heads = a->kv_heads, .head_dim = a->head_dim, .d_ff = a->d_ff,
+        .window = a->window < 0 ? 0 : a->window == 0 ? -1 : a->window, .non_causal = a->non_causal, .bias = a->bias,
+        .no_rope = a->no_rope, .theta = isnan(a->theta) ? 0 : a->theta, .eps = isnan(a->eps) ? 0 : a->eps, .batch = a->batch,
+        .length = a->length, .seed = a->seed.value, .stack = a->stack, .check = a->check ? a->places : 0, .threads = a->threads,
+        .json = a->json, .colour = !a->json && output_has_colour(),
+    };
+}
+
+static bool block(void *args, tblock_error *err)
+{
+    BlockArgs *a    = args;
+    char      *text = NULL;
+    if (!seed_choose(&a->seed, a->general.quiet, err))
+        return false;
+    tblock_block_options o = options_of(a);
+    bool good = tblock_block(a->path, &o, &text, err); /* a block with a fault still has its page */
+    if (text && (a->json || !a->general.quiet)) {
+        size_t n = strlen(text);
+        output_write(text, n);
+        if (n == 0 || text[n - 1] != '\n')
+            output_write("\n", 1);
+    }
+    tblock_free(text);
+    return good;
+}
+
+#define AT(field) offsetof(BlockArgs, field)
+enum { MOST = 1 << 20 };
+static const Option options[] = {
+    { "tensors",  0,  "FILE", OPT_TEXT, AT(tensors), 0, 0, NULL,
+      "a safetensors file with x and dy [B, L, d_model], and the weights where they are not a model's" },
+    { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL, "also write y, attn, dx and grad.NAME to a safetensors file" },
+    { "layer",    0,  "N", OPT_INT, AT(layer), 0, MOST, "0", "which layer of a model or its config" },
+    { "batch",    0,  "N", OPT_INT, AT(batch), 0, MOST, "0", "sequences, B; 0: those of x or of the case, else 2" },
+    { "length",   0,  "N", OPT_INT, AT(length), 0, MOST, "0", "tokens of each, L; 0: those of x or of the case, else 16" },
+    { "seed",    's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "of random weights and of a random input" },
+    { "stack",    0,  "N", OPT_INT, AT(stack), 0, TBLOCK_BLOCK_MAX_STACK, "3",
+      "blocks one on another, pre-norm against post-norm; of a model, its layers from --layer on; 0: none" },
+    { "grad-check", 0, NULL, OPT_FLAG, AT(check), 0, 0, NULL, "check the gradients by central differences in double" },
+    { "places",   0,  "N", OPT_INT, AT(places), 1, MOST, "8", "of each tensor, where --grad-check looks" },
+    { "json",     0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL, "one JSON object instead of the text" },
+    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
+    { 0 },
+};
+static const Option shape[] = {
+    { "norm",      0, "rms|layer", OPT_CHOICE, AT(norm), 0, 0, NULL, "the kind of norm" },
+    { "placement", 0, "pre|post|both|output", OPT_CHOICE, AT(placement), 0, 0, NULL,
+      "norms before each half, behind its sum, before and behind, or of what it gives" },
+    { "ffn",       0, "swiglu|geglu|gelu|relu|gelu_tanh|geglu_erf", OPT_CHOICE, AT(ffn), 0, 0, NULL,
+      "the feed-forward network; geglu and gelu_tanh take the tanh form of GELU, the others the exact one" },
+    { "d-model",   0, "N", OPT_INT, AT(d_model), 0, MOST, "0", "width of the residual stream" },
+    { "heads",     0, "N", OPT_INT, AT(heads), 0, MOST, "0", "query heads" },
+    { "kv-heads",  0, "N", OPT_INT, AT(kv_heads), 0, MOST, "0", "key and value heads; as many as heads where only those are given" },
+    { "head-dim",  0, "N", OPT_INT, AT(head_dim), 0, MOST, "0", "width of a head; d_model / heads where one of these is given" },
+    { "d-ff",      0, "N", OPT_INT, AT(d_ff), 0, 1 << 24, "0", "width of the feed-forward network" },
+    { "window",    0, "N", OPT_INT, AT(window), -1, 1 << 28, "-1", "positions a query sees, itself included; 0: all; -1: as there" },
+    { "non-causal", 0, NULL, OPT_FLAG, AT(non_causal), 0, 0, NULL, "let queries see later positions too" },
+    { "bias",      0, NULL, OPT_FLAG, AT(bias), 0, 0, NULL, "biases in every product, and in a LayerNorm" },
+    { "no-rope",   0, NULL, OPT_FLAG, AT(no_rope), 0, 0, NULL, "do not rotate q and k" },
+    { "theta",     0, "F", OPT_FLOAT, AT(theta), 1, 1e15, NULL, "base of the rotation's frequencies" },
+    { "eps",       0, "F", OPT_FLOAT, AT(eps), 1e-30, 1, NULL, "of the norms" },
+    { 0 },
+};
+static const Operand operands[] = {
+    { "BLOCK", AT(path), true, "a JSON config, a case (docs/block.md) or any model; absent: a block of width 64" },
+    { 0 },
+};
+static const OptionGroup groups[] = {
+    { "Options", options, 0 },
+    { "The block, where it differs from what BLOCK says (0: it does not)", shape, 0 },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock block", "a small block, step by step" },
+    { "tblock block --placement post --ffn gelu --norm layer --bias --no-rope", "the block of the paper of 2017, near enough" },
+    { "tblock block --heads 8 --kv-heads 2 --window 4 --grad-check", "are its gradients right?" },
+    { "tblock block models/shakespeare.bin --layer 2 --stack 4", "a trained one; layers 2 to 5 one on another" },
+    { "tblock block CASE.json --tensors CASE.safetensors -o out.safetensors", "compare with another program" },
+    { 0 },
+};
+const Command cmd_block = {
+    { "block", operands, groups },
+    "look into one transformer block: shapes, values, gradients, costs",
+    "Runs one decoder block forward and backward on a given or a random input and prints every step: formula, shape, RMS of the value and of "
+    "its gradient, FLOP; then parameters, memory, and how gradients pass through a stack of blocks with their norms before or behind. Names the "
+    "first value that is NaN or infinite. Exit status 1 where there is one, or a gradient is wrong. Needs OpenBLAS (Debian: libopenblas0). "
+    "docs/block.md explains the page.",
+    examples, sizeof(BlockArgs), block,
+};

@@ -1,0 +1,219 @@
+#include "command.h"
+#include "common.h"
+#include "interrupt.h"
+#include "message.h"
+#include "optimizer_options.h"
+#include "output.h"
+#include "train_check.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct TrainArgs {
+    const char      *out, *text, *config, *init, *plot, *schedule;
+    int              vocab, steps, batch, n_ctx, micro_batch, warmup, eval_every, save_every, threads;
+    double           min_lr, clip, dropout, validation;
+    Seed             seed;
+    bool             resume, json, grad_check;
+    double           limit;
+    OptimizerOptions optimizer;
+    GeneralOptions   general;
+} TrainArgs;
+
+typedef struct Show { const TrainArgs *a; bool bar; } Show;
+
+/* ---- Progress ---- */
+
+static const char *spell_time(double seconds, char out[24])
+{
+    int s = seconds < 0 || seconds > 1e8 ? 0 : (int)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(out, 24, "%dh%02dm", s / 3600, s / 60 % 60);
+    else
+        snprintf(out, 24, "%dm%02ds", s / 60, s % 60);
+    return out;
+}
+
+static void show_json(const tblock_train_progress *p, tblock_error *err)
+{
+    output_format("{\"step\": %" PRId64 ", \"steps\": %" PRId64 ", ", p->step, p->n_steps);
+    output_json_number("loss", p->loss);
+    output_format(", ");
+    output_json_number("val_loss", p->validated ? p->val_loss : NAN);
+    output_format(", ");
+    output_json_number("lr", p->lr);
+    output_format(", ");
+    output_json_number("grad_norm", p->grad_norm);
+    output_format(", ");
+    output_json_number("tok_per_s", p->tok_per_s);
+    output_format(", ");
+    output_json_number("eta_seconds", p->eta_seconds);
+    output_format(", \"saved\": %s}\n", p->saved ? "true" : "false");
+    output_flush(err);
+}
+
+/* A line on standard error for each validation or checkpoint, and a bar while it goes on where that is a terminal. */
+static void show_line(const tblock_train_progress *p)
+{
+    char eta[24], what[160], val[32] = "";
+    if (!isnan(p->val_loss))
+        snprintf(val, sizeof val, ", validation %.4f", p->val_loss);
+    snprintf(what, sizeof what, "step %" PRId64 "/%" PRId64 ", loss %.4f%s, %.0f tokens/s, %s left", p->step, p->n_steps, p->loss, val,
+             p->tok_per_s, spell_time(p->eta_seconds, eta));
+    if (p->validated || p->saved || p->step == p->n_steps) {
+        output_progress_end();
+        fprintf(stderr, "%s%s\n", what, p->saved ? ", saved" : "");
+    } else {
+        output_progress(what, (double)p->step / (double)p->n_steps);
+    }
+}
+
+static bool show(void *user, const tblock_train_progress *p)
+{
+    const Show  *s = user;
+    tblock_error err;
+    if (s->a->json)
+        show_json(p, &err);
+    else if (!s->a->general.quiet)
+        show_line(p);
+    return !interrupted();
+}
+
+/* ---- The command ---- */
+
+static void print_report(const TrainArgs *a, const tblock_train_report *r)
+{
+    char time[24];
+    if (a->json) {
+        output_format("{\"parameters\": %" PRIu64 ", \"train_tokens\": %zu, \"held_tokens\": %zu, \"memory_bytes\": %zu, ", r->n_params,
+                      r->n_train, r->n_held, r->bytes);
+        output_json_number("val_loss", r->val_loss);
+        output_format(", ");
+        output_json_number("tok_per_s", r->tok_per_s);
+        output_format(", ");
+        output_json_number("seconds", r->seconds);
+        output_format(", \"stopped\": %s}\n", r->stopped ? "true" : "false");
+        return;
+    }
+    if (a->general.quiet)
+        return;
+    output_format("%" PRIu64 " parameters, %zu tokens learned from, %zu held back; loss %.4f", r->n_params, r->n_train, r->n_held, r->loss);
+    if (!isnan(r->val_loss))
+        output_format(", on all that is held back %.4f", r->val_loss);
+    output_format("\n%.0f tokens/s, %s, %.0f MB of weights, moments and activations\n", r->tok_per_s, spell_time(r->seconds, time),
+                  (double)r->bytes / 1e6);
+}
+
+static bool check(TrainArgs *a, tblock_error *err)
+{
+    tblock_grad_check_options o = { .config = a->config, .init = a->init, .threads = a->threads };
+    if (!seed_choose(&a->seed, a->general.quiet, err))
+        return false;
+    o.seed = a->seed.value;
+    return train_check(&o, a->limit, a->json, a->general.quiet, err);
+}
+
+static bool train(void *args, tblock_error *err)
+{
+    TrainArgs          *a = args;
+    tblock_adamw        adamw;
+    tblock_train_report report;
+    blas_without_threads();
+    if (a->grad_check)
+        return check(a, err);
+    if (!a->out || !a->text)
+        return cli_fail(err, TBLOCK_USAGE, a->out ? "--text: expected a file to learn from, found none"
+                                                  : "expected OUT, the model file to write, found none");
+    if (!optimizer_read(&a->optimizer, &adamw, err) || !seed_choose(&a->seed, a->general.quiet, err))
+        return false;
+    Show show_as = { .a = a };
+    tblock_train_options o = {
+        .text = a->text, .config = a->config, .init = a->init, .vocab = a->vocab, .steps = a->steps, .batch = a->batch, .n_ctx = a->n_ctx,
+        .micro_batch = a->micro_batch, .adamw = &adamw, .min_lr = strcmp(a->schedule, "constant") == 0 ? NAN : isnan(a->min_lr) ? 0 : a->min_lr,
+        .warmup = a->warmup < 0 ? 0 : a->warmup == 0 ? -1 : a->warmup, .clip = a->clip > 0 ? a->clip : -1, .dropout = a->dropout,
+        .validation = a->validation > 0 ? a->validation : -1, .seed = a->seed.value, .eval_every = a->eval_every,
+        .save_every = a->save_every, .resume = a->resume, .plot = a->plot, .threads = a->threads, .progress = show, .user = &show_as,
+    };
+    interrupt_catch();
+    bool ok = tblock_train(a->out, &o, &report, err);
+    output_progress_end();
+    if (!ok)
+        return false;
+    print_report(a, &report);
+    if (!report.stopped)
+        return true;
+    cli_note(a->general.quiet, "stopped after step %" PRId64 "; the same command with --resume goes on", report.step);
+    return cli_fail(err, CLI_INTERRUPTED, "%s", "");
+}
+
+#define AT(field) offsetof(TrainArgs, field)
+static const Option model[] = {
+    { "text",    0,  "FILE", OPT_TEXT, AT(text), 0, 0, NULL, "the text to learn from" },
+    { "config", 'c', "FILE", OPT_TEXT, AT(config), 0, 0, NULL, "a JSON config: begin with random weights; without it 6 layers of 192" },
+    { "init",    0,  "MODEL", OPT_TEXT, AT(init), 0, 0, NULL, "begin with a model's weights, config and tokenizer" },
+    { "vocab",   0,  "N", OPT_INT, AT(vocab), 0, 1 << 20, "0", "size of the tokenizer made from the text; 0: the config's vocab_size" },
+    { "resume",  0,  NULL, OPT_FLAG, AT(resume), 0, 0, NULL, "go on from the checkpoint OUT.ckpt, with the same settings" },
+    { 0 },
+};
+static const Option steps[] = {
+    { "steps",  'n', "N", OPT_INT, AT(steps), 1, 1 << 30, "1000", "optimizer steps" },
+    { "batch",  'b', "N", OPT_INT, AT(batch), 1, 1 << 16, "24", "sequences of a step" },
+    { "ctx",     0,  "N", OPT_INT, AT(n_ctx), 0, 1 << 20, "0", "their length in tokens; 0: the config's n_ctx, at most 256" },
+    { "micro-batch", 0, "N", OPT_INT, AT(micro_batch), 0, 1 << 16, "0",
+      "sequences computed at once, gradients added up; 0: about 2048 tokens" },
+    { "schedule", 0, "cosine|constant", OPT_CHOICE, AT(schedule), 0, 0, "cosine", "the learning rate after the warm-up" },
+    { "min-lr",  0,  "F", OPT_FLOAT, AT(min_lr), 0, 1e3, NULL, "where the cosine ends; not given: a tenth of --lr" },
+    { "warmup",  0,  "N", OPT_INT, AT(warmup), -1, 1 << 30, "-1", "steps over which the rate rises from 0; -1: a twentieth of all" },
+    { "clip",    0,  "F", OPT_FLOAT, AT(clip), 0, 1e9, "1", "largest norm of all gradients together; 0: not clipped" },
+    { "dropout", 0,  "F", OPT_FLOAT, AT(dropout), 0, 0.99, "0", "share of the embedding and of each sublayer's output set to 0" },
+    { "seed",   's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "of the first weights, the batches and dropout" },
+    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core. No bit depends on it" },
+    { 0 },
+};
+static const Option optimizer[] = {
+    OPTIMIZER_OPTIONS("1e-3"),
+    { "decay", 0, "all|matrices", OPT_CHOICE, offsetof(OptimizerOptions, decay), 0, 0, "matrices",
+      "what decays; norms and biases are no matrices" },
+    { 0 },
+};
+static const Option output[] = {
+    { "validation", 0, "F", OPT_FLOAT, AT(validation), 0, 0.9, "0.1", "share of the text, from its end, that is held back" },
+    { "eval-every", 0, "N", OPT_INT, AT(eval_every), 0, 1 << 30, "0", "steps between losses on what is held back; 0: a tenth of all" },
+    { "save-every", 0, "N", OPT_INT, AT(save_every), 0, 1 << 30, "0", "steps between checkpoints; 0: a tenth of all" },
+    { "plot",    0,  "FILE", OPT_TEXT, AT(plot), 0, 0, NULL, "draw the losses as SVG, with every checkpoint" },
+    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL, "one JSON object for each step, and one at the end" },
+    { 0 },
+};
+static const Option checking[] = {
+    { "grad-check", 0, NULL, OPT_FLAG, AT(grad_check), 0, 0, NULL,
+      "instead of training: compare gradients with central differences in double" },
+    { "limit",   0,  "F", OPT_FLOAT, AT(limit), 0, 1, "1e-4", "largest relative error of an element; above it the exit status is 1" },
+    { 0 },
+};
+static const Operand operands[] = { { "OUT", AT(out), true, "the model file to write; none with --grad-check" }, { 0 } };
+static const OptionGroup groups[] = {
+    { "What is trained", model, 0 },
+    { "Steps", steps, 0 },
+    { "AdamW", optimizer, AT(optimizer) },
+    { "Output", output, 0 },
+    { "Gradient check", checking, 0 },
+    { "General", general_options, AT(general) },
+    { 0 },
+};
+static const Example examples[] = {
+    { "tblock train out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg", "a model of 2.6 million parameters" },
+    { "tblock train out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg --resume", "go on where it was stopped" },
+    { "tblock train --grad-check --init out.bin", "are the gradients of this model right?" },
+    { "tblock train tuned.bin --text mine.txt --init out.bin --lr 1e-4 --steps 200", "go on with other text" },
+    { 0 },
+};
+const Command cmd_train = {
+    { "train", operands, groups },
+    "train a model on a text",
+    "Makes a byte-level BPE tokenizer from the text (or takes the one of --init), holds back its end, and writes a model file that run "
+    "takes as it is. Progress goes to standard error. Checkpoints lie at OUT.ckpt; Ctrl-C saves one, and --resume goes on bit for bit as "
+    "if training had never stopped. Needs OpenBLAS (Debian: libopenblas0). docs/train.md says what each step does.",
+    examples, sizeof(TrainArgs), train,
+};

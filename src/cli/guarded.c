@@ -1,0 +1,224 @@
+#include "guarded.h"
+
+#include "message.h"
+#include "sandbox.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool failed(Guarded *g, const char *what, int error, tblock_error *err)
+{
+    cli_fail(err, error == ENOENT && !g->renamed ? TBLOCK_INPUT : TBLOCK_SYSTEM, "%s: %s: %s", g->shown, what, strerror(error));
+    guarded_close(g, NULL);
+    return false;
+}
+
+/* Name the descriptor for the library. */
+static bool opened(Guarded *g, int fd)
+{
+    g->open = true;
+    g->fd = fd;
+    snprintf(g->name, sizeof g->name, "/dev/fd/%d", fd);
+    g->path = g->name;
+    return true;
+}
+
+bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err)
+{
+    *g = (Guarded){ .path = path, .shown = path };
+    if (!path || !sandbox)
+        return true;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return fd >= 0 ? opened(g, fd) : failed(g, "cannot open", errno, err);
+}
+
+/* ---- The helper ------------------------------------------------------------------------------------------------- */
+
+static const char COMPLETE = 'c', FORGET = 'f';
+
+/* Wait for a byte that says that the file is complete, rename it and answer with 0 or errno; or for another one or the end of the other
+ * process. It outlives every signal that ends the other, which it hears of by the pipe. */
+static void help(const char *temp, const char *target, int from, int to)
+{
+    static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    char             order;
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        signal(ignored[i], SIG_IGN);
+    ssize_t n;
+    do
+        n = read(from, &order, 1);
+    while (n < 0 && errno == EINTR);
+    int     error = n == 1 && order == COMPLETE ? (rename(temp, target) == 0 ? 0 : errno) : ECANCELED;
+    if (error)
+        unlink(temp);
+    ssize_t told = write(to, &error, sizeof error); /* a whole int or nothing (pipe(7)) */
+    _exit(told != (ssize_t)sizeof error);
+}
+
+static bool start_helper(Guarded *g, const char *temp, const char *target, tblock_error *err)
+{
+    int order[2] = { -1, -1 }, answer[2] = { -1, -1 };
+    int child = -1;
+    if (pipe2(order, O_CLOEXEC) == 0 && pipe2(answer, O_CLOEXEC) == 0)
+        child = fork();
+    if (child == 0) {
+        close(order[1]);
+        close(answer[0]);
+        close(STDIN_FILENO); /* whoever reads or writes these shall not wait for the helper */
+        close(STDOUT_FILENO);
+        help(temp, target, order[0], answer[1]);
+    }
+    int error = errno;
+    if (order[0] >= 0)
+        close(order[0]);
+    if (answer[1] >= 0)
+        close(answer[1]);
+    g->to = order[1];
+    g->from = answer[0];
+    g->renamed = child > 0;
+    if (child > 0)
+        return true;
+    if (g->to >= 0)
+        close(g->to);
+    if (g->from >= 0)
+        close(g->from);
+    unlink(temp);
+    return failed(g, "no helper for --sandbox", error, err);
+}
+
+/* ---- Outputs ---------------------------------------------------------------------------------------------------- */
+
+/* Create a temporary file beside the target, named as base/file.c does. */
+static int open_temp(const char *target, char temp[PATH_MAX])
+{
+    enum { MOST_NAMES = 1000 };
+    const char *slash = strrchr(target, '/');
+    int         folder = slash ? (int)(slash - target) + 1 : 0, fd = -1;
+    for (int i = 0; i < MOST_NAMES; i++) {
+        if (snprintf(temp, PATH_MAX, "%.*s.tblock-%ld-%d.tmp", folder, target, (long)getpid(), i) >= PATH_MAX) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            break;
+    }
+    return fd;
+}
+
+static bool open_renamed(Guarded *g, const struct stat *old, tblock_error *err)
+{
+    char target[PATH_MAX], temp[PATH_MAX];
+    if (old ? !realpath(g->shown, target) : snprintf(target, sizeof target, "%s", g->shown) >= (int)sizeof target)
+        return failed(g, "cannot write", old ? errno : ENAMETOOLONG, err);
+    int fd = open_temp(target, temp);
+    if (fd < 0)
+        return failed(g, "cannot write", errno, err);
+    opened(g, fd);
+    if (old && fchmod(fd, old->st_mode & 0777) != 0) {
+        int error = errno;
+        unlink(temp);
+        return failed(g, "cannot write", error, err);
+    }
+    return start_helper(g, temp, target, err);
+}
+
+bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *err)
+{
+    struct stat st;
+    *g = (Guarded){ .path = path, .shown = path };
+    if (!path || !sandbox || !*path)
+        return true;
+    bool exists = stat(path, &st) == 0;
+    if (!exists && errno != ENOENT)
+        return failed(g, "cannot write", errno, err);
+    if (strncmp(path, "/dev/fd/", 8) == 0 || strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0)
+        return true; /* the library knows these, and they are open */
+    if (exists && access(path, W_OK) != 0)
+        return failed(g, "cannot write", errno, err);
+    if (!exists || S_ISREG(st.st_mode))
+        return open_renamed(g, exists ? &st : NULL, err);
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    return fd >= 0 ? opened(g, fd) : failed(g, "cannot write", errno, err);
+}
+
+bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock_error *err)
+{
+    enum { MOST = 8 };
+    int    fd[2 * MOST + 1];
+    size_t n_fd = 0;
+    assert(n <= MOST);
+    if (!sandbox)
+        return true;
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].open)
+            fd[n_fd++] = list[i].fd;
+        if (list[i].renamed)
+            fd[n_fd++] = list[i].to;
+    }
+    if (also >= 0)
+        fd[n_fd++] = also;
+    return sandbox_enter(fd, n_fd, err);
+}
+
+static int tell_helper(const Guarded *g, char order)
+{
+    int     error = 0;
+    ssize_t n = write(g->to, &order, 1);
+    if (n != 1)
+        return EPIPE;
+    do
+        n = read(g->from, &error, sizeof error);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)sizeof error ? error : EPIPE;
+}
+
+static void close_pipes(Guarded *g)
+{
+    if (g->renamed) {
+        close(g->to);
+        close(g->from);
+    }
+    g->renamed = false;
+}
+
+bool guarded_commit(Guarded *g, tblock_error *err)
+{
+    int error = g->renamed ? tell_helper(g, COMPLETE) : 0;
+    close_pipes(g);
+    if (error)
+        return failed(g, "cannot rename the finished file", error, err);
+    guarded_close(g, NULL);
+    return true;
+}
+
+/* "/dev/fd/5: what" becomes "FILE: what". */
+static void rename_in_message(const Guarded *g, tblock_error *err)
+{
+    size_t n = strlen(g->name);
+    char   rest[sizeof err->msg];
+    if (strncmp(err->msg, g->name, n) != 0 || err->msg[n] != ':')
+        return;
+    memcpy(rest, err->msg + n, sizeof rest - n);
+    cli_fail(err, err->status, "%s%s", g->shown, rest);
+}
+
+void guarded_close(Guarded *g, tblock_error *err)
+{
+    if (err && g->open)
+        rename_in_message(g, err);
+    if (g->renamed)
+        tell_helper(g, FORGET);
+    close_pipes(g);
+    if (g->open)
+        close(g->fd);
+    *g = (Guarded){ 0 };
+}

@@ -1,0 +1,35 @@
+/* cli/guarded.h: files of a command that enters the sandbox, where none can be opened by name: they are opened before, and the
+ * library is given names such as /dev/fd/5 instead. Without the sandbox the names stay as they are. */
+#ifndef CLI_GUARDED_H
+#define CLI_GUARDED_H
+
+#include "tblock.h"
+
+/* A zeroed Guarded is closed. */
+typedef struct Guarded {
+    const char *path;       /* what the library is to open                                              */
+    const char *shown;      /* as the user gave it                                                      */
+    bool        open;       /* opened here                                                              */
+    int         fd;
+    bool        renamed;    /* an output that gets its name at the end, from the helper behind `to`, `from` */
+    int         to, from;
+    char        name[32];
+} Guarded;
+
+/* An input file; path may be NULL. */
+bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err);
+
+/* An output file; path may be NULL. As base/file.h has it, it appears whole or not at all: it lies under a temporary name, and since a
+ * process in the sandbox cannot rename, a helper process waits outside that renames the file when told to, and else removes it. */
+bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *err);
+
+/* Enter the sandbox (sandbox.h), if asked for: these outputs, and the descriptor `also` (-1: none), may still be written to. */
+bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock_error *err);
+
+/* The output is complete: give it its name. Closes g. */
+bool guarded_commit(Guarded *g, tblock_error *err);
+
+/* Closes g, without an output. Where err has a message that begins with the library's name for the file, it gets the user's. */
+void guarded_close(Guarded *g, tblock_error *err);
+
+#endif

@@ -1,0 +1,17 @@
+/* cli/sandbox.h: --sandbox: from a moment on this process computes, reads and writes what is open, and can do nothing else. */
+#ifndef CLI_SANDBOX_H
+#define CLI_SANDBOX_H
+
+#include "tblock.h"
+
+/* Whether the program was built with libseccomp and the kernel has what it needs; else false and why (TBLOCK_SYSTEM). To be asked
+ * before work is done. */
+bool sandbox_possible(tblock_error *err);
+
+/* From here on the system refuses (EPERM) every call but those for reading and writing what is open, memory, time, threads of this
+ * process and the settings of its terminal: nothing can be opened, renamed, removed or run, no socket made, no memory made
+ * executable. Descriptors over 2 that can be written to are closed, except the n of `writable`. For all threads, and for good. Fails
+ * (TBLOCK_SYSTEM) where the program was built without libseccomp or the kernel has no such filters. */
+bool sandbox_enter(const int *writable, size_t n, tblock_error *err);
+
+#endif

@@ -1,0 +1,43 @@
+#include "train_check.h"
+
+#include "message.h"
+#include "output.h"
+
+static void print_row(const tblock_grad_check_row *r, double limit)
+{
+    output_format("%-32s %5d  %10.3g  %14.6g  %14.6g%s\n", r->name, r->n, r->worst, r->grad, r->difference,
+                  r->worst <= limit ? "" : "  TOO LARGE");
+}
+
+static void print_json_row(const tblock_grad_check_row *r)
+{
+    output_format("{\"name\": \"%s\", \"elements\": %d, ", r->name, r->n);
+    output_json_number("worst", r->worst);
+    output_format(", ");
+    output_json_number("grad", r->grad);
+    output_format(", ");
+    output_json_number("difference", r->difference);
+    output_format(", \"element\": %zu}\n", r->element);
+}
+
+bool train_check(const tblock_grad_check_options *o, double limit, bool json, bool quiet, tblock_error *err)
+{
+    tblock_grad_check_row *rows;
+    size_t                 n, bad = 0, worst = 0;
+    if (!tblock_grad_check(o, &rows, &n, err))
+        return false;
+    if (!json && !quiet)
+        output_format("%-32s %5s  %10s  %14s  %14s\n", "", "n", "worst", "gradient", "difference");
+    for (size_t i = 0; i < n; i++) {
+        bad += !(rows[i].worst <= limit);
+        worst = !(rows[i].worst <= rows[worst].worst) ? i : worst;
+        if (json)
+            print_json_row(&rows[i]);
+        else if (!quiet)
+            print_row(&rows[i], limit);
+    }
+    bool ok = bad == 0 || cli_fail(err, TBLOCK_NO, "gradient check: expected relative errors of at most %g, found %.3g in %s, element %zu", limit,
+                                   rows[worst].worst, rows[worst].name, rows[worst].element);
+    tblock_free(rows);
+    return ok;
+}

@@ -1,0 +1,10 @@
+/* cli/train_check.h: `train --grad-check`. */
+#ifndef CLI_TRAIN_CHECK_H
+#define CLI_TRAIN_CHECK_H
+
+#include "tblock.h"
+
+/* Print the worst relative error of every parameter; fails with TBLOCK_NO where one is above the limit. */
+bool train_check(const tblock_grad_check_options *o, double limit, bool json, bool quiet, tblock_error *err);
+
+#endif

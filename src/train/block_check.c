@@ -1,0 +1,144 @@
+/* train/block_check.c: gradients of a block by central differences in double. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/philox.h"
+#include "train/block_double.h"
+#include "train/block_lab.h"
+
+typedef struct Check {
+    const BlockLab *lab;
+    BlockDouble     block;
+    double         *memory, *w, *x, *y, *room;
+    size_t          size;      /* of x */
+    double          largest;   /* of all gradients that were looked at */
+} Check;
+
+static void widen(double *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = (double)x[i];
+}
+
+static bool prepare(Check *c, Error *err)
+{
+    const BlockLab *lab = c->lab;
+    c->block = (BlockDouble){ .p = &lab->params, .shape = &lab->shape, .inv_freq = lab->inv_freq, .factor = lab->factor,
+                              .rot = lab->rope.rot, .n_seqs = lab->n_seqs, .seq_len = lab->seq_len };
+    c->size  = (size_t)lab->n_tok * (size_t)lab->config.d_model;
+    size_t room = block_double_room(&c->block), all, n_bytes;
+    if (room == 0 || !add_size(room, lab->params.n_floats + 2 * c->size, &all) || !mul_size(all, sizeof(double), &n_bytes)
+        || !(c->memory = malloc(n_bytes)))
+        return fail(err, SYSTEM, "out of memory for a block in double");
+    c->w    = c->memory;
+    c->x    = c->w + lab->params.n_floats;
+    c->y    = c->x + c->size;
+    c->room = c->y + c->size;
+    c->block.w = c->w;
+    widen(c->w, lab->w, lab->params.n_floats);
+    widen(c->x, lab->x, c->size);
+    return true;
+}
+
+/* sum(y * d_y); y stays in c->y. */
+static double loss(Check *c)
+{
+    double sum = 0;
+    block_double(&c->block, c->y, c->x, c->room);
+    for (size_t i = 0; i < c->size; i++)
+        sum += c->y[i] * (double)c->lab->d_y[i];
+    return sum;
+}
+
+/* The step is the cube root of double's precision: where the error of the formula and that of rounding are alike. */
+static double difference(Check *c, double *place)
+{
+    double kept = *place, step = 6e-6 * fmax(1, fabs(kept)), above, below;
+    *place = kept + step;
+    above  = loss(c);
+    *place = kept - step;
+    below  = loss(c);
+    *place = kept;
+    return (above - below) / ((kept + step) - (kept - step));
+}
+
+/* Place number i of `samples` in n: one in each of as many equal parts. */
+static size_t sample_at(size_t n, int samples, int i, uint64_t seed, int tensor)
+{
+    uint32_t word[4], key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
+    size_t   from = n / (size_t)samples * (size_t)i, part = n / (size_t)samples;
+    philox4x32((uint32_t[4]){ (uint32_t)i, (uint32_t)tensor, 0, 2 }, key, word);
+    return from + word[0] % part;
+}
+
+/* error: absolute for now. */
+static LabCheck check_tensor(Check *c, int tensor, double *values, const float *gradient, size_t n, int samples, uint64_t seed,
+                             double *largest)
+{
+    LabCheck k = { .tensor = tensor, .samples = n < (size_t)samples ? (int)n : samples, .error = -1 };
+    *largest = 0;
+    for (int i = 0; i < k.samples; i++) {
+        size_t at = sample_at(n, k.samples, i, seed, tensor);
+        double expected = difference(c, values + at), computed = (double)gradient[at], error = fabs(computed - expected);
+        *largest = fmax(*largest, fabs(expected));
+        if (!(error <= k.error) || k.error < 0) { /* NaN too */
+            k.at = at;
+            k.computed = computed;
+            k.expected = expected;
+            k.error = error;
+        }
+        if (isnan(k.error))
+            break;
+    }
+    c->largest = fmax(c->largest, *largest);
+    return k;
+}
+
+static double largest_difference(const Check *c)
+{
+    double most = 0;
+    for (size_t i = 0; i < c->size; i++) {
+        double error = fabs(c->y[i] - (double)c->lab->y[i]);
+        most = error <= most ? most : error;
+    }
+    return most;
+}
+
+int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, double *y_error, Error *err)
+{
+    Check   c = { .lab = lab };
+    int     n = 0;
+    double *largest = calloc((size_t)lab->params.n + 1, sizeof *largest);
+    bool    ok = (largest || fail(err, SYSTEM, "out of memory")) && prepare(&c, err);
+    if (ok) {
+        loss(&c);
+        *y_error = largest_difference(&c);
+        check[n] = check_tensor(&c, -1, c.x, lab->d_x, c.size, samples, seed, &largest[n]);
+        n++;
+    }
+    for (int i = 0; ok && i < lab->params.n; i++)
+        if (lab->params.spec[i].layer == 0) {
+            check[n] = check_tensor(&c, i, c.w + lab->params.at[i], lab->d_w + lab->params.at[i], params_length(&lab->params, i), samples, seed,
+                                    &largest[n]);
+            n++;
+        }
+    for (int i = 0; i < n; i++)
+        check[i].error /= fmax(fmax(largest[i], c.largest / 100), 1e-30);
+    free(c.memory);
+    free(largest);
+    return ok ? n : -1;
+}
+
+double lab_check_flops(const BlockLab *lab, int samples)
+{
+    const BlockShape *s = &lab->shape;
+    double weights = 0, runs = 2.0 * samples + 1;
+    for (int i = 0; i < lab->params.n; i++)
+        if (lab->params.spec[i].layer == 0) {
+            weights += (double)params_length(&lab->params, i);
+            runs += 2.0 * samples;
+        }
+    return runs * 2 * lab->n_tok * (weights + 2.0 * s->heads * s->head_dim * lab->seq_len);
+}

@@ -1,0 +1,118 @@
+#include "train/grad_check.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/philox.h"
+#include "train/net.h"
+#include "train/reference.h"
+
+typedef struct Check {
+    const Params *p;
+    Crew         *crew;
+    const float  *w, *g;
+    int32_t      *token, *target;
+    int           n_tok, samples;
+    uint64_t      seed;
+    GradCheckRow *row;
+    double       *memory;       /* each piece's own parameters and room [pieces, doubles] */
+    size_t        doubles;
+    int           pieces;
+} Check;
+
+static uint32_t draw(uint64_t seed, uint32_t a, uint32_t b)
+{
+    uint32_t word[4];
+    philox4x32((uint32_t[4]){ a, b, 0, 3 }, (uint32_t[2]){ (uint32_t)seed, (uint32_t)(seed >> 32) }, word);
+    return word[0];
+}
+
+static double central_difference(const Check *c, double *w, double *room, size_t at)
+{
+    double was = w[at], h = 0x1p-18 * fmax(1, fabs(was)), up, down;
+    w[at] = was + h;
+    up = reference_loss(c->p, w, c->token, c->target, c->n_tok, room);
+    w[at] = was - h;
+    down = reference_loss(c->p, w, c->token, c->target, c->n_tok, room);
+    w[at] = was;
+    return (up - down) / (2 * h);
+}
+
+static double root_mean_square(const float *g, size_t n, size_t *largest)
+{
+    double sum = 0;
+    *largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += (double)g[i] * (double)g[i];
+        if (fabsf(g[i]) > fabsf(g[*largest]))
+            *largest = i;
+    }
+    return sqrt(sum / (double)n);
+}
+
+static void check_tensor(const Check *c, int i, double *w, double *room)
+{
+    size_t        n = params_length(c->p, i), largest;
+    const float  *g = c->g + c->p->at[i];
+    double        rms = root_mean_square(g, n, &largest);
+    GradCheckRow *r = &c->row[i];
+    *r = (GradCheckRow){ .name = c->p->spec[i].name, .worst = -1, .n = n < (size_t)c->samples ? (int)n : c->samples };
+    for (int s = 0; s < r->n; s++) {
+        size_t j = r->n == (int)n ? (size_t)s : s == 0 ? largest : draw(c->seed, (uint32_t)i, (uint32_t)s) % n;
+        double d = central_difference(c, w, room, c->p->at[i] + j), error = fabs((double)g[j] - d) / fmax(fmax(fabs(d), rms), 1e-30);
+        if (!(error <= r->worst)) { /* NaN is the worst */
+            r->worst         = error;
+            r->at_grad       = (double)g[j];
+            r->at_difference = d;
+            r->element       = j;
+        }
+    }
+}
+
+static void check_piece(void *arg, int piece, float *scratch)
+{
+    const Check *c = arg;
+    double      *w = c->memory + (size_t)piece * c->doubles, *room = w + c->p->n_floats;
+    (void)scratch;
+    for (size_t i = 0; i < c->p->n_floats; i++)
+        w[i] = (double)c->w[i];
+    for (int i = piece; i < c->p->n; i += c->pieces)
+        check_tensor(c, i, w, room);
+}
+
+static bool gradients(Check *c, float *g, Error *err)
+{
+    Net *net = net_new(c->p, c->crew, 1, c->n_tok, err);
+    if (!net)
+        return false;
+    for (int t = 0; t <= c->n_tok; t++) {
+        int32_t id = (int32_t)(draw(c->seed, UINT32_MAX, (uint32_t)t) % (uint32_t)c->p->config.vocab_size);
+        if (t < c->n_tok)
+            c->token[t] = id;
+        if (t > 0)
+            c->target[t - 1] = id;
+    }
+    net_loss(net, c->w, g, &(NetBatch){ .token = c->token, .target = c->target, .n_seqs = 1 }, 1.0f / (float)c->n_tok);
+    net_free(net);
+    return true;
+}
+
+bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok, int samples, uint64_t seed, Error *err)
+{
+    Check  c = { .p = p, .crew = crew, .w = w, .n_tok = n_tok, .samples = samples, .seed = seed, .row = rows, .pieces = crew->threads };
+    float *g = params_array(p, err);
+    c.doubles = p->n_floats + reference_room(p, n_tok);
+    c.memory  = g ? malloc((size_t)c.pieces * c.doubles * sizeof *c.memory) : NULL;
+    c.token   = calloc((size_t)n_tok, sizeof *c.token);
+    c.target  = calloc((size_t)n_tok, sizeof *c.target);
+    c.g       = g;
+    bool ok = (g && c.memory && c.token && c.target) || fail(err, SYSTEM, "out of memory for a gradient check");
+    ok = ok && gradients(&c, g, err);
+    if (ok)
+        crew_each(crew, c.pieces, check_piece, &c);
+    free(g);
+    free(c.memory);
+    free(c.token);
+    free(c.target);
+    return ok;
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""GGUF files of every architecture, written here from the Hugging Face fixtures as llama.cpp's convert_hf_to_gguf.py lays them out:
+their logits are those of the folder, but for settings that GGUF holds as float32. The program: $TBLOCK."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import harness
+from harness import MODELS, ROOT, Skip, need, temp
+import numpy as np
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "format"))
+import make_gguf  # noqa: E402
+from make_gguf import ARRAY, BOOL, F32, STRING, U32  # noqa: E402
+
+TBLOCK = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tblock")
+IDS = ",".join(str(i) for i in range(3, 23))
+
+# model_type -> architecture; whether rows of q and k are permuted to neighbouring pairs there.
+ARCHS = {"llama": ("llama", True), "mistral": ("llama", True), "mixtral": ("llama", True), "granite": ("granite", True), "qwen2": ("qwen2", False),
+         "qwen3": ("qwen3", False), "qwen2_moe": ("qwen2moe", False), "qwen3_moe": ("qwen3moe", False), "phi3": ("phi3", False),
+         "gemma": ("gemma", False), "gemma2": ("gemma2", False), "gemma3_text": ("gemma3", False), "olmo2": ("olmo2", False),
+         "cohere": ("command-r", False), "stablelm": ("stablelm", False), "gpt2": ("gpt2", False), "gpt_neox": ("gptneox", False)}
+LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm", "post_attention_layernorm": "ffn_norm",
+         "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm", "self_attn.q_proj": "attn_q",
+         "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv",
+         "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+         "mlp.down_proj": "ffn_down", "mlp.gate_up_proj": "ffn_up", "mlp.gate": "ffn_gate_inp", "block_sparse_moe.gate": "ffn_gate_inp",
+         "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+         "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp", "attn.c_attn": "attn_qkv",
+         "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down", "attention.query_key_value": "attn_qkv",
+         "attention.dense": "attn_output", "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down"}
+TOP = {"embed_tokens": "token_embd", "wte": "token_embd", "embed_in": "token_embd", "wpe": "position_embd", "norm": "output_norm", "ln_f": "output_norm",
+       "final_layer_norm": "output_norm", "lm_head": "output", "embed_out": "output"}
+EXPERT = {"gate_proj": "gate", "w1": "gate", "up_proj": "up", "w3": "up", "down_proj": "down", "w2": "down"}
+
+
+def pairs(w, heads):
+    """Rows of each head from halves to neighbours."""
+    return np.ascontiguousarray(w.reshape(heads, 2, w.shape[0] // heads // 2, -1).swapaxes(1, 2)).reshape(w.shape)
+
+
+def tensor_of(name, c, kind, bits):
+    """The name there, and the bits as they lie there."""
+    arch, permuted = ARCHS[c["model_type"]]
+    found = re.match(r"(?:model\.|transformer\.|gpt_neox\.)?(?:layers|h)\.(\d+)\.(.*)\.(weight|bias)$", name)
+    if not found:
+        return TOP[name.split(".")[-2]] + "." + name.rsplit(".", 1)[1], bits
+    layer, part, end = found.groups()
+    ours = LAYER[part]
+    if c["model_type"] in ("gemma2", "gemma3_text", "olmo2") and part == "post_attention_layernorm":
+        ours = "post_attention_norm"
+    heads, kv_heads = c["heads"], c["kv_heads"]
+    if permuted and ours in ("attn_q", "attn_k"):
+        bits = pairs(bits, heads if ours == "attn_q" else kv_heads)
+    if arch == "gpt2" and bits.ndim == 2:
+        bits = bits.T
+    if arch == "gptneox" and ours == "attn_qkv":
+        bits = bits.reshape((heads, 3, -1) + bits.shape[1:]).swapaxes(0, 1).reshape(bits.shape)
+    return "blk.%s.%s.%s" % (layer, ours, end), np.ascontiguousarray(bits)
+
+
+def tensors_of(folder, c):
+    result, experts = {}, {}
+    for name, (kind, bits) in harness.source_tensors(folder).items():
+        expert = re.match(r"model\.layers\.(\d+)\.(?:mlp|block_sparse_moe)\.experts\.(\d+)\.(\w+)\.weight$", name)
+        if expert:
+            layer, e, part = expert.groups()
+            experts.setdefault("blk.%s.ffn_%s_exps.weight" % (layer, EXPERT[part]), {})[int(e)] = (kind, bits)
+            continue
+        if name == "lm_head.weight" and c["tied_embeddings"]:
+            continue
+        name, bits = tensor_of(name, c, kind, bits)
+        if c["model_type"].startswith("gemma") and name.endswith("norm.weight"):
+            kind, bits = "F32", (harness.to_f32(kind, bits) + np.float32(1)).view("<u4")
+        result[name] = (kind, bits)
+    for name, parts in experts.items():
+        result[name] = (parts[0][0], np.stack([parts[e][1] for e in sorted(parts)]))
+    return {name: (bits.shape, {"F32": 0, "F16": 1, "BF16": 30}[kind], bits.tobytes()) for name, (kind, bits) in result.items()}
+
+
+def keys_of(c, config):
+    """config: ours, as `info --json` reports it; c: theirs."""
+    own = {"embedding_length": (U32, config["d_model"]), "block_count": (U32, config["n_layers"]), "context_length": (U32, config["n_ctx"]),
+           "feed_forward_length": (U32, config["d_ff"]), "attention.head_count": (U32, config["heads"]),
+           "attention.head_count_kv": (U32, config["kv_heads"]), "attention.key_length": (U32, config["head_dim"]),
+           "attention.value_length": (U32, config["head_dim"]), "rope.freq_base": (F32, config["theta"]),
+           "rope.dimension_count": (U32, config.get("rotary_dim") or config["head_dim"]),
+           "attention.layer_norm_%sepsilon" % ("rms_" if config["norm"] == "rms" else ""): (F32, config["norm_eps"])}
+    for key, ours in (("attention.sliding_window", "window"), ("expert_count", "n_experts"), ("expert_used_count", "experts_used"),
+                      ("expert_feed_forward_length", "expert_d_ff"), ("expert_shared_feed_forward_length", "shared_d_ff")):
+        if config.get(ours):
+            own[key] = (U32, config[ours])
+    if config.get("full_layers"):
+        own["attention.sliding_window_pattern"] = (ARRAY, (BOOL, [n not in config["full_layers"] for n in range(config["n_layers"])]))
+    for key, ours in (("attn_logit_softcapping", "attn_softcap"), ("final_logit_softcapping", "logit_softcap"), ("attention.scale", "attn_scale"),
+                      ("residual_scale", "residual_scale"), ("logit_scale", "logit_scale")):
+        if config.get(ours, 0) not in (0, 1):
+            own[key] = (F32, 1 / config[ours] if c["model_type"] == "granite" and ours == "logit_scale" else config[ours])
+    if c["model_type"] == "granite":
+        own["embedding_scale"] = (F32, config["embed_scale"])
+    if c["model_type"] == "gemma3_text" and config.get("theta_window"):
+        own["rope.freq_base_swa"] = (F32, config["theta_window"])
+    if c["model_type"] == "gpt_neox":
+        own["use_parallel_residual"] = (BOOL, c.get("use_parallel_residual", True))
+    rope = config["rope"]
+    if rope["type"] in ("linear", "yarn"):
+        own["rope.scaling.type"], own["rope.scaling.factor"] = (STRING, rope["type"]), (F32, rope["factor"])
+    if rope["type"] == "yarn":
+        own["rope.scaling.original_context_length"] = (U32, int(rope["original_n_ctx"]))
+    return own
+
+
+def logits(path):
+    done = subprocess.run([TBLOCK, "logits", path, "--ids", IDS, "-o", temp("l"), "-q"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          universal_newlines=True)
+    assert done.returncode == 0, (path, done.stderr)
+    data = open(temp("l"), "rb").read()
+    start = 8 + int.from_bytes(data[:8], "little")
+    begin, end = json.loads(data[8:start])["logits"]["data_offsets"]
+    return np.frombuffer(data[start + begin:start + end], "<f4").astype("<f8")
+
+
+def test_every_architecture_computes_what_the_folder_does():
+    if not os.path.exists(TBLOCK):
+        raise Skip("no program (%s)" % TBLOCK)
+    wrong = []
+    for name in sorted(os.listdir(need(MODELS))):
+        folder = os.path.join(MODELS, name)
+        if not os.path.exists(os.path.join(folder, "config.json")):
+            continue
+        report = subprocess.run([TBLOCK, "info", folder, "--json"], stdout=subprocess.PIPE, universal_newlines=True)
+        config = json.loads(report.stdout)["config"]
+        if config["rope"]["type"] == "llama3":   # there a tensor of factors; its fixture is a GGUF of its own
+            continue
+        c = dict(harness.config_of(folder), heads=config["heads"], kv_heads=config["kv_heads"], tied_embeddings=config["tied_embeddings"])
+        arch = ARCHS[c["model_type"]][0]
+        keys = {"general.architecture": (STRING, arch)}
+        keys.update({arch + "." + k: v for k, v in keys_of(c, config).items()})
+        make_gguf.write(temp("model.gguf"), keys, tensors_of(folder, c))
+        a, b = logits(folder), logits(temp("model.gguf"))
+        difference = np.abs(a - b).max() / np.abs(a).max()
+        if not difference < 1e-5:
+            wrong.append("%s: %g" % (name, difference))
+    assert not wrong, wrong
+
+
+if __name__ == "__main__":
+    sys.exit(harness.main(globals()))

@@ -1,0 +1,313 @@
+/* Every allocation of the library's main calls fails once: each call then ends with status 4 or does without what it lacks, and
+ * nothing that was allocated stays. With --quick some of them, the first ones and others evenly; files lie in a folder of its own. */
+#include <ctype.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/pth.h"
+#include "tblock.h"
+#include "failing_malloc.h"
+#include "../unit/test.h"
+#include "../unit/temp_folder.h"
+
+#if defined(ALLOCATOR_TAKEN)
+enum { REPLACED = 1 };
+#else
+enum { REPLACED = 0 };
+#endif
+
+#define DATA "tests/data/"
+static bool quick;
+static char model[128], config[128], folder_c[128], golden[128], questions[128], state[128];
+static const char text[] = "The quick brown fox: 3.14 and \xc3\xa4\xf0\x9f\x99\x82 <|eot_id|>\n";
+static const tblock_context_options one = { .threads = 1, .n_ctx = 64, .n_batch = 16 };
+
+/* ---- What is called: false with err filled, or true ---------------------------------------------------------------- */
+
+static bool decode(tblock_context *c, const int32_t *ids, int n, tblock_error *err)
+{
+    tblock_item item[32];
+    for (int i = 0; i < n; i++)
+        item[i] = (tblock_item){ 0, i, ids[i], i + 1 == n };
+    return tblock_decode(c, item, (size_t)n, err);
+}
+
+static bool open_as(const char *path, const tblock_open_options *o, tblock_error *err)
+{
+    tblock_model *m = tblock_open(path, o, err);
+    tblock_close(m);
+    return m != NULL;
+}
+
+static bool opens(tblock_error *err) { return open_as(model, NULL, err); }
+static bool opens_as_q8(tblock_error *err) { return open_as(model, &(tblock_open_options){ .type = "q8" }, err); }
+static bool opens_folder(tblock_error *err) { return open_as(DATA "models/llama3-e2e", NULL, err); }
+static bool opens_sharded(tblock_error *err) { return open_as(DATA "models/llama-sharded", NULL, err); }
+static bool opens_gguf(tblock_error *err) { return open_as(DATA "gguf/llama-kquants/model.gguf", NULL, err); }
+static bool opens_llama2c(tblock_error *err) { return open_as(folder_c, NULL, err); }
+
+static bool open_pth(const char *path, tblock_error *err)
+{
+    TensorFile f = { 0 };
+    bool       good = pth_open(&f, path, err);
+    if (good)
+        tensor_file_close(&f);
+    return good;
+}
+static bool opens_pth(tblock_error *err) { return open_pth(DATA "pth/torch-zip-state.pth", err); }
+static bool opens_legacy_pth(tblock_error *err) { return open_pth(DATA "pth/torch-legacy-kinds.pth", err); }
+
+static tblock_model *shared; /* opened before the counting begins */
+
+static bool runs(tblock_error *err)
+{
+    static const int32_t ids[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17 };
+    tblock_context *c = tblock_context_new(shared, &(tblock_context_options){ .threads = 1, .n_seqs = 2, .n_batch = 4 }, err);
+    tblock_model_info info;
+    tblock_model_describe(shared, &info);
+    tblock_sampler *s = c ? tblock_sampler_new(info.vocab_size, &(tblock_sampler_options){ .temp = 1, .top_k = 5, .top_p = 0.9 }, err) : NULL;
+    int32_t next;
+    bool good = s && tblock_profile(c, true, err) && decode(c, ids, 17, err) &&
+                tblock_sampler_next(s, tblock_logits(c, 16), ids, 17, 17, &next, err) && tblock_seq_copy(c, 0, 1, 10, err) &&
+                tblock_seq_rewind(c, 0, 3, err);
+    tblock_sampler_free(s);
+    tblock_context_free(c);
+    return good;
+}
+
+static bool saves_and_loads(tblock_error *err)
+{
+    static const int32_t ids[] = { 1, 2, 3 };
+    int32_t        *read = NULL;
+    size_t          n;
+    tblock_context *c = tblock_context_new(shared, &one, err);
+    bool            good = c && decode(c, ids, 3, err) && tblock_state_save(c, 0, ids, 3, state, err) && tblock_seq_rewind(c, 0, 0, err)
+                && tblock_state_load(c, 0, state, &read, &n, err);
+    tblock_free(read);
+    tblock_context_free(c);
+    return good;
+}
+
+static bool tokenizes(tblock_error *err)
+{
+    int32_t *ids = NULL;
+    char    *back = NULL, *answer = NULL;
+    size_t   n = 0, n_back;
+    static const char line[] = "{\"text\": \"a b\\u00e4\", \"mode\": \"special\"}";
+    bool good = tblock_tokenize(shared, text, sizeof text - 1, TBLOCK_ADD_SPECIAL | TBLOCK_PARSE_SPECIAL, &ids, &n, err) &&
+                tblock_detokenize(shared, ids, n, &back, &n_back, err) && tblock_tokenize_json(shared, line, sizeof line - 1, &answer, err);
+    tblock_stream *s = good ? tblock_stream_new(shared, false, err) : NULL;
+    for (size_t i = 0; s && i < n; i++)
+        tblock_stream_put(s, ids[i], &n_back);
+    tblock_stream_free(s);
+    tblock_free(ids);
+    tblock_free(back);
+    tblock_free(answer);
+    return s != NULL;
+}
+
+static bool chats(tblock_error *err)
+{
+    static const char json[] = "{\"messages\": [{\"role\": \"system\", \"content\": \"be <|eot_id|>\"}, {\"role\": \"user\", \"content\": \"a\\u00e4\"}]}";
+    tblock_chat_message *message = NULL;
+    int32_t *ids = NULL;
+    char    *back = NULL, *shown = NULL;
+    size_t   n, n_ids, n_shown;
+    tblock_chat *c = tblock_chat_new(shared, "chatml", err);
+    bool good = c && tblock_chat_from_json(json, sizeof json - 1, "conversation", &message, &n, err) &&
+                tblock_chat_render(c, message, n, true, &ids, &n_ids, err) && tblock_chat_text(c, message, n, true, &shown, &n_shown, err) &&
+                tblock_chat_to_json(message, n, &back, err);
+    tblock_chat_free(c);
+    tblock_free(message);
+    tblock_free(ids);
+    tblock_free(back);
+    tblock_free(shown);
+    return good;
+}
+
+static bool report(const char *path, const tblock_report_options *o, tblock_error *err)
+{
+    char *out = NULL;
+    bool  good = tblock_report(path, o, &out, err);
+    tblock_free(out);
+    return good;
+}
+static bool reports(tblock_error *err) { return report(model, &(tblock_report_options){ .tensors = true, .check = true }, err); }
+static bool reports_config(tblock_error *err) { return report(config, &(tblock_report_options){ .json = true, .html = in_folder("i.html") }, err); }
+static bool reports_gguf(tblock_error *err) { return report(DATA "gguf/llama-kquants/model.gguf", &(tblock_report_options){ .check = true }, err); }
+
+static bool synthesizes(tblock_error *err)
+{
+    return tblock_synth(config, in_folder("synth.bin"), &(tblock_synth_options){ .type = "q4", .threads = 1 }, err);
+}
+
+static bool quantizes(tblock_error *err)
+{
+    tblock_quantize_report r = { 0 };
+    bool good = tblock_quantize(model, in_folder("q.bin"), &(tblock_quantize_options){ .type = "q8", .threads = 1 }, &r, err);
+    tblock_free(r.rows);
+    return good;
+}
+
+static bool converts(tblock_error *err)
+{
+    tblock_convert_report r = { 0 };
+    bool good = tblock_convert(DATA "models/llama3-e2e", in_folder("c.bin"), &(tblock_convert_options){ .threads = 1 }, &r, err);
+    tblock_free(r.warnings);
+    return good;
+}
+
+static bool records_and_verifies(tblock_error *err)
+{
+    static const int32_t ids[] = { 1, 2, 3 };
+    tblock_verify_report r = { 0 };
+    tblock_context *c = tblock_context_new(shared, &one, err);
+    bool good = c && tblock_logits_write(c, ids, 3, golden, &(tblock_logits_options){ .hidden = true }, err) &&
+                tblock_verify(c, golden, &(tblock_verify_options){ .exact = true }, &r, err) &&
+                tblock_verify_junit(in_folder("j.xml"), golden, &r, NULL, err);
+    tblock_free(r.rows);
+    tblock_context_free(c);
+    return good;
+}
+
+static bool evaluates(tblock_error *err)
+{
+    static const int32_t  ids[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    tblock_eval_report    r;
+    tblock_choices_report choices = { 0 };
+    tblock_context *c = tblock_context_new(shared, &one, err);
+    bool good = c && tblock_eval_text(c, ids, 8, &(tblock_eval_options){ .window = 4 }, &r, err) &&
+                tblock_eval_choices(c, questions, NULL, &choices, err);
+    tblock_free(choices.rows);
+    tblock_free(choices.score);
+    tblock_context_free(c);
+    return good;
+}
+
+static bool attends(tblock_error *err)
+{
+    static const int32_t ids[] = { 1, 2, 3 };
+    static const char *const format[] = { "html", "json", "safetensors" };
+    tblock_context   *c = tblock_context_new(shared, &one, err);
+    tblock_attention *a = c ? tblock_attention_new(c, ids, 3, NULL, err) : NULL;
+    bool good = a != NULL;
+    for (int i = 0; good && i < 3; i++)
+        good = tblock_attention_write(a, in_folder("attn"), format[i], err);
+    tblock_attention_free(a);
+    tblock_context_free(c);
+    return good;
+}
+
+/* ---- The loop ------------------------------------------------------------------------------------------------------ */
+
+/* Number of the k-th allocation to try: the first ones all, then with even gaps where they are more than `most`. */
+static long next_try(long i, long n, long most)
+{
+    long gap = n / most + 1;
+    return i < most / 4 ? i + 1 : i + gap;
+}
+
+static void fail_at(bool (*call)(tblock_error *), long i, bool lasting, long n)
+{
+    tblock_error err = { 0 };
+    long         before = failing_malloc_live();
+    failing_malloc_arm(i, lasting);
+    bool good = call(&err);
+    failing_malloc_disarm();
+    long left = failing_malloc_live() - before;
+    CHECK(good || err.status == TBLOCK_SYSTEM, "allocation %ld%s of %ld: status %d: %s", i, lasting ? " and all after" : "", n, err.status, err.msg);
+    CHECK(good || err.msg[0], "allocation %ld of %ld: no message", i, n);
+    CHECK(left <= 0, "allocation %ld%s of %ld: %ld left (%s)", i, lasting ? " and all after" : "", n, left, good ? "good" : err.msg);
+}
+
+static void every_allocation(bool (*call)(tblock_error *))
+{
+    tblock_error err = { 0 };
+    if (REPLACED) {
+        SKIP("the sanitizer's allocator stands in its place");
+        return;
+    }
+    CHECK(call(&err), "before anything fails: %s", err.msg); /* what the C library keeps once made is there now */
+    failing_malloc_arm(-1, false);
+    bool good = call(&err);
+    long n = failing_malloc_disarm(), most = quick ? 60 : 1000000;
+    CHECK(good && n > 0, "%ld allocations: %s", n, err.msg);
+    for (long i = 0; i < n && test_case_state == 0; i = next_try(i, n, most)) {
+        fail_at(call, i, false, n);
+        if (!quick || i % 4 == 0)
+            fail_at(call, i, true, n);
+    }
+    CHECK(call(&err), "after all: %s", err.msg);
+}
+
+#define CASES(X) X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(opens_gguf) X(opens_llama2c) X(opens_pth) X(opens_legacy_pth) \
+    X(runs) X(saves_and_loads) X(tokenizes) X(chats) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) X(converts) \
+    X(records_and_verifies) X(evaluates) X(attends)
+#define DEFINE(name) static void name##_without_memory(void) { every_allocation(name); }
+#define RUN(name) TEST(name##_without_memory);
+CASES(DEFINE)
+
+static bool write_text(const char *path, const char *data, size_t n)
+{
+    FILE *f = fopen(path, "w");
+    bool  ok = f && fwrite(data, 1, n, f) == n;
+    return f && fclose(f) == 0 && ok;
+}
+
+/* A llama2.c checkpoint of version 0: seven sizes and zeros. */
+static bool write_llama2c(const char *path)
+{
+    static const int32_t size[] = { 16, 32, 1, 2, 2, 40, 8 };
+    size_t floats = 40 * 16 + 16 + 4 * 16 * 16 + 16 + 3 * 16 * 32 + 16 + 2 * 8 * 4, n = sizeof size + floats * 4;
+    char  *bytes = calloc(n, 1);
+    bool   ok = bytes != NULL;
+    if (ok) {
+        memcpy(bytes, size, sizeof size);
+        ok = write_text(path, bytes, n);
+    }
+    free(bytes);
+    return ok;
+}
+
+static bool prepare(tblock_error *err)
+{
+    static const char asked[] = "{\"context\": \"a\", \"choices\": [\"b\", \"cd\"], \"answer\": 1}\n";
+    if (!make_folder() || !write_config("{\"d_model\": 32, \"n_layers\": 2, \"heads\": 2, \"d_ff\": 48, \"vocab_size\": 60, \"n_ctx\": 64}"))
+        return false;
+    snprintf(config, sizeof config, "%s", in_folder("config.json"));
+    snprintf(model, sizeof model, "%s", in_folder("model.bin"));
+    snprintf(folder_c, sizeof folder_c, "%s", in_folder("llama2c.bin"));
+    snprintf(golden, sizeof golden, "%s", in_folder("golden"));
+    snprintf(questions, sizeof questions, "%s", in_folder("questions"));
+    snprintf(state, sizeof state, "%s", in_folder("state"));
+    return write_llama2c(folder_c) && write_text(questions, asked, sizeof asked - 1) &&
+           tblock_convert(DATA "models/llama3-e2e", model, NULL, NULL, err) && (shared = tblock_open(model, NULL, err)) != NULL;
+}
+
+static void remove_folder(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    if (*folder && system(command) != 0)
+        fprintf(stderr, "%s stays\n", folder);
+}
+
+int main(int argc, char **argv)
+{
+    tblock_error err = { 0 };
+    if (argc > 1 && strcmp(argv[1], "--quick") == 0) {
+        quick = true;
+        argv[1] = argv[0];
+        argc--, argv++;
+    }
+    TEST_MAIN_ARGS(argc, argv);
+    if (!prepare(&err)) {
+        printf("FAIL prepare: %s\n", err.msg);
+        return 1;
+    }
+    CASES(RUN)
+    tblock_close(shared);
+    remove_folder();
+    return TEST_END();
+}

@@ -1,0 +1,29 @@
+# docs/examples/regression: the C program builds against the library as a user's does, agrees with what it should and finds a change.
+set -u
+failed=0
+ok() { echo "ok $1"; }
+no() { echo "FAIL $1: $(head -n 3 <<<"$2" | tr '\n' ' ')"; failed=1; }
+case $BUILD in
+*asan|*ubsan|*tsan) echo "skip regression_example: a sanitizer's library needs its compiler's flags"; exit 0 ;;
+esac
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+example=docs/examples/regression
+if log=$($CC -std=c11 -Wall -Wextra -Wpedantic -Werror -Isrc $example/regression.c "$BUILD/libtblock.so" -o "$work/regression" 2>&1); then ok regression_example_builds
+else no regression_example_builds "$log"; exit 1; fi
+export LD_LIBRARY_PATH=$PWD/$BUILD
+"$TBLOCK" logits models/shakespeare.bin --prompt "$(head -n 1 $example/prompts.txt)" --hidden -o "$work/golden.safetensors"
+if log=$("$work/regression" models/shakespeare.bin "$work/golden.safetensors" tests/data/models/shakespeare/golden.safetensors 2>&1); then
+    no regression_example_finds_another_programs_bits_different "$log"
+elif [[ $log == "ok $work/golden.safetensors: 1 sequences"*"FAIL tests/data/"*"sequence 'seq0'"* ]]; then ok regression_example_tells_same_from_near
+else no regression_example_tells_same_from_near "$log"; fi
+"$TBLOCK" quantize models/shakespeare.bin "$work/q8.bin" --type q8 --quiet > /dev/null
+log=$("$work/regression" "$work/q8.bin" "$work/golden.safetensors" 2>&1)
+if [ $? = 1 ] && [[ $log == *"in the embedding; recorded with model_sha256"* ]]; then ok regression_example_names_the_place; else no regression_example_names_the_place "$log"; fi
+log=$("$work/regression" "$work/none.bin" x 2>&1)
+if [ $? = 1 ] && [[ $log == "regression: "*"none.bin"* ]]; then ok regression_example_tells_an_error; else no regression_example_tells_an_error "$log"; fi
+# the script on a model that changed under its goldens
+GOLDEN=$work/kept MODEL=models/shakespeare.bin bash $example/regression_test.sh --record
+if log=$(GOLDEN=$work/kept MODEL=$work/q8.bin bash $example/regression_test.sh 2>&1); then no regression_script_finds_a_change "$log"
+elif [ -s "$work/kept/same_bits.prompt1.xml" ] && grep -q '<failure' "$work/kept/same_bits.prompt1.xml"; then ok regression_script_finds_a_change
+else no regression_script_finds_a_change "$log"; fi
+exit $failed

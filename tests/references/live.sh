@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Make an environment with PyTorch and transformers in BUILD/references/venv (gigabytes from PyPI; remove it as you like), compute the
+# answers anew and compare: evaluations (record.py), logits of every fixture (live_logits.py), folders that tools/export.py wrote (exporting.py).
+#   tests/references/live.sh          TORCH_INDEX: an index to take torch from, such as https://download.pytorch.org/whl/cpu (smaller)
+#                                     TORCH_PYTHON: a Python that has all of it already; then nothing is installed
+set -u
+cd "$(dirname "$0")/../.." || exit 4
+export BUILD=${BUILD:-build/release} TBLOCK=${TBLOCK:-$PWD/${BUILD:-build/release}/tblock} TBLOCK_SHARED=${TBLOCK_SHARED:-../shared}
+export PYTHONDONTWRITEBYTECODE=1 TRANSFORMERS_VERBOSITY=error HF_HUB_OFFLINE=1
+out=$BUILD/references
+wanted="torch transformers sentencepiece safetensors numpy"
+mkdir -p "$out"
+[ -d "$TBLOCK_SHARED/fixtures" ] || { echo "skip references: no $TBLOCK_SHARED/fixtures"; exit 0; }
+
+python=${TORCH_PYTHON:-$out/venv/bin/python}
+if [ -z "${TORCH_PYTHON:-}" ] && [ "$(cat "$out/venv/installed" 2> /dev/null)" != "$wanted" ]; then
+    echo "references: installing $wanted into $out/venv: minutes; $out/pip.log" >&2
+    pip() { nice -n 19 "$python" -m pip install --no-cache-dir --no-input --disable-pip-version-check --retries 2 "$@" >> "$out/pip.log" 2>&1; }
+    : > "$out/pip.log"
+    if ! python3 -m venv --clear "$out/venv" || { [ -n "${TORCH_INDEX:-}" ] && ! pip --index-url "$TORCH_INDEX" torch; } || ! pip $wanted; then
+        echo "references: pip could not install them (is there a network, or a mirror in pip's configuration?):" >&2
+        tail -n 3 "$out/pip.log" >&2
+        exit 4
+    fi
+    echo "$wanted" > "$out/venv/installed"
+fi
+
+status=0
+nice -n 10 "$python" tests/references/record.py --print > "$out/live.json" || exit 4
+"$python" tests/references/eval_answers.py "$out/live.json" || status=1
+nice -n 10 "$python" tests/references/live_logits.py || status=1
+nice -n 10 "$python" tests/train/exporting.py --live || status=1
+exit $status

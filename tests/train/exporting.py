@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""tools/export.py: a model file, exported and read back as a Hugging Face folder, computes the same bits and has the same tokenizer.
+
+    exporting.py [--live] [--only TEXT]
+
+--live: also transformers' own classes compute the logits (where torch and transformers can be imported)."""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "golden"))
+from ref import read_safetensors  # noqa: E402
+
+TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/release") / "tblock"))
+SMALL = {"d_model": 40, "n_layers": 2, "heads": 5, "d_ff": 52, "vocab_size": 300, "n_ctx": 64}
+CONFIGS = {
+    "plain": SMALL,
+    "biases_and_scaled_rope": {**SMALL, "kv_heads": 1, "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True,
+                               "theta": 500000, "rope": {"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+                                                         "original_n_ctx": 32}},
+    "odd_width": {**SMALL, "d_model": 39, "heads": 3, "head_dim": 14, "vocab_size": 301},
+}
+IDS = ",".join(str(i * 7 % 290) for i in range(20))
+
+
+class Failure(Exception):
+    pass
+
+
+def run(*command, status=0):
+    p = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if p.returncode != status:
+        raise Failure(f"{' '.join(map(str, command))}: status {p.returncode}: {p.stderr.decode(errors='replace').strip()[-300:]}")
+    return p
+
+
+def export(model, folder, status=0):
+    return run(sys.executable, ROOT / "tools" / "export.py", model, "-o", folder, status=status)
+
+
+def logits(model, folder):
+    out = folder / "logits.safetensors"
+    run(TBLOCK, "logits", model, "--ids", IDS, "-o", out, "--quiet")
+    return read_safetensors(out)["logits"]
+
+
+def round_trip(folder, live, config, kind):
+    (folder / "config.json").write_text(json.dumps(config))
+    model, exported = folder / "m.bin", folder / "hf"
+    run(TBLOCK, "synth", folder / "config.json", "-o", model, "--type", kind, "--quiet")
+    export(model, exported)
+    if logits(model, folder).tobytes() != logits(exported, folder).tobytes():
+        raise Failure("the folder computes other bits")
+    if live:
+        compare_live(model, exported, folder)
+
+
+def compare_live(model, exported, folder):
+    import torch
+    from transformers import AutoModelForCausalLM
+    net = AutoModelForCausalLM.from_pretrained(exported, dtype=torch.float32).eval()
+    with torch.no_grad():
+        theirs = net(torch.tensor([[int(i) for i in IDS.split(",")]])).logits[0].numpy()
+    difference = np.abs(theirs - logits(model, folder)).max()
+    if not difference <= 1e-4:
+        raise Failure(f"transformers' logits differ by {difference:.3g}")
+
+
+def trained_model_with_its_tokenizer(folder, live):
+    text = ("It was the best of times, it was the worst of times; 1859, naïve ünïcode \u2014 \U0001F600 don't\n" * 60).encode()
+    (folder / "t.txt").write_bytes(text)
+    (folder / "config.json").write_text(json.dumps({**SMALL, "vocab_size": 280}))
+    model, exported = folder / "m.bin", folder / "hf"
+    run(TBLOCK, "train", model, "--text", folder / "t.txt", "--config", folder / "config.json", "--steps", 2, "--batch", 2, "--quiet")
+    export(model, exported)
+    request = folder / "request.jsonl"
+    request.write_text("".join(json.dumps({"text": s}) + "\n" for s in ("It was 1859", " don't  \n\n naïve \U0001F600", "")))
+    ours = run(TBLOCK, "tokenize", model, "--jsonl", request).stdout
+    if ours != run(TBLOCK, "tokenize", exported, "--jsonl", request).stdout:
+        raise Failure("the folder has another tokenizer")
+    if live:
+        from transformers import AutoTokenizer
+        tokenizer = AutoTokenizer.from_pretrained(exported)
+        for line, answer in zip(request.read_text().splitlines(), ours.splitlines()):
+            if tokenizer(json.loads(line)["text"], add_special_tokens=False)["input_ids"] != json.loads(answer)["ids"]:
+                raise Failure(f"transformers' tokenizer gives other ids for {line}")
+
+
+def shipped_model(folder, live):
+    exported = folder / "hf"
+    export(ROOT / "models" / "shakespeare.bin", exported)
+    if logits(ROOT / "models" / "shakespeare.bin", folder).tobytes() != logits(exported, folder).tobytes():
+        raise Failure("the folder computes other bits")
+    if live:
+        compare_live(ROOT / "models" / "shakespeare.bin", exported, folder)
+
+
+def what_llama_lacks_is_refused(folder, live):
+    for part, says in (({"window": 8}, "window"), ({"ffn": "gelu"}, "ffn"), ({"qkv_bias": True}, "qkv_bias")):
+        (folder / "config.json").write_text(json.dumps({**SMALL, **part}))
+        run(TBLOCK, "synth", folder / "config.json", "-o", folder / "m.bin", "--quiet")
+        if says not in export(folder / "m.bin", folder / "hf", status=3).stderr.decode() or (folder / "hf").exists():
+            raise Failure(f"{part}: not named, or a folder was written")
+    (folder / "config.json").write_text(json.dumps({**SMALL, "d_model": 64, "heads": 4}))
+    run(TBLOCK, "synth", folder / "config.json", "-o", folder / "m.bin", "--type", "q8", "--quiet")
+    if "widens" not in export(folder / "m.bin", folder / "hf", status=3).stderr.decode():
+        raise Failure("q8: no word about how to widen it")
+
+
+CLAIMS = {**{f"round_trip_{name}_{kind}": lambda f, live, c=c, kind=kind: round_trip(f, live, c, kind)
+             for name, c in CONFIGS.items() for kind in ("f32", "bf16", "f16")},
+          **{f.__name__: f for f in (trained_model_with_its_tokenizer, shipped_model, what_llama_lacks_is_refused)}}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--live", action="store_true")
+    a = parser.parse_args()
+    failed = 0
+    for name, check in CLAIMS.items():
+        if a.only not in name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                check(pathlib.Path(folder), a.live)
+                print(f"ok {name}", flush=True)
+            except Failure as e:
+                failed = 1
+                print(f"FAIL {name}: {e}", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

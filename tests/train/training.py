@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""`tblock train`: what it writes runs, resuming changes no byte, faults leave the last checkpoint, vocabularies are those of tokenizers.
+
+    training.py [--only TEXT]"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import xml.dom.minidom
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/release") / "tblock"))
+CONFIG = {"d_model": 32, "n_layers": 2, "heads": 4, "kv_heads": 2, "d_ff": 48, "vocab_size": 300, "n_ctx": 32, "tied_embeddings": True}
+SETTINGS = ["--steps", "12", "--batch", "5", "--micro-batch", "2", "--dropout", "0.1", "--lr", "0.01", "--eval-every", "3", "--save-every",
+            "2", "--seed", "7"]
+
+
+class Failure(Exception):
+    pass
+
+
+class Skip(Exception):
+    pass
+
+
+def need(condition, why):
+    if not condition:
+        raise Failure(why)
+
+
+def text_of(n, seed=1):
+    """Sentences from a few hundred words, so that there is something to learn."""
+    draw = random.Random(seed)
+    words = ["".join(draw.choice("etaoinshrdlu") for _ in range(draw.randint(1, 7))) for _ in range(300)]
+    return " ".join(draw.choice(words) + draw.choice(["", "", "", ",", ".", "\n", " ümläut"]) for _ in range(n)).encode()
+
+
+class Case:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.text, self.config = self.folder / "text.txt", self.folder / "config.json"
+        self.text.write_bytes(text_of(4000))
+        self.config.write_text(json.dumps(CONFIG))
+
+    def out(self, name):
+        return self.folder / f"{name}.bin"
+
+    def command(self, name, *more, settings=SETTINGS, text=None):
+        return [TBLOCK, "train", str(self.out(name)), "--text", str(text or self.text), "--config", str(self.config), *settings,
+                *map(str, more)]
+
+    def train(self, name, *more, status=0, says="", **options):
+        keep = {k: options.pop(k) for k in ("preexec_fn",) if k in options}
+        p = subprocess.run(self.command(name, *more, **options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=not keep, **keep)
+        error = p.stderr.decode(errors="replace")
+        need(p.returncode == status, f"{name}: status {p.returncode}, expected {status}: {error.strip()[-300:]}")
+        need(says in error, f"{name}: expected '{says}' in: {error.strip()[-300:]}")
+        return p.stdout.decode()
+
+    def files(self, name):
+        return self.out(name).read_bytes(), pathlib.Path(f"{self.out(name)}.ckpt").read_bytes()
+
+    def stop_at(self, name, step, *more):
+        """Ctrl-C as soon as that step is told."""
+        p = subprocess.Popen(self.command(name, "--json", *more), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for line in p.stdout:
+            if json.loads(line).get("step", 0) >= step:
+                p.send_signal(signal.SIGINT)
+                break
+        p.stdout.read()
+        p.wait()
+        return p.returncode
+
+
+def resume_changes_no_byte(c):
+    c.train("whole", "--threads", 1)
+    status = c.stop_at("parts", 3, "--threads", 2)
+    need(status == 130 and not c.out("parts").exists(), f"after Ctrl-C: status {status}")
+    c.train("parts", "--resume", "--threads", 2)
+    need(c.files("whole") == c.files("parts"), "stopped and resumed: other bytes")
+
+
+def resume_after_a_kill(c):
+    c.train("whole")
+    p = subprocess.Popen(c.command("killed", "--json"), stdout=subprocess.PIPE)
+    for line in p.stdout:
+        if json.loads(line).get("step", 0) >= 5:
+            p.kill()
+            break
+    p.wait()
+    c.train("killed", "--resume")
+    need(c.files("whole") == c.files("killed"), "killed and resumed: other bytes")
+
+
+def model_runs_and_has_learned(c):
+    lines = [json.loads(x) for x in c.train("m", "--json", settings=["--steps", "60", "--batch", "8", "--lr", "0.01"]).splitlines()]
+    need(lines[-2]["val_loss"] < lines[0]["loss"] - 1, f"loss went from {lines[0]['loss']} to {lines[-2]['val_loss']}")
+    p = subprocess.run([TBLOCK, "run", c.out("m"), "--prompt", "the", "-n", "5", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    need(p.returncode == 0 and len(p.stdout) > 3, f"run: status {p.returncode}: {p.stdout} {p.stderr.decode()}")
+    p = subprocess.run([TBLOCK, "info", c.out("m"), "--check"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    need(p.returncode == 0, p.stderr.decode())
+    c.config.unlink()
+    p = subprocess.run([TBLOCK, "train", c.out("more"), "--text", c.text, "--init", c.out("m"), "--steps", "2", "--json"], stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE)
+    need(p.returncode == 0, p.stderr.decode())
+    need(abs(json.loads(p.stdout.splitlines()[0])["loss"] - lines[-2]["val_loss"]) < 0.5, "--init does not begin where the model was")
+
+
+def plot_is_an_image(c):
+    plot = c.folder / "loss.svg"
+    c.train("m", "--plot", plot)
+    document = xml.dom.minidom.parse(str(plot))
+    need(len(document.getElementsByTagName("polyline")) == 2, "not two lines")
+
+
+def tokenizer_is_that_of_tokenizers(c):
+    try:
+        from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    except ImportError:
+        raise Skip("no tokenizers library")
+    from tokenizers import Regex
+    vocab = 900
+    c.config.write_text(json.dumps({**CONFIG, "vocab_size": vocab}))
+    c.train("m", settings=["--steps", "1", "--batch", "1"])
+    reference = Tokenizer(models.BPE())
+    reference.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    trainer = trainers.BpeTrainer(vocab_size=vocab, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    reference.train([str(c.text)], trainer)
+    sample = text_of(300, seed=2).decode()
+    p = subprocess.run([TBLOCK, "tokenize", c.out("m"), "--jsonl", "-"], input=json.dumps({"text": sample}).encode() + b"\n", stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE)
+    ours = json.loads(p.stdout)["ids"]
+    theirs = reference.encode(sample).ids
+    need(len(ours) == len(theirs), f"{len(ours)} tokens, tokenizers has {len(theirs)}")
+    pieces = [json.loads(x)["text"] for x in subprocess.run(
+        [TBLOCK, "tokenize", c.out("m"), "--jsonl", "-"], input=b"".join(json.dumps({"ids": [i]}).encode() + b"\n" for i in ours[:400]),
+        stdout=subprocess.PIPE).stdout.splitlines()]
+    from tokenizers import decoders
+    reference.decoder = decoders.ByteLevel()
+    need(pieces == [reference.decode([i]) for i in theirs[:400]], "other pieces")
+
+
+def faults_are_named(c):
+    empty, short = c.folder / "empty.txt", c.folder / "short.txt"
+    empty.write_bytes(b"")
+    short.write_bytes(text_of(30))
+    c.train("m", text=empty, status=3, says="empty file")
+    c.train("m", text=c.folder / "none.txt", status=3, says="none.txt")
+    c.train("m", "--vocab", 256, text=short, status=3, says="expected")
+    c.train("m", "--vocab", 200000, status=3, says="ask for a smaller vocabulary")
+    c.train("m", "--ctx", 100, status=2, says="ctx: expected at most 32")
+    c.train("m", "--betas", "0.9", status=2, says="--betas")
+    c.config.write_text(json.dumps({**CONFIG, "norm_placement": "parallel"}))
+    c.train("m", status=3, says="norm_placement")
+    c.config.write_text(json.dumps(CONFIG))
+    c.train("m", "--resume", status=3, says="m.bin.ckpt")
+    need(not c.out("m").exists(), "a model file after a fault")
+
+
+def checkpoint_survives(c):
+    """NaN, a full disk, other settings, a file cut short: an error that says so, and the last checkpoint as it was."""
+    c.stop_at("m", 4)
+    checkpoint = pathlib.Path(f"{c.out('m')}.ckpt")
+    good = checkpoint.read_bytes()
+
+    def full():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    c.train("m", "--resume", status=4, says="m.bin.ckpt", preexec_fn=full)
+    need(checkpoint.read_bytes() == good, "the checkpoint changed when the disk was full")
+    c.train("m", "--resume", "--lr", "0.5", status=3, says="lr: the checkpoint was made with")
+    c.train("m", "--resume", "--batch", "6", status=3, says="batch: the checkpoint was made with 5, found 6")
+    c.text.write_bytes(c.text.read_bytes() + b"x")
+    c.train("m", "--resume", status=3, says="text_sha256")
+    c.text.write_bytes(c.text.read_bytes()[:-1])
+    need(checkpoint.read_bytes() == good, "the checkpoint changed")
+    checkpoint.write_bytes(good[:-100])
+    c.train("m", "--resume", status=3, says="m.bin.ckpt")
+    need(checkpoint.read_bytes() == good[:-100], "a checkpoint cut short was replaced")
+    checkpoint.write_bytes(good)
+    c.train("m", "--resume")
+    before = checkpoint.read_bytes()
+    c.train("m", settings=["--steps", "50", "--lr", "1000", "--clip", "0", "--warmup", "0", "--batch", "2", "--save-every", "1000"], status=1,
+            says="the loss is no number")
+    need(checkpoint.read_bytes() == before, "a loss that is no number replaced the checkpoint")
+
+
+def gradient_check_has_an_exit_status(c):
+    p = subprocess.run([TBLOCK, "train", "--grad-check", "--config", c.config], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    need(p.returncode == 0 and b"layers.1.w_down" in p.stdout, p.stderr.decode())
+    p = subprocess.run([TBLOCK, "train", "--grad-check", "--config", c.config, "--limit", "1e-12"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    need(p.returncode == 1 and b"gradient check: expected" in p.stderr, f"status {p.returncode}")
+
+
+CLAIMS = [resume_changes_no_byte, resume_after_a_kill, model_runs_and_has_learned, plot_is_an_image, tokenizer_is_that_of_tokenizers,
+          faults_are_named, checkpoint_survives, gradient_check_has_an_exit_status]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="")
+    only = parser.parse_args().only
+    failed = 0
+    for check in CLAIMS:
+        if only not in check.__name__:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                check(Case(folder))
+                print(f"ok {check.__name__}", flush=True)
+            except Skip as e:
+                print(f"skip {check.__name__}: {e}", flush=True)
+            except Failure as e:
+                failed = 1
+                print(f"FAIL {check.__name__}: {e}", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+/* What is refused inside the program's sandbox, tried from inside: each case is a child process that enters it and tries. */
+#include "cli/sandbox.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1 /* a sanitizer's own calls are refused too */
+#else
+#define SANITIZED 0
+#endif
+
+static char page[1 << 14];
+
+/* Each returns 0 where the call went wrong with EPERM, as it should, else what it did instead. */
+static int refused(long result) { return result == -1 && errno == EPERM ? 0 : result == -1 ? errno : 200; }
+
+static int opens(void) { return refused(open("/etc/passwd", O_RDONLY)); }
+static int creates(void) { return refused(open("/tmp/tblock-sandbox-test", O_WRONLY | O_CREAT, 0600)); }
+static int opens_at(void) { return refused(syscall(SYS_openat, AT_FDCWD, ".", O_RDONLY | O_DIRECTORY)); }
+static int opens_anew(void) { return refused(syscall(SYS_openat2, AT_FDCWD, "/etc/passwd", NULL, 0)); }
+static int runs(void)
+{
+    char *args[] = { "true", NULL };
+    return refused(execv("/bin/true", args));
+}
+static int runs_descriptor(void)
+{
+    char *args[] = { "true", NULL };
+    return refused(syscall(SYS_execveat, STDIN_FILENO, "", args, args, AT_EMPTY_PATH));
+}
+static int connects(void) { return refused(socket(AF_INET, SOCK_STREAM, 0)); }
+static int connects_here(void)
+{
+    int pair[2];
+    return refused(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+}
+static int forks(void) { return refused(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); }
+static int forks_anew(void) /* ENOSYS, so that the C library uses clone */
+{
+    return syscall(SYS_clone3, NULL, 0) == -1 && errno == ENOSYS ? 0 : 201;
+}
+static int removes(void) { return refused(unlink("/tmp/tblock-sandbox-none")); }
+static int renames(void) { return refused(rename("/tmp/tblock-sandbox-none", "/tmp/tblock-sandbox-other")); }
+static int links(void) { return refused(link("/etc/passwd", "/tmp/tblock-sandbox-none")); }
+static int looks(void)
+{
+    struct stat st;
+    return refused(stat("/etc/passwd", &st));
+}
+static int changes_mode(void) { return refused(chmod("/tmp", 0)); }
+static int signals_others(void) { return refused(kill(getppid(), SIGTERM)); }
+static int traces(void) { return refused(ptrace(PTRACE_TRACEME, 0, NULL, NULL)); }
+static int sets_limits(void) { return refused(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 10, 10 })); }
+static int makes_code(void)
+{
+    void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return refused(p == MAP_FAILED ? -1 : 0);
+}
+static int turns_into_code(void)
+{
+    uintptr_t at = ((uintptr_t)page + 4095) & ~(uintptr_t)4095;
+    return refused(mprotect((void *)at, 4096, PROT_READ | PROT_EXEC));
+}
+static int types_for_user(void) { return refused(syscall(SYS_ioctl, STDIN_FILENO, 0x5412 /* TIOCSTI */, "x")); }
+static int controls_itself(void) { return refused(prctl(PR_SET_DUMPABLE, 1)); }
+static int opens_by_ring(void) { return refused(syscall(425 /* io_uring_setup */, 1, page)); }
+
+typedef struct Attempt { const char *what; int (*fn)(void); } Attempt;
+static const Attempt attempts[] = {
+    { "open", opens }, { "create", creates }, { "openat", opens_at }, { "openat2", opens_anew }, { "execve", runs },
+    { "execveat", runs_descriptor }, { "socket", connects }, { "socketpair", connects_here }, { "fork", forks }, { "clone3", forks_anew },
+    { "unlink", removes }, { "rename", renames }, { "link", links }, { "stat", looks }, { "chmod", changes_mode },
+    { "kill", signals_others }, { "ptrace", traces }, { "setrlimit", sets_limits }, { "mmap executable", makes_code },
+    { "mprotect executable", turns_into_code }, { "TIOCSTI", types_for_user }, { "prctl", controls_itself },
+    { "io_uring_setup", opens_by_ring },
+};
+enum { N_ATTEMPTS = sizeof attempts / sizeof *attempts };
+
+/* In a child: enter with one writable descriptor (-1: none), then fn. Returns the exit status of the child, 128 + signal, or 250:
+ * the sandbox could not be entered. */
+static int inside(int (*fn)(void), int writable)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        tblock_error err = { 0 };
+        if (!sandbox_enter(&writable, writable >= 0, &err)) {
+            fprintf(stderr, "%s\n", err.msg);
+            _exit(250);
+        }
+        _exit(fn());
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return 251;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static bool can_try(void)
+{
+    tblock_error err = { 0 };
+    if (SANITIZED)
+        SKIP("sanitizers make calls of their own");
+    else if (!sandbox_possible(&err))
+        SKIP("%s", err.msg);
+    else
+        return true;
+    return false;
+}
+
+static void refuses_what_reaches_outside(void)
+{
+    if (!can_try())
+        return;
+    for (int i = 0; i < N_ATTEMPTS; i++) {
+        int result = inside(attempts[i].fn, -1);
+        CHECK(result == 0, "%s: %d", attempts[i].what, result);
+    }
+}
+
+/* The attempts are worth something: outside, several of them work. */
+static void attempts_work_outside(void)
+{
+    CHECK(opens() == 200, "open");
+    CHECK(connects_here() == 200, "socketpair");
+    CHECK(makes_code() == 200, "mmap executable");
+    CHECK(looks() == 200, "stat");
+}
+
+static void *add_one(void *n)
+{
+    void *more = malloc(300000); /* memory of its own arena */
+    *(int *)n += more != NULL;
+    free(more);
+    return NULL;
+}
+
+static int computes(void)
+{
+    int       n = 0;
+    pthread_t thread;
+    for (int i = 0; i < 3; i++)
+        if (pthread_create(&thread, NULL, add_one, &n) != 0 || pthread_join(thread, NULL) != 0)
+            return 1;
+    void *large = malloc(50 << 20);
+    if (large)
+        memset(large, 1, 50 << 20);
+    free(large);
+    return n == 3 && large ? 0 : 2;
+}
+
+static void threads_and_memory_are_left(void)
+{
+    if (!can_try())
+        return;
+    int result = inside(computes, -1);
+    CHECK(result == 0, "%d", result);
+}
+
+static int kept, other;
+static int writes_kept(void) { return write(kept, "x", 1) == 1 && pwrite(kept, "y", 1, 1) == 1 ? 0 : 1; }
+static int writes_other(void) { return write(other, "x", 1) == -1 && errno == EBADF ? 0 : 1; }
+
+static void only_the_given_output_is_written(void)
+{
+    if (!can_try())
+        return;
+    FILE *a = tmpfile(), *b = tmpfile();
+    CHECK(a && b, "tmpfile");
+    if (!a || !b)
+        return;
+    kept = fileno(a);
+    other = fileno(b);
+    int to_kept = inside(writes_kept, kept), to_other = inside(writes_other, kept);
+    CHECK(to_kept == 0, "the given output: %d", to_kept);
+    CHECK(to_other == 0, "another file that was open: %d", to_other);
+    CHECK(lseek(other, 0, SEEK_END) == 0, "something was written");
+    fclose(a);
+    fclose(b);
+}
+
+static int aborts(void) { abort(); }
+
+static void a_crash_is_still_one(void)
+{
+    if (!can_try())
+        return;
+    setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+    int result = inside(aborts, -1);
+    CHECK(result == 128 + SIGABRT, "%d", result);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_MAIN_ARGS(argc, argv);
+    TEST(refuses_what_reaches_outside);
+    TEST(attempts_work_outside);
+    TEST(threads_and_memory_are_left);
+    TEST(only_the_given_output_is_written);
+    TEST(a_crash_is_still_one);
+    return TEST_END();
+}

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Write a model file of the Llama family as a Hugging Face folder: tools/export.py model.bin -o FOLDER.
+
+The folder has config.json, generation_config.json, model.safetensors (each tensor in the type that it is stored in) and, where the
+model file has a byte-level BPE tokenizer, tokenizer.json and tokenizer_config.json. It is written under another name and renamed
+when complete; a folder that is there is not touched. Quantized weights are refused: `tblock quantize --type f32` widens them.
+Exit status: 2 wrong usage, 3 a file that cannot be exported, 4 the system failed."""
+import argparse
+import json
+import os
+import shutil
+import struct
+import sys
+import tempfile
+
+DTYPES = {"F32": ("<f4", 4), "F16": ("<f2", 2), "BF16": ("<u2", 2)}
+# our name in a layer: (name in transformers, has a bias where this key of the config says so)
+LAYER = {"wq": "self_attn.q_proj", "wk": "self_attn.k_proj", "wv": "self_attn.v_proj", "wo": "self_attn.o_proj", "w_gate": "mlp.gate_proj",
+         "w_up": "mlp.up_proj", "w_down": "mlp.down_proj", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+OUTER = {"embed": "model.embed_tokens.weight", "final_norm": "model.norm.weight", "lm_head": "lm_head.weight"}
+# what transformers' LlamaForCausalLM computes, and nothing else
+FIXED = {"norm": ("rms",), "norm_placement": ("pre",), "ffn": ("swiglu",), "qk_norm": (False, "none"), "window": (0,), "positions": ("rope",),
+         "embed_scale": (1,), "residual_scale": (1,), "logit_scale": (1,), "attn_scale": (0,), "attn_softcap": (0,), "logit_softcap": (0,),
+         "n_experts": (0,)}
+ROPE = {"linear": {"factor": "factor"},
+        "llama3": {"factor": "factor", "low_freq_factor": "low_freq_factor", "high_freq_factor": "high_freq_factor",
+                   "original_n_ctx": "original_max_position_embeddings"},
+        "yarn": {"factor": "factor", "original_n_ctx": "original_max_position_embeddings", "beta_fast": "beta_fast", "beta_slow": "beta_slow",
+                 "attention_factor": "attention_factor", "mscale": "mscale", "mscale_all_dim": "mscale_all_dim", "truncate": "truncate"}}
+
+
+class Refused(Exception):
+    """What cannot be exported: one line, exit status 3."""
+
+
+# ---- The model file ----
+
+class ModelFile:
+    def __init__(self, path):
+        self.path = path
+        with open(path, "rb") as f:
+            self.bytes = f.read()
+        if len(self.bytes) < 8 or struct.unpack_from("<Q", self.bytes)[0] > len(self.bytes) - 8:
+            raise Refused(f"{path}: expected a model file, found {len(self.bytes)} bytes without a safetensors header")
+        n = struct.unpack_from("<Q", self.bytes)[0]
+        try:
+            self.header = json.loads(self.bytes[8:8 + n])
+        except ValueError as e:
+            raise Refused(f"{path}: header: {e}") from None
+        self.meta, self.data = self.header.pop("__metadata__", {}), 8 + n
+        if self.meta.get("format") != "tblock" or "config" not in self.meta:
+            raise Refused(f"{path}: metadata format: expected a model file of tblock with weights, found {self.meta.get('format')}")
+        self.config = json.loads(self.meta["config"])
+
+    def raw(self, name):
+        t = self.header.get(name)
+        if t is None:
+            raise Refused(f"{self.path}: tensor {name}: expected one, found no such tensor")
+        begin, end = t["data_offsets"]
+        if not 0 <= begin <= end <= len(self.bytes) - self.data:
+            raise Refused(f"{self.path}: tensor {name}: the file ends before it does")
+        return t, self.bytes[self.data + begin:self.data + end]
+
+    def matrix(self, name, rows, k):
+        """(dtype, rows one after the other) of a matrix in panels or rows; k 0: a vector."""
+        import numpy as np
+        t, data = self.raw(name)
+        if f"type.{name}" in self.meta or t["dtype"] not in DTYPES:
+            raise Refused(f"{self.path}: tensor {name}: expected f32, f16 or bf16, found {self.meta.get('type.' + name, t['dtype'])}: "
+                          f"tblock quantize --type f32 widens it")
+        a, panels = np.frombuffer(data, DTYPES[t["dtype"]][0]), -(-rows // 16)
+        if t["shape"] == ([rows, k] if k else [rows]):
+            return t["dtype"], a.reshape(t["shape"])
+        if t["dtype"] == "BF16" and t["shape"] == [panels, -(-k // 2), 16, 2]:
+            return "BF16", a.reshape(panels, -1, 16, 2).transpose(0, 2, 1, 3).reshape(panels * 16, -1)[:rows, :k].copy()
+        if t["shape"] == [panels, k, 16]:
+            return t["dtype"], a.reshape(panels, k, 16).transpose(0, 2, 1).reshape(panels * 16, k)[:rows].copy()
+        raise Refused(f"{self.path}: tensor {name}: expected [{rows}, {k}] or its panels, found {t['shape']}")
+
+
+# ---- Weights ----
+
+def tensors(m):
+    """(name in transformers, our name, rows, k), in the order of the file."""
+    c = m.config
+    d, head = c["d_model"], c.get("head_dim") or c["d_model"] // c["heads"]
+    q, kv, ff = c["heads"] * head, c.get("kv_heads", c["heads"]) * head, c["d_ff"]
+    yield OUTER["embed"], "embed", c["vocab_size"], d
+    shapes = {"attn_norm": (d, 0), "wq": (q, d), "wk": (kv, d), "wv": (kv, d), "wo": (d, q), "ffn_norm": (d, 0), "w_gate": (ff, d), "w_up": (ff, d),
+              "w_down": (d, ff)}
+    for layer in range(c["n_layers"]):
+        for part, (rows, k) in shapes.items():
+            name, ours = f"model.layers.{layer}.{LAYER[part]}", f"layers.{layer}.{part}"
+            yield name + ".weight", ours, rows, k
+            if ours + "_bias" in m.header:
+                yield name + ".bias", ours + "_bias", rows, 0
+    yield OUTER["final_norm"], "final_norm", d, 0
+    if not c.get("tied_embeddings"):
+        yield OUTER["lm_head"], "lm_head", c["vocab_size"], d
+
+
+def write_weights(m, path):
+    """Headers first, so that one tensor at a time is in memory."""
+    header, at, order = {"__metadata__": {"format": "pt"}}, 0, list(tensors(m))
+    for name, ours, rows, k in order:
+        dtype = m.raw(ours)[0]["dtype"]
+        if dtype not in DTYPES:
+            m.matrix(ours, rows, k)
+        n = rows * (k or 1) * DTYPES[dtype][1]
+        header[name] = {"dtype": dtype, "shape": [rows, k] if k else [rows], "data_offsets": [at, at + n]}
+        at += n
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for _, ours, rows, k in order:
+            f.write(m.matrix(ours, rows, k)[1].tobytes())
+
+
+# ---- Config ----
+
+def check_family(m):
+    for key, values in FIXED.items():
+        if m.config.get(key, values[0]) not in values:
+            raise Refused(f"{m.path}: config: {key}: expected {values[0]}, found {m.config[key]}: transformers' Llama has no such part")
+    if bool(m.config.get("qkv_bias")) != bool(m.config.get("out_bias")):
+        raise Refused(f"{m.path}: config: qkv_bias and out_bias: expected both or none, as transformers' attention_bias")
+    if m.config.get("rope", {}).get("type", "default") not in ("default", *ROPE):
+        raise Refused(f"{m.path}: config: rope: expected default, linear, llama3 or yarn, found {m.config['rope']['type']}")
+
+
+def hf_config(m):
+    c = m.config
+    dtype = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}.get(m.raw("layers.0.wq")[0]["dtype"])
+    out = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": c["d_model"],
+           "intermediate_size": c["d_ff"], "num_hidden_layers": c["n_layers"], "num_attention_heads": c["heads"],
+           "num_key_value_heads": c.get("kv_heads", c["heads"]), "head_dim": c.get("head_dim") or c["d_model"] // c["heads"],
+           "vocab_size": c["vocab_size"], "max_position_embeddings": c.get("n_ctx", 2048), "rms_norm_eps": c.get("norm_eps", 1e-6),
+           "rope_theta": c.get("theta", 10000.0), "tie_word_embeddings": bool(c.get("tied_embeddings")),
+           "attention_bias": bool(c.get("qkv_bias")), "mlp_bias": bool(c.get("ffn_bias")), "torch_dtype": dtype}
+    rope = c.get("rope", {"type": "default"})
+    if rope.get("type", "default") != "default":
+        out["rope_scaling"] = {"rope_type": rope["type"], **{theirs: rope[ours] for ours, theirs in ROPE[rope["type"]].items() if ours in rope}}
+    bos, eos = c.get("bos", -1), c.get("eos", [])
+    out["bos_token_id"] = bos if bos >= 0 else None
+    out["eos_token_id"] = None if not eos else eos[0] if len(eos) == 1 else eos
+    return out
+
+
+# ---- Tokenizer ----
+
+def byte_characters():
+    """The characters that stand for bytes in a byte-level vocabulary (GPT-2)."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = iter(range(256, 512))
+    return [chr(b) if b in printable else chr(next(others)) for b in range(256)]
+
+
+def tokenizer_json(m):
+    """None where the file has no tokenizer, or none of byte-level BPE."""
+    import numpy as np
+    settings = json.loads(m.meta.get("tokenizer", "null"))
+    if not settings or settings["type"] != "bpe" or settings.get("normalizer"):
+        return None
+    stand_in = byte_characters()
+    data, offsets = m.raw("tok.bytes")[1], np.frombuffer(m.raw("tok.offsets")[1], "<u4")
+    raw = [data[offsets[i]:offsets[i + 1]] for i in range(settings["size"])]
+    special = {s["id"]: s for s in settings.get("special", [])}
+    spelled = ["".join(stand_in[b] for b in piece) for piece in raw]
+    vocab = {spelled[i] if i not in special else raw[i].decode(): i for i in range(settings["size"]) if raw[i]}
+    merges = np.frombuffer(m.raw("tok.merges")[1], "<u4").reshape(-1, 3)
+    added = [{"id": i, "content": raw[i].decode(), "single_word": s.get("single_word", False), "lstrip": s.get("lstrip", False),
+              "rstrip": s.get("rstrip", False), "normalized": s.get("normalized", False), "special": s.get("special", True)}
+             for i, s in sorted(special.items())]
+    steps = [{"type": "Split", "pattern": {"Regex": s["regex"]}, "behavior": s.get("behavior", "isolated").title().replace("_", ""),
+              "invert": s.get("invert", False)} for s in settings["pretokenize"]]
+    level = {"type": "ByteLevel", "add_prefix_space": settings.get("add_prefix_space", False), "trim_offsets": True, "use_regex": False}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*steps, level]}, "post_processor": None,
+            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                      "fuse_unk": False, "byte_fallback": False, "ignore_merges": settings.get("ignore_merges", False), "vocab": vocab,
+                      "merges": [[spelled[a], spelled[b]] for a, b, _ in merges]}}
+
+
+def tokenizer_config(m, tokenizer):
+    settings = json.loads(m.meta["tokenizer"])
+    names = {t["id"]: t["content"] for t in tokenizer["added_tokens"]}
+    out = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, "model_max_length": m.config.get("n_ctx", 2048)}
+    for key in ("bos", "eos"):
+        if settings.get(key, -1) in names:
+            out[key + "_token"] = names[settings[key]]
+    return out
+
+
+# ---- The folder ----
+
+def export(m, folder):
+    def put(name, value):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+            json.dump(value, f, indent=2, ensure_ascii=False)
+            f.write("\n")
+    check_family(m)
+    config = hf_config(m)
+    put("config.json", config)
+    put("generation_config.json", {k: config[k] for k in ("bos_token_id", "eos_token_id") if config[k] is not None})
+    tokenizer = tokenizer_json(m)
+    if tokenizer:
+        put("tokenizer.json", tokenizer)
+        put("tokenizer_config.json", tokenizer_config(m, tokenizer))
+    elif "tokenizer" in m.meta:
+        print(f"export.py: {m.path}: the tokenizer is no byte-level BPE and is left out", file=sys.stderr)
+    write_weights(m, os.path.join(folder, "model.safetensors"))
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="export.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="a model file")
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="the folder to write; it must not exist")
+    a = parser.parse_args()
+    temporary = None
+    try:
+        if os.path.exists(a.output):
+            raise Refused(f"{a.output}: expected a folder that is not there yet, found one")
+        m = ModelFile(a.model)
+        temporary = tempfile.mkdtemp(prefix=".export-", dir=os.path.dirname(os.path.abspath(a.output)))
+        export(m, temporary)
+        os.chmod(temporary, 0o755)
+        os.rename(temporary, a.output)
+        return 0
+    except Refused as e:
+        print(f"export.py: {e}", file=sys.stderr)
+        return 3
+    except (OSError, ImportError) as e:
+        print(f"export.py: {e}", file=sys.stderr)
+        return 4
+    finally:
+        if temporary and os.path.exists(temporary):
+            shutil.rmtree(temporary)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
