@@ -39,7 +39,7 @@ check run_folder run "$folder" --ids 1,2,3 -n 3 --quiet
 check run_gguf run tests/data/gguf/llama-kquants/model.gguf --ids 1,2,3 -n 3 --quiet
 check synth synth "$tmp/config.json" -o "$tmp/model.bin" --quiet
 check quantize quantize "$tmp/model.bin" "$tmp/q4.bin" --type q4 --quiet
-check convert convert "$folder" "$tmp/converted.bin" --quiet
+check convert convert "$folder" -o "$tmp/converted.bin" --quiet
 check logits logits "$tmp/q4.bin" --ids 1,2,3 -o "$tmp/golden.safetensors" --quiet
 check verify verify "$tmp/q4.bin" "$tmp/golden.safetensors" --exact --quiet
 check attn attn "$tmp/model.bin" --ids 1,2,3 -o "$tmp/attn.json"
