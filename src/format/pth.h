@@ -14,8 +14,8 @@
 bool pth_is(const unsigned char *bytes, size_t n);
 
 /* Open a checkpoint whose object is a dict of tensors (a state dict), or a dict of which one of "model", "state_dict",
- * "model_state_dict", "module" is one; what stands beside that is left out. Entries that are no tensors are left out where they are numbers, strings, None or
- * dicts; anything else is an error. Tensors stand in the order of the dict; f->meta is empty. Data lies in the mapping, at
+ * "model_state_dict", "module" is one; what stands beside that is left out. Entries that are no tensors are left out where
+ * they are numbers, strings, None or dicts; anything else is an error. Tensors stand in the order of the dict; f->meta is empty. Data lies in the mapping, at
  * any alignment; tensors that are not row-major there (transposed, broadcast) are copied, offset SIZE_MAX, all copies
  * together at most PTH_COPIES_FREE bytes and the size of the file. Tensors may share bytes (tied weights).
  * Errors are INPUT and name the file and the place; SYSTEM without memory. Refused are: any global or instruction that would

@@ -55,7 +55,8 @@ typedef struct Model {
     Mat          lm_head;        /* of a tied model: the embedding's panels */
     size_t       weight_bytes;      /* of all weights as stored */
     size_t       matrix_bytes[WT_COUNT]; /* of the matrices, by type */
-    size_t       bytes_per_token;   /* read by one decode step: all matrices (of experts those that one token takes), the head, norms; one row of the embedding */
+    size_t       bytes_per_token;   /* read by one decode step: all matrices (of experts those that one token takes), the head,
+                                       norms; one row of the embedding */
     uint64_t     n_params;
     void       **owned;          /* packed matrices, padded biases, widened norms: released by model_free */
     int          n_owned, cap_owned;

@@ -19,33 +19,39 @@ enum {
     DIVIDE      = 128, /* logit_scale divides                                                    */
 };
 
+/* What is left out is as Llama has it: RMSNorm before each sublayer, SwiGLU, norms of q and k (if any) of each head. */
 struct GgufArch {
-    const char   *name, *family, *moe_family;  /* moe_family: of files with experts; NULL: the same */
+    const char   *name, *family, *moe_family;  /* moe_family: of files with experts; NULL: the same            */
     Norm          norm;
     bool          norm_bias;
-    NormPlacement place, parallel;             /* parallel: of files with use_parallel_residual */
+    NormPlacement place, parallel;             /* parallel: of files whose sublayers stand side by side        */
     FfnKind       ffn;
-    QkNorm        qk_norm;                     /* of files that have these norms                */
+    QkNorm        qk_norm;                     /* of files that have these norms                               */
     unsigned      flags;
-    int           full_every, big_layers;      /* each so-manieth layer has no window; layers of LAST_SCALE's big variant */
+    int           full_every;                  /* of so many layers the last is without the window             */
+    int           big_layers;                  /* LAST_SCALE: the layers of the big variant                    */
 };
 
 static const GgufArch archs[] = {
-    { "llama",     "llama",       "mixtral", NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   PAIRS | RENORMALIZE, 0, 0 },
-    { "qwen2",     "qwen2",       NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   0, 0, 0 },
-    { "qwen3",     "qwen3",       NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   0, 0, 0 },
-    { "qwen2moe",  "qwen2_moe",   NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   SHARED_GATE, 0, 0 },
-    { "qwen3moe",  "qwen3_moe",   NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   RENORMALIZE, 0, 0 },
-    { "phi3",      "phi3",        NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   0, 0, 0 },
-    { "gemma",     "gemma",       NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_GEGLU,     QK_HEAD,   EMBED_SQRT, 0, 0 },
-    { "gemma2",    "gemma2",      NULL,      NORM_RMS,   false, PLACE_BOTH,     PLACE_BOTH,      FFN_GEGLU,     QK_HEAD,   EMBED_SQRT | LAST_SCALE, 2, 46 },
-    { "gemma3",    "gemma3_text", NULL,      NORM_RMS,   false, PLACE_BOTH,     PLACE_BOTH,      FFN_GEGLU,     QK_HEAD,   EMBED_SQRT | LAST_SCALE, 6, 62 },
-    { "olmo2",     "olmo2",       NULL,      NORM_RMS,   false, PLACE_OUTPUT,   PLACE_OUTPUT,    FFN_SWIGLU,    QK_VECTOR, 0, 4, 0 },
-    { "granite",   "granite",     NULL,      NORM_RMS,   false, PLACE_PRE,      PLACE_PRE,       FFN_SWIGLU,    QK_HEAD,   PAIRS | DIVIDE, 0, 0 },
-    { "command-r", "cohere",      NULL,      NORM_LAYER, false, PLACE_PARALLEL, PLACE_PARALLEL,  FFN_SWIGLU,    QK_HEADS,  PAIRS, 0, 0 },
-    { "stablelm",  "stablelm",    NULL,      NORM_LAYER, true,  PLACE_PRE,      PLACE_PARALLEL,  FFN_SWIGLU,    QK_HEADS,  0, 0, 0 },
-    { "gpt2",      "gpt2",        NULL,      NORM_LAYER, true,  PLACE_PRE,      PLACE_PRE,       FFN_GELU_TANH, QK_HEAD,   LEARNED, 0, 0 },
-    { "gptneox",   "gpt_neox",    NULL,      NORM_LAYER, true,  PLACE_PRE,      PLACE_PARALLEL2, FFN_GELU,      QK_HEAD,   PARALLEL, 0, 0 },
+    { .name = "llama",     .family = "llama", .moe_family = "mixtral", .flags = PAIRS | RENORMALIZE },
+    { .name = "qwen2",     .family = "qwen2" },
+    { .name = "qwen3",     .family = "qwen3" },
+    { .name = "qwen2moe",  .family = "qwen2_moe", .flags = SHARED_GATE },
+    { .name = "qwen3moe",  .family = "qwen3_moe", .flags = RENORMALIZE },
+    { .name = "phi3",      .family = "phi3" },
+    { .name = "gemma",     .family = "gemma", .ffn = FFN_GEGLU, .flags = EMBED_SQRT },
+    { .name = "gemma2",    .family = "gemma2", .place = PLACE_BOTH, .parallel = PLACE_BOTH, .ffn = FFN_GEGLU,
+      .flags = EMBED_SQRT | LAST_SCALE, .full_every = 2, .big_layers = 46 },
+    { .name = "gemma3",    .family = "gemma3_text", .place = PLACE_BOTH, .parallel = PLACE_BOTH, .ffn = FFN_GEGLU,
+      .flags = EMBED_SQRT | LAST_SCALE, .full_every = 6, .big_layers = 62 },
+    { .name = "olmo2",     .family = "olmo2", .place = PLACE_OUTPUT, .parallel = PLACE_OUTPUT, .qk_norm = QK_VECTOR, .full_every = 4 },
+    { .name = "granite",   .family = "granite", .flags = PAIRS | DIVIDE },
+    { .name = "command-r", .family = "cohere", .norm = NORM_LAYER, .place = PLACE_PARALLEL, .parallel = PLACE_PARALLEL,
+      .qk_norm = QK_HEADS, .flags = PAIRS },
+    { .name = "stablelm",  .family = "stablelm", .norm = NORM_LAYER, .norm_bias = true, .parallel = PLACE_PARALLEL, .qk_norm = QK_HEADS },
+    { .name = "gpt2",      .family = "gpt2", .norm = NORM_LAYER, .norm_bias = true, .ffn = FFN_GELU_TANH, .flags = LEARNED },
+    { .name = "gptneox",   .family = "gpt_neox", .norm = NORM_LAYER, .norm_bias = true, .parallel = PLACE_PARALLEL2, .ffn = FFN_GELU,
+      .flags = PARALLEL },
 };
 enum { N_ARCHS = sizeof archs / sizeof archs[0], KEY_MAX = 96, SIZE_MAX_KEY = 1 << 24 };
 
@@ -270,7 +276,8 @@ static void see_tensors(const Reader *r)
     c->qkv_bias = first_layer_tensor(r, "attn_q.bias") || first_layer_tensor(r, "attn_qkv.bias");
     c->out_bias = first_layer_tensor(r, "attn_output.bias") != NULL;
     c->ffn_bias = first_layer_tensor(r, "ffn_up.bias") != NULL;
-    c->qk_norm  = first_layer_tensor(r, "attn_q_norm.weight") ? r->arch->qk_norm : QK_NONE;
+    if (first_layer_tensor(r, "attn_q_norm.weight"))
+        c->qk_norm = r->arch->qk_norm ? r->arch->qk_norm : QK_HEAD;
 }
 
 /* The layers without a window from a list of flags, true where there is one. */
