@@ -152,7 +152,7 @@ $(BUILD)/tests/unit/test_sandbox: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/cli/me
 $(BUILD)/tests/unit/test_sandbox: LIBS += $(SECCOMP_LIBS)
 $(BUILD)/tests/unit/test_bench_numbers: $(BUILD)/src/cli/bench_numbers.o $(BUILD)/src/cli/message.o
 
-programs: $(TEST_BIN) $(BUILD)/tests/faults/failing_malloc.so
+programs: $(TEST_BIN) $(if $(filter neon,$(config)),,$(BUILD)/tests/faults/failing_malloc.so)
 tests: all programs ## build the test programs
 
 # As many jobs as processors where none were asked for.
