@@ -284,7 +284,7 @@ bool tblock_report(const char *path, const tblock_report_options *opt, char **te
     *text = NULL;
     Error why    = { 0 };
     /* a folder is no config; what else is wrong says source_open */
-    bool  config = !tokenizer_source_is(path) && file_map_open(&map, path, &why) && is_json(&map);
+    bool  config = file_map_open(&map, path, &why) && !tokenizer_file_is(&map) && is_json(&map);
     file_map_close(&map);
     if (why.status == SYSTEM)
         return fail(err, SYSTEM, "%s", why.msg);

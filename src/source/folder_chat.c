@@ -3,17 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/json.h"
+#include "base/path.h"
 
-enum { PATH_BYTES = 4096, MAX_TEMPLATE = 1 << 20, MAX_JSON = 64 << 20 };
-
-static bool there(const char *folder, const char *name, char path[PATH_BYTES])
-{
-    int n = snprintf(path, PATH_BYTES, "%s/%s", folder, name);
-    return n > 0 && n < PATH_BYTES && access(path, F_OK) == 0;
-}
+enum { MAX_TEMPLATE = 1 << 20, MAX_JSON = 64 << 20 };
 
 static bool keep(Source *s, const char *text, Error *err)
 {
@@ -57,7 +51,7 @@ bool folder_chat_template(Source *s, const char *folder, Error *err)
     static const char *const files[] = { "chat_template.json", "tokenizer_config.json" };
     char   path[PATH_BYTES], *text;
     size_t n;
-    if (there(folder, "chat_template.jinja", path)) {
+    if (path_there(folder, "chat_template.jinja", path)) {
         if (!file_read(path, MAX_TEMPLATE, &text, &n, err))
             return false;
         bool ok = keep(s, text, err) && source_uses(s, path, err);
@@ -65,7 +59,7 @@ bool folder_chat_template(Source *s, const char *folder, Error *err)
         return ok;
     }
     for (size_t i = 0; i < sizeof files / sizeof *files && !s->chat_template; i++)
-        if (there(folder, files[i], path) && !(source_uses(s, path, err) && from_json(s, path, err)))
+        if (path_there(folder, files[i], path) && !(source_uses(s, path, err) && from_json(s, path, err)))
             return false;
     return true;
 }

@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/json.h"
+#include "base/path.h"
 #include "format/pth.h"
 #include "source/hf_tensors.h"
 
-enum { PATH_BYTES = 4096, MAX_INDEX = 256 << 20, MAX_SHARDS = 1 << 10 };
+enum { MAX_INDEX = 256 << 20, MAX_SHARDS = 1 << 10 };
 
 /* ---- Paths ---- */
 
@@ -20,30 +20,10 @@ static size_t folder_length(const char *path)
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-/* NAME in the folder, or where path is no folder beside the file. False: too long. */
-static bool path_in(const char *path, const char *name, char out[PATH_BYTES])
-{
-    int n = is_folder(path) ? snprintf(out, PATH_BYTES, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", name)
-                            : snprintf(out, PATH_BYTES, "%.*s%s", (int)folder_length(path), path, name);
-    return n > 0 && n < PATH_BYTES;
-}
-
-static bool there(const char *path, const char *name, char out[PATH_BYTES])
-{
-    struct stat st;
-    return path_in(path, name, out) && stat(out, &st) == 0;
-}
-
 bool hf_folder_is(const char *path)
 {
     char config[PATH_BYTES];
-    return is_folder(path) && there(path, "config.json", config);
+    return path_is_folder(path) && path_there(path, "config.json", config);
 }
 
 /* A model file of ours says so in its metadata, whatever lies beside it. */
@@ -64,13 +44,13 @@ bool hf_file_is(const char *path, const unsigned char *head, size_t n)
     char   config[PATH_BYTES];
     size_t len = strlen(path);
     bool   safe = len > 12 && strcmp(path + len - 12, ".safetensors") == 0;
-    return (safe || pth_is(head, n)) && there(path, "config.json", config) && !(safe && is_ours(path));
+    return (safe || pth_is(head, n)) && path_there(path, "config.json", config) && !(safe && is_ours(path));
 }
 
 const char *hf_folder_of(const Source *s, char *buf, size_t n)
 {
     size_t len = folder_length(s->path);
-    if (s->kind != SOURCE_HF || is_folder(s->path) || len >= n)
+    if (s->kind != SOURCE_HF || path_is_folder(s->path) || len >= n)
         return s->path;
     memcpy(buf, s->path, len);
     buf[len] = '\0';
@@ -164,7 +144,7 @@ static bool open_shards(Source *s, const Index *x, const struct Kind *kind, Erro
     if (!source_files(s, x->n_shards, err))
         return false;
     for (int i = 0; i < x->n_shards; i++) {
-        if (!there(s->path, x->shards[i], path))
+        if (!path_there(s->path, x->shards[i], path))
             return fail(err, INPUT, "%s: shard %s: expected a file in the same folder, found no such file", x->path, x->shards[i]);
         if (!source_uses(s, path, err) || !kind->open(&s->files[i], path, err) || !check_shard(&s->files[i], x, x->shards[i], err))
             return false;
@@ -198,14 +178,14 @@ static bool open_index(Source *s, const char *index, const struct Kind *kind, Er
 static bool open_weights(Source *s, Error *err)
 {
     char path[PATH_BYTES];
-    if (!is_folder(s->path)) {
+    if (!path_is_folder(s->path)) {
         size_t n = strlen(s->path);
         return open_single(s, s->path, n > 12 && strcmp(s->path + n - 12, ".safetensors") == 0 ? &kinds[0] : &kinds[1], err);
     }
     for (int k = 0; k < N_KINDS; k++) {
-        if (there(s->path, kinds[k].single, path))
+        if (path_there(s->path, kinds[k].single, path))
             return open_single(s, path, &kinds[k], err);
-        if (there(s->path, kinds[k].index, path))
+        if (path_there(s->path, kinds[k].index, path))
             return open_index(s, path, &kinds[k], err);
     }
     return fail(err, INPUT, "%s: expected model.safetensors, pytorch_model.bin or the index of their shards, found none", s->path);
@@ -215,9 +195,9 @@ bool hf_folder_open(Source *s, Error *err)
 {
     char     config[PATH_BYTES], generation[PATH_BYTES];
     HfConfig h;
-    if (!there(s->path, "config.json", config))
+    if (!path_there(s->path, "config.json", config))
         return fail(err, INPUT, "%s: expected config.json, found none", s->path);
-    bool more = there(s->path, "generation_config.json", generation);
+    bool more = path_there(s->path, "generation_config.json", generation);
     if (!source_uses(s, config, err) || (more && !source_uses(s, generation, err))
         || !hf_config_read(&h, s, config, more ? generation : NULL, err) || !config_supported(&h.config, config, err)
         || !open_weights(s, err))

@@ -3,26 +3,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/json.h"
+#include "base/path.h"
 #include "format/pth.h"
 
-enum { MAX_PARAMS = 1 << 20, MAX_SHARDS = 64, PATH_BYTES = 4096, LARGEST = 1 << 24 };
+enum { MAX_PARAMS = 1 << 20, MAX_SHARDS = 64, LARGEST = 1 << 24 };
 
-static bool path_in(const char *folder, const char *name, char *out)
+bool meta_folder_is(const char *path)
 {
-    int n = snprintf(out, PATH_BYTES, "%s/%s", folder, name);
-    return n > 0 && n < PATH_BYTES;
+    char file[PATH_BYTES];
+    return path_is_folder(path) && path_there(path, "params.json", file) && path_there(path, "consolidated.00.pth", file);
 }
-
-static bool there(const char *folder, const char *name)
-{
-    char path[PATH_BYTES];
-    return path_in(folder, name, path) && access(path, F_OK) == 0;
-}
-
-bool meta_folder_is(const char *path) { return there(path, "params.json") && there(path, "consolidated.00.pth"); }
 
 /* ---- params.json ---- */
 
@@ -118,7 +110,7 @@ static bool open_shards(Source *s, Shards *shards, Error *err)
         snprintf(name, sizeof name, "consolidated.%02d.pth", shards->n);
         if (!path_in(s->path, name, path))
             return fail(err, INPUT, "%s: expected a shorter path", s->path);
-        if (access(path, F_OK) != 0)
+        if (!path_exists(path))
             return shards->n > 0;
         if (!pth_open(&shards->file[shards->n], path, err))
             return false;

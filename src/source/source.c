@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/path.h"
 #include "source/gguf_model.h"
 #include "source/hf_folder.h"
 #include "source/llama2c_model.h"
@@ -21,33 +21,34 @@ const char *source_kind_name(SourceKind k)
     return names[k];
 }
 
-static bool recognise(Source *s, Error *err)
+static bool recognise_folder(Source *s, Error *err)
 {
-    FileMap     map;
-    struct stat st;
-    if (meta_folder_is(s->path)) {
-        s->kind = SOURCE_META;
-        return true;
-    }
-    if (hf_folder_is(s->path)) {
-        s->kind = SOURCE_HF;
-        return true;
-    }
-    if (tokenizer_source_is(s->path)) {
-        s->kind = SOURCE_TOKENIZER;
-        return true;
-    }
-    if (stat(s->path, &st) == 0 && S_ISDIR(st.st_mode))
-        return fail(err, INPUT, "%s: expected a folder with config.json, with params.json and consolidated.00.pth, or with a tokenizer, found "
-                                "none of these", s->path);
+    s->kind = meta_folder_is(s->path)        ? SOURCE_META
+            : hf_folder_is(s->path)        ? SOURCE_HF
+            : tokenizer_folder_is(s->path) ? SOURCE_TOKENIZER
+                                           : SOURCE_KINDS;
+    return s->kind != SOURCE_KINDS
+           || fail(err, INPUT, "%s: expected a folder with config.json, with params.json and consolidated.00.pth, or with a tokenizer, found "
+                               "none of these", s->path);
+}
+
+static bool recognise_file(Source *s, Error *err)
+{
+    FileMap map;
     if (!file_map_open(&map, s->path, err))
         return false;
-    s->kind = hf_file_is(s->path, map.data, map.size)    ? SOURCE_HF
+    s->kind = tokenizer_file_is(&map)                    ? SOURCE_TOKENIZER
+            : hf_file_is(s->path, map.data, map.size)    ? SOURCE_HF
             : gguf_is(map.data, map.size)                ? SOURCE_GGUF
             : llama2c_is(map.data, map.size, map.size) ? SOURCE_LLAMA2C
                                                        : SOURCE_MODEL_FILE;
     file_map_close(&map);
     return true;
+}
+
+static bool recognise(Source *s, Error *err)
+{
+    return path_is_folder(s->path) ? recognise_folder(s, err) : recognise_file(s, err);
 }
 
 /* The files of weights, where the reader did not note them itself. */

@@ -2,9 +2,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/path.h"
 #include "source/folder_chat.h"
 #include "source/hf_folder.h"
 
@@ -12,8 +11,13 @@
 
 static bool holds(const char *folder, const char *name)
 {
-    char path[4096];
-    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
+    char path[PATH_BYTES];
+    return path_there(folder, name, path);
+}
+
+bool tokenizer_folder_is(const char *folder)
+{
+    return holds(folder, "tokenizer.json") || holds(folder, "tokenizer.model") || (holds(folder, "vocab.json") && holds(folder, "merges.txt"));
 }
 
 /* A JSON object is a tokenizer.json where it has these keys, and a vocab.json by its name; others are configs. */
@@ -24,7 +28,7 @@ static bool is_tokenizer_json(const FileMap *m)
            (memmem(m->data, m->size, "\"model\"", 7) && memmem(m->data, m->size, "\"vocab\"", 7));
 }
 
-static bool is_tokenizer_file(const FileMap *m)
+bool tokenizer_file_is(const FileMap *m)
 {
     size_t i = 0;
     if (m->size > 8 && m->data[6] == 0 && m->data[7] == 0 && m->data[8] == '{') /* the length of a safetensors header, and the header */
@@ -32,21 +36,6 @@ static bool is_tokenizer_file(const FileMap *m)
     while (i < m->size && (m->data[i] == ' ' || (m->data[i] >= '\t' && m->data[i] <= '\r')))
         i++;
     return i < m->size && m->data[i] == '{' ? is_tokenizer_json(m) : tokenizer_looks_like((const char *)m->data, m->size);
-}
-
-bool tokenizer_source_is(const char *path)
-{
-    struct stat s;
-    FileMap     m = { 0 };
-    if (stat(path, &s) != 0)
-        return false;
-    if (S_ISDIR(s.st_mode))
-        return holds(path, "tokenizer.json") || holds(path, "tokenizer.model") || (holds(path, "vocab.json") && holds(path, "merges.txt"));
-    if (!S_ISREG(s.st_mode) || !file_map_open(&m, path, NULL)) /* another reader will say why */
-        return false;
-    bool is = is_tokenizer_file(&m);
-    file_map_close(&m);
-    return is;
 }
 
 /* ---- Making it -------------------------------------------------------------------------------------------------- */
@@ -63,7 +52,7 @@ static bool note(Source *s, Error *err)
 
 bool open_tokenizer_source(Source *s, Error *err)
 {
-    char                 folder[4096];
+    char                 folder[PATH_BYTES];
     const Config        *c = &s->checkpoint.config;
     TokenizerMakeOptions opt = { .bos = s->has_weights ? c->bos : -1, .eos = s->has_weights && c->n_eos ? c->eos[0] : -1 };
     const char          *from = hf_folder_of(s, folder, sizeof folder);

@@ -4,9 +4,10 @@
 
 #include "source/source.h"
 
-/* Does path hold a tokenizer that is no model file: a folder with tokenizer.json, tokenizer.model, or vocab.json and merges.txt; or
- * one such file (see tokmake.h)? Looks at names and first bytes alone. */
-bool tokenizer_source_is(const char *path);
+/* Is it a folder with tokenizer.json, tokenizer.model, or vocab.json and merges.txt; is it one such file (see tokmake.h)? Looks
+ * at names and first bytes alone. */
+bool tokenizer_folder_is(const char *folder);
+bool tokenizer_file_is(const FileMap *m);
 
 /* Make the source's tokenizer in memory and put it where a model file has its own: s->file. A GGUF file or a folder without one
  * has none afterwards. Errors: those of tokenizer_make and tokenizer_make_gguf. */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include "base/path.h"
 #include "base/utf8.h"
 #include "tokmake/vocab_draft.h"
 
@@ -274,12 +274,6 @@ bool tokenizer_looks_like(const char *head, size_t n)
     return llama2c_vocab_looks_like(head, n) || rank_file_looks_like(head, n) || spm_model_looks_like(head, n);
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
-}
-
 bool tokenizer_make(TokenizerData *out, const char *path, const TokenizerMakeOptions *opt, Error *err)
 {
     static const TokenizerMakeOptions none = { .bos = -1, .eos = -1 };
@@ -287,7 +281,7 @@ bool tokenizer_make(TokenizerData *out, const char *path, const TokenizerMakeOpt
     Draft d = { .file = path, .bos = -1, .eos = -1, .unk = -1, .pattern = opt->pattern, .err = err };
     bool  there = true;
     *out = (TokenizerData){ .path = strdup(path) };
-    bool ok = out->path ? (is_folder(path) ? from_folder(&d, path, false, opt, &there) : from_file(&d, path, opt, &there))
+    bool ok = out->path ? (path_is_folder(path) ? from_folder(&d, path, false, opt, &there) : from_file(&d, path, opt, &there))
                         : fail(err, SYSTEM, "%s: no memory", path);
     ok = ok && (!there || draft_finish(&d, out));
     draft_free(&d);
@@ -300,9 +294,9 @@ char *tokenizer_files_not_read(const char *folder)
 {
     static const char *const other[] = { "tekken.json", "tokenizer.model.v3", "tokenizer.model.v7", "spiece.model" };
     JsonOut lines = { 0 };
-    char    path[4096];
+    char    path[PATH_BYTES];
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        if (snprintf(path, sizeof path, "%s/%s", folder, other[i]) < (int)sizeof path && path_exists(path))
+        if (path_there(folder, other[i], path))
             json_out(&lines, "%s%s%s", lines.n ? ", " : folder, lines.n ? "" : ": ", other[i]);
     if (!lines.n)
         return NULL;

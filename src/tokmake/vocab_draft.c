@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/path.h"
+
 enum { LARGEST_FILE = 256 << 20, CHUNK = 1 << 20 };
 
 /* ---- Memory ----------------------------------------------------------------------------------------------------- */
@@ -294,12 +296,6 @@ void draft_set_split(JsonOut *o, const char *regex, size_t n, const char *behavi
 }
 
 /* ---- Files ------------------------------------------------------------------------------------------------------ */
-
-bool path_exists(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0;
-}
 
 const char *draft_path(Draft *d, const char *folder, const char *name)
 {

@@ -138,7 +138,6 @@ bool draft_read_object(Draft *d, const char *path, const JsonNode **root);
 bool draft_read_object_if_there(Draft *d, const char *path, const JsonNode **root); /* *root NULL: there is no such file */
 const char *draft_path(Draft *d, const char *folder, const char *name);             /* NULL: SYSTEM */
 const char *draft_folder(Draft *d, const char *path);                               /* of a file */
-bool path_exists(const char *path);
 
 /* node's member key, an object or array: *out; NULL where it is absent or null. INPUT where it is something else. */
 bool draft_member(Draft *d, const JsonNode *node, const char *key, NodeKind kind, const char *what, const JsonNode **out);

@@ -1,0 +1,18 @@
+/* base/path.h: paths as text, and what lies there. */
+#ifndef BASE_PATH_H
+#define BASE_PATH_H
+
+#include <stdbool.h>
+
+enum { PATH_BYTES = 4096 };
+
+bool path_exists(const char *path);
+bool path_is_folder(const char *path);
+
+/* NAME in a folder, with one slash between; where `place` is no folder, beside that file. False: too long. */
+bool path_in(const char *place, const char *name, char out[PATH_BYTES]);
+
+/* The same, and is there such a file? */
+bool path_there(const char *place, const char *name, char out[PATH_BYTES]);
+
+#endif
