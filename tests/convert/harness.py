@@ -196,6 +196,23 @@ def made(name="made", config=None, drop=(), tensors=None, files=None):
     return folder
 
 
+def edited(fixture, config=None, drop=(), tensors=None):
+    """A copy of a fixture's folder with other config keys and tensors {name: (dtype, bits)}."""
+    source, folder = need(MODELS, fixture), temp("edited")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    c = json.load(open(os.path.join(source, "config.json")))
+    c.update(config or {})
+    for key in drop:
+        del c[key]
+    json.dump(c, open(os.path.join(folder, "config.json"), "w"))
+    t = source_tensors(source)
+    if tensors:
+        tensors(t)
+    write_safetensors(os.path.join(folder, "model.safetensors"), t)
+    return folder
+
+
 def to_f32(dtype, bits):
     return bits.view("<f4") if dtype == "F32" else bits.view("<f2").astype("<f4") if dtype == "F16" else \
         (bits.astype("<u4") << 16).view("<f4")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import harness
-from harness import Skip, need, temp, convert, converted, made, source_tensors, write_safetensors, MODELS, ROOT, Q, K
+from harness import Skip, edited, need, temp, convert, converted, made, source_tensors, MODELS, ROOT, Q, K
 import numpy as np
 
 TBLOCK = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tblock")
@@ -46,22 +46,6 @@ def both_refuse(src, *expected):
 def folders():
     need(MODELS)
     return [os.path.join(MODELS, n) for n in sorted(os.listdir(MODELS)) if os.path.exists(os.path.join(MODELS, n, "config.json"))]
-
-
-def edited(fixture, config=None, drop=(), tensors=None):
-    source, folder = need(MODELS, fixture), temp("edited")
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
-    c = json.load(open(os.path.join(source, "config.json")))
-    c.update(config or {})
-    for key in drop:
-        del c[key]
-    json.dump(c, open(os.path.join(folder, "config.json"), "w"))
-    t = source_tensors(source)
-    if tensors:
-        tensors(t)
-    write_safetensors(os.path.join(folder, "model.safetensors"), t)
-    return folder
 
 
 def test_every_fixture_becomes_the_same_bytes():

@@ -4,11 +4,10 @@ plain numpy, and what each family's config means or refuses."""
 import json
 import math
 import os
-import shutil
 import sys
 
 import harness
-from harness import need, temp, convert, converted, refused, source_tensors, to_f32, write_safetensors, expect_config, MODELS
+from harness import edited, need, temp, convert, converted, refused, source_tensors, to_f32, expect_config, MODELS
 import numpy as np
 
 FAMILIES = ("cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
@@ -149,23 +148,6 @@ def test_family_configs_say_what_their_folders_say():
         expect_config(m, **values)
         for key in ("renormalize", "n_experts", "rotary_dim", "window"):   # sparse keys that must be absent
             assert key in values or key == "window" or key not in m.config, (name, key)
-
-
-def edited(fixture, config=None, drop=(), tensors=None):
-    """A copy of a fixture's folder with other config keys and tensors {name: (dtype, bits)}."""
-    source, folder = need(MODELS, fixture), temp("edited")
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
-    c = json.load(open(os.path.join(source, "config.json")))
-    c.update(config or {})
-    for key in drop:
-        del c[key]
-    json.dump(c, open(os.path.join(folder, "config.json"), "w"))
-    t = source_tensors(source)
-    if tensors:
-        tensors(t)
-    write_safetensors(os.path.join(folder, "model.safetensors"), t)
-    return folder
 
 
 def same_weights(a, b):

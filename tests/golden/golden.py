@@ -10,11 +10,9 @@ of the models that have a tokenizer. Folders: tests/data/models, the cases of ma
 (which are not converted), and where they lie $TBLOCK_SHARED (../shared): recorded fixtures too large or not ours to copy, and llama2.c files.
 """
 import argparse
-import concurrent.futures
 import json
 import os
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
@@ -22,9 +20,8 @@ import numpy as np
 import make_cases
 import shapes
 from ref import read_safetensors
+from runner import ROOT, SHARED, Failure, Program, add_options, run_checks
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
 DATA = ROOT / "tests" / "data" / "models"
 FIXTURES = SHARED / "fixtures" / "models"
 
@@ -38,22 +35,9 @@ RECORDED = ["llama-bias", "llama-gqa", "llama-headdim", "llama-linear-scaled", "
             "qwen3", "qwen3-moe", "stablelm"]
 
 
-class Failure(Exception):
-    pass
-
-
-class Test:
+class Test(Program):
     def __init__(self, build):
-        self.tblock, self.out = build / "tblock", build / "golden"
-        self.out.mkdir(parents=True, exist_ok=True)
-
-    def run(self, *command):
-        """stdout of a command that must succeed."""
-        p = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if p.returncode:
-            lines = (p.stderr.decode(errors="replace").strip() or p.stdout.decode(errors="replace").strip()).splitlines()
-            raise Failure(f"{' '.join(map(str, command))}: status {p.returncode}: {' / '.join(lines[-6:])}")
-        return p.stdout
+        super().__init__(build, build / "golden")
 
     def convert(self, source, name, *options):
         model = self.out / (name + ".bin")
@@ -191,34 +175,16 @@ def list_models(t):
         yield f"{t.out / name}.rows.bin case"
 
 
-def attempt(check):
-    name, needs, function = check
-    if not needs.exists():
-        return f"skip {name}: no data ({needs.name})"
-    try:
-        function()
-    except Failure as e:
-        return f"FAIL {name}: {e}"
-    return f"ok {name}"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / os.environ.get("BUILD", "build/release"))
-    parser.add_argument("--only", default="", help="only the tests whose name contains this")
+    add_options(parser)
     parser.add_argument("--models", action="store_true", help="convert only, and print the models' paths")
     args = parser.parse_args()
     if args.models:
         for line in list_models(Test(args.build)):
             print(line)
         return 0
-    failures = 0
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        todo = [c for c in checks(Test(args.build)) if args.only in c[0]]
-        for line in pool.map(attempt, todo):
-            print(line, flush=True)
-            failures += line.startswith("FAIL")
-    return failures > 0
+    return run_checks(checks(Test(args.build)), args.only)
 
 
 if __name__ == "__main__":

@@ -9,22 +9,17 @@ the same bits. Folders: tests/data/gguf, and where they lie $TBLOCK_SHARED (../s
 fixture's weights, whole and in tensor-parallel shards, and give the bits of that fixture.
 """
 import argparse
-import concurrent.futures
 import json
-import os
-import pathlib
-import subprocess
 import sys
 
 import numpy as np
 
 from ref import read_safetensors
+from runner import ROOT, SHARED, Failure, Program, add_options, run_checks
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "format"))
 import make_pth  # noqa: E402
 
-SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
 GGUF = ["gemma2-f16", "llama-gqa-q4_1", "llama-kquants", "llama3-e2e-bf16", "qwen2-bf16", "stories260K-f16", "stories260K-f32",
         "stories260K-q4_0", "stories260K-q5_1", "stories260K-q8_0"]
 
@@ -32,21 +27,9 @@ GGUF = ["gemma2-f16", "llama-gqa-q4_1", "llama-kquants", "llama3-e2e-bf16", "qwe
 NEAR = 6e-2
 
 
-class Failure(Exception):
-    pass
-
-
-class Test:
+class Test(Program):
     def __init__(self, build):
-        self.tblock, self.out = build / "tblock", build / "golden" / "sources"
-        self.out.mkdir(parents=True, exist_ok=True)
-
-    def run(self, *command):
-        p = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if p.returncode:
-            lines = (p.stderr.decode(errors="replace").strip() or p.stdout.decode(errors="replace").strip()).splitlines()
-            raise Failure(f"{' '.join(map(str, command))}: status {p.returncode}: {' / '.join(lines[-6:])}")
-        return p.stdout
+        super().__init__(build, build / "golden" / "sources")
 
     def logits(self, model, golden, name, *options):
         """The bits of the logits of a golden file's longest sequence."""
@@ -73,9 +56,8 @@ class Test:
             raise Failure(f"{name}: the converted file gives other bits")
 
     def meta(self, folder, shards):
-        source = folder / f"meta-{shards}"
-        write_meta(folder, self.out / f"meta-{shards}", shards)
         source = self.out / f"meta-{shards}"
+        write_meta(folder, source, shards)
         golden = folder / "golden.safetensors"
         model = self.out / "meta-original.bin"
         self.run(sys.executable, ROOT / "tools" / "convert.py", folder, "-o", f"{model}.{shards}")
@@ -159,28 +141,11 @@ def checks(t):
         yield f"source_llama2c_{name}", model, lambda a=model, b=golden, c=tolerance: t.llama2c(a, b, c)
 
 
-def attempt(check):
-    name, needs, function = check
-    if not needs.exists():
-        return f"skip {name}: no data ({needs.name})"
-    try:
-        function()
-    except Failure as e:
-        return f"FAIL {name}: {e}"
-    return f"ok {name}"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / os.environ.get("BUILD", "build/release"))
-    parser.add_argument("--only", default="", help="only the tests whose name contains this")
+    add_options(parser)
     args = parser.parse_args()
-    failures = 0
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for line in pool.map(attempt, [c for c in checks(Test(args.build)) if args.only in c[0]]):
-            print(line, flush=True)
-            failures += line.startswith("FAIL")
-    return failures > 0
+    return run_checks(checks(Test(args.build)), args.only)
 
 
 if __name__ == "__main__":
