@@ -44,7 +44,7 @@ cat other.csv
 
 echo "---- Ctrl-C"
 tblock bench model.bin $quick -p 1000000 -n 0 -q --csv new.csv --svg new.svg > table &
-until grep -q 'SigCgt:.*[2367abef]$' /proc/$!/status 2> /dev/null; do sleep 0.01; done
+until_working $!
 kill -INT $!
 wait $!
 echo "[$?]"

@@ -57,9 +57,7 @@ try eval small.bin text.txt
 echo "---- interrupted"
 set -m # else bash starts background programs with SIGINT ignored
 tblock eval small.bin --ids "$(yes 1 | head -n 60000 | tr '\n' ' ')" --ctx 20000 --stride 1 --json > out 2> err &
-caught() { grep -q '^SigCgt:.*[2367abef]$' "/proc/$1/status"; } # SIGINT is the second bit
-until caught $!; do sleep 0.01; done
-sleep 0.3
+until_working $!
 kill -INT $!
 wait $!
 echo "[$?]"

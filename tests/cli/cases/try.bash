@@ -13,3 +13,5 @@ try() {
 }
 # the same without the text on standard output
 try_status() { try "$@" | grep -aE '^(\$ |tblock: |\[)'; }
+# Until a background program has computed for 50 ms: then it has long begun what it catches Ctrl-C for.
+until_working() { until [ "$(cut -d ' ' -f 14 "/proc/$1/stat")" -ge 5 ]; do sleep 0.01; done; }
