@@ -13,93 +13,10 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = ROOT / os.environ.get("BUILD", "build/release")
-TBLOCK = os.environ.get("TBLOCK", str(BUILD / "tblock"))
-MODEL = ROOT / "models/shakespeare.bin"
-DATA = ROOT / "tests/data"
-PATIENCE = 60    # seconds; a busy machine is no failure
-SOAK = False
-TEMP = None
-CASES = []
-
-
-def case(fn):
-    CASES.append(fn)
-    return fn
-
-
-class Skip(Exception):
-    pass
-
-
-# ---- Running -----------------------------------------------------------------------------------------------------------
-
-def run(*args, timeout=PATIENCE, **how):
-    """The program in TEMP; its standard input is empty unless given."""
-    if "input" not in how and "stdin" not in how:
-        how["stdin"] = subprocess.DEVNULL
-    how.setdefault("stdout", subprocess.PIPE)
-    how.setdefault("stderr", subprocess.PIPE)
-    return subprocess.run([TBLOCK, *map(str, args)], cwd=TEMP, timeout=timeout, **how)
-
-
-def start(*args, **how):
-    return subprocess.Popen([TBLOCK, *map(str, args)], cwd=TEMP, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
-
-
-def fails(r, status, *words, what=""):
-    """It ended with this status (one of several) and one line of an error that holds the words."""
-    text = r.stderr.decode("utf-8", "replace")
-    expected = status if isinstance(status, tuple) else (status,)
-    assert r.returncode in expected, f"{what}: status {r.returncode}, expected {status}: {text[-300:]}"
-    lines = [line for line in text.splitlines() if line.startswith("tblock: ")]
-    assert lines, f"{what}: no error line: {text[-300:]}"
-    for word in words:
-        assert str(word) in lines[-1], f"{what}: no {word!r} in {lines[-1]!r}"
-
-
-def works(r, what=""):
-    assert r.returncode == 0, f"{what}: status {r.returncode}: {r.stderr[-300:]}"
-    return r
-
-
-def temporaries(folder):
-    return [name for name in os.listdir(folder) if name.startswith(".tblock-")]
-
-
-def small_model(name="small.bin", **more):
-    path = TEMP / name
-    if not path.exists():
-        config = {"d_model": 64, "n_layers": 2, "heads": 4, "d_ff": 128, "vocab_size": 300, "n_ctx": 64, **more}
-        (TEMP / "small.json").write_text(json.dumps(config))
-        works(run("synth", "small.json", "-o", path), "synth")
-    return path
-
-
-def text_model(name="text.bin"):
-    path = TEMP / name
-    shutil.copyfile(MODEL, path)
-    return path
-
-
-def is_mapped(process, path):
-    try:
-        return str(path) in pathlib.Path(f"/proc/{process.pid}/maps").read_text()
-    except OSError:
-        return False
-
-
-def wait_until(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not come"
-        time.sleep(0.002)
-
+from faults import (BUILD, DATA, MODEL, OLD, PATIENCE, SOAK, TBLOCK, TEMP, Skip, case, fails, is_mapped, limit_files, main, run, small_model,
+                    start, temporaries, text_model, wait_until, works)
 
 # ---- A file that changes while it is mapped ----------------------------------------------------------------------------
 
@@ -258,9 +175,6 @@ def little_stack_and_no_threads_are_enough():
 
 # ---- Outputs -----------------------------------------------------------------------------------------------------------
 
-OLD = b"what was there before\n"
-
-
 def outputs(model):
     """Commands that write a file of over 4 KB, whose name is the last argument."""
     return {
@@ -286,7 +200,7 @@ def a_full_disk_leaves_the_old_file():
     target = TEMP / "target"
     for name, args in outputs(model).items():
         target.write_bytes(OLD)
-        r = run(*with_output(args, target), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+        r = run(*with_output(args, target), preexec_fn=limit_files(4096))
         fails(r, 4, "target", what=name)
         assert target.read_bytes() == OLD, name
         assert not temporaries(TEMP), name
@@ -593,33 +507,6 @@ def private_memory_is_what_was_predicted():
     assert 0.45 * size < stats["private_bytes"] <= stats["predicted_private_bytes"] + 64e6, stats
     text = works(run("run", MODEL, "-p", "A", "-n", "2", "--stats")).stderr.decode()
     assert "private " in text and "predicted" in text and "measured" in text, text
-
-
-# ---- The program -------------------------------------------------------------------------------------------------------
-
-def main():
-    global SOAK, TEMP
-    args = sys.argv[1:]
-    SOAK = "--soak" in args
-    wanted = [a for a in args if not a.startswith("--")]
-    failed = False
-    for fn in CASES:
-        if wanted and fn.__name__ not in wanted:
-            continue
-        TEMP = pathlib.Path(tempfile.mkdtemp(prefix="tblock-faults-"))
-        try:
-            fn()
-            print("ok", fn.__name__, flush=True)
-        except Skip as why:
-            print(f"skip {fn.__name__}: {why}", flush=True)
-        except Exception as why:   # noqa: BLE001: any failure of a case is its result
-            failed = True
-            traceback.print_exc()
-            print(f"FAIL {fn.__name__}: {str(why)[:400] or type(why).__name__}".replace("\n", " "), flush=True)
-        finally:
-            os.chmod(TEMP, 0o755)
-            shutil.rmtree(TEMP, ignore_errors=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":
