@@ -461,7 +461,78 @@ def the_sandbox_changes_no_output():
         assert (TEMP / "plain.out").read_bytes() == (TEMP / "inside.out").read_bytes(), name
         assert (TEMP / "inside.out").stat().st_mode & 0o777 == 0o640, name
         assert not temporaries(TEMP), name
-    works(run("bench", model, "--sandbox", "--read-mb=1", "--repeats=1", "--seconds=0.01", "-p", "8", "-n", "2"))
+
+
+BENCH = ["--read-mb=1", "--repeats=1", "--seconds=0.01", "-p", "8", "-n", "2"]
+
+
+@case
+def the_sandbox_writes_what_bench_writes():
+    need_sandbox()
+    model = text_model()
+    works(run("bench", model, *BENCH, "--csv", "all.csv", "--svg", "plain.svg"))
+    (TEMP / "inside.svg").write_bytes(OLD)
+    for _ in range(2):
+        works(run("bench", model, *BENCH, "--csv", "all.csv", "--svg", "inside.svg", "--sandbox", "--threads", "2"))
+    works(run("bench", model, *BENCH, "--csv", "new.csv", "--sandbox"))
+    rows, new = (TEMP / "all.csv").read_text().splitlines(), (TEMP / "new.csv").read_text().splitlines()
+    assert len(rows) == 7 and len(new) == 3 and rows[0] == new[0], (rows, new)   # two rows a run
+    assert (TEMP / "inside.svg").read_text().startswith("<svg") and (TEMP / "inside.svg").read_text().endswith("</svg>\n")
+    fails(run("bench", model, *BENCH, "--csv", "inside.svg", "--sandbox"), 2, "--csv", "inside.svg")
+    fails(run("bench", model, *BENCH, "--svg", "none/x.svg", "--sandbox"), 4, "none/x.svg")
+    fails(run("bench", model, *BENCH, "--csv", "/dev/full", "--sandbox"), 4, "/dev/full")
+    (TEMP / "inside.svg").write_bytes(OLD)
+    fails(run("bench", model, *BENCH, "--svg", "inside.svg", "--sandbox", preexec_fn=limit_files(1000)), 4, "inside.svg")
+    assert (TEMP / "inside.svg").read_bytes() == OLD and not temporaries(TEMP)
+
+
+def write_npy(name, descr, shape, data):
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    (TEMP / name).write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data)
+
+
+@case
+def threads_made_in_the_sandbox_are_in_it():
+    """Computing threads begin with the first product, which is after the filter: each has it."""
+    need_sandbox()
+    model = text_model()
+    process = start("run", model, "-p", "A", "-n", "100000", "--ctx", "100001", "--sandbox", "--threads", "2", stdin=subprocess.DEVNULL)
+    tasks = pathlib.Path(f"/proc/{process.pid}/task")
+    try:
+        wait_until(lambda: len(list(tasks.iterdir())) == 2, "the second thread")
+        for task in tasks.iterdir():
+            assert "\nSeccomp:\t2\n" in (task / "status").read_text(), task
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@case
+def the_sandbox_reads_goldens_of_numpy():
+    need_sandbox()
+    model, ids = small_model(), [3, 1, 4, 1, 5]
+    works(run("logits", model, "--ids", ",".join(map(str, ids)), "-o", "golden"))
+    data = (TEMP / "golden").read_bytes()
+    n = struct.unpack("<Q", data[:8])[0]
+    entry = json.loads(data[8:8 + n])["logits"]
+    logits = data[8 + n:][slice(*entry["data_offsets"])]
+    write_npy("a-logits.npy", "<f4", tuple(entry["shape"]), logits)
+    write_npy("a-tokens.npy", "<i4", f"({len(ids)},)", struct.pack("<5i", *ids))
+    plain, inside = (works(run("verify", model, "a-logits.npy", "--exact", *more)) for more in ([], ["--sandbox", "--junit", "j.xml"]))
+    assert plain.stdout == inside.stdout and b"equal bit by bit" in inside.stdout, inside.stdout
+    assert b"a-logits.npy" in (TEMP / "j.xml").read_bytes()
+    write_npy("a-tokens.npy", "<i4", f"({len(ids)},)", struct.pack("<5i", *ids[::-1]))
+    fails(run("verify", model, "a-logits.npy", "--exact", "--sandbox"), 1, "a-logits.npy", "logits differ")
+    write_npy("a-tokens.npy", "<f4", f"({len(ids)},)", struct.pack("<5f", *ids))
+    fails(run("verify", model, "a-logits.npy", "--exact", "--sandbox"), 3, "a-logits.npy", "expected I32 or I64")
+    (TEMP / "a-tokens.npy").write_bytes(b"no array")
+    fails(run("verify", model, "a-logits.npy", "--sandbox"), 3, "a-tokens.npy")
+    os.unlink(TEMP / "a-tokens.npy")
+    fails(run("verify", model, "a-logits.npy", "--sandbox"), 3, "a-tokens.npy")
+    shutil.copyfile(TEMP / "a-logits.npy", TEMP / "answer.npy")
+    for more in ([], ["--sandbox"]):
+        fails(run("verify", model, "answer.npy", *more), 3, "answer.npy", "expected the name of a .npy file of logits")
 
 
 @case
