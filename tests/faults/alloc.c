@@ -10,14 +10,9 @@
 #include "tblock.h"
 #include "train/blas.h"
 #include "failing_malloc.h"
+#include "../unit/sanitized.h"
 #include "../unit/test.h"
 #include "../unit/temp_folder.h"
-
-#if defined(ALLOCATOR_TAKEN)
-enum { REPLACED = 1 };
-#else
-enum { REPLACED = 0 };
-#endif
 
 #define DATA "tests/data/"
 static bool quick;
@@ -267,7 +262,7 @@ static void fail_at(bool (*call)(tblock_error *), long i, bool lasting, long n)
 static void every_allocation(bool (*call)(tblock_error *))
 {
     tblock_error err = { 0 };
-    if (REPLACED) {
+    if (SANITIZED) {
         SKIP("the sanitizer's allocator stands in its place");
         return;
     }

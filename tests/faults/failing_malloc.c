@@ -1,6 +1,7 @@
 /* Replaces malloc and its kin, and mmap for what calls it by name (the C library's own calls do not). glibc keeps its
  * own functions under other names, which do the work. */
 #include "failing_malloc.h"
+#include "../unit/sanitized.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -42,7 +43,7 @@ long failing_malloc_disarm(void)
 
 long failing_malloc_live(void) { return live; }
 
-#if !defined(ALLOCATOR_TAKEN)
+#if !SANITIZED
 
 /* libgfortran, which is loaded with OpenBLAS, crashes where it cannot begin, and OpenBLAS waits for memory: these get theirs. */
 static bool gets_always(const void *caller)
