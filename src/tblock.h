@@ -769,7 +769,7 @@ typedef struct tblock_roof_point {
 } tblock_roof_point;
 
 /* Draw operations per byte against GOP/s, both logarithmic, as an SVG file for light and dark pages that loads nothing.
- * Atomic. Fails with TBLOCK_USAGE (no roof or over 16, over 256 points, a number that is not positive and finite, a roof
+ * Atomic. Fails with TBLOCK_USAGE (no roof or over 16, over 256 points, a number that is not from 1e-90 to 1e90, a roof
  * that does not exist) and TBLOCK_SYSTEM. */
 TBLOCK_API bool tblock_roofline_plot(const char *path, const char *title, const tblock_roof *roof, size_t n_roofs,
                                      const tblock_roof_point *point, size_t n_points, tblock_error *err);

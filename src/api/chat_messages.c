@@ -86,8 +86,8 @@ bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what, t
         ok = fail(err, SYSTEM, "out of memory");
     for (const Json *j = ok ? json_first(list) : NULL; ok && j; j = json_next(j), i++)
         ok = read_message(j, what, i, &m[i], err);
-    *messages = ok ? own(m, count, err) : NULL;
-    *n = count;
+    *messages = ok ? own(m, i, err) : NULL;
+    *n = i;
     free(m);
     json_free(root);
     return *messages != NULL;

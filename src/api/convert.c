@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,7 +83,7 @@ static bool list_files(Convert *c, Error *err)
     for (int i = 0; i < own; i++)
         c->file[c->n_files++] = c->in.used[i];
     for (int i = 0; i < c->n_files; i++)
-        memset(c->hex[i], '0', 64);
+        snprintf(c->hex[i], sizeof c->hex[i], "%064d", 0);
     return true;
 }
 

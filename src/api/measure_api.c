@@ -1,5 +1,4 @@
 /* api/measure_api.c: the limits of the machine, and the plot of what comes how near to them. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +45,8 @@ bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *o
     return true;
 }
 
-static bool positive(double x) { return isfinite(x) && x > 0; }
+/* Products and ratios of such numbers, and the decades around them, are finite and not 0. */
+static bool drawable(double x) { return x >= 1e-90 && x <= 1e90; }
 
 static bool check_plot(const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point, size_t n_points, Error *err)
 {
@@ -54,14 +54,14 @@ static bool check_plot(const tblock_roof *roof, size_t n_roofs, const tblock_roo
         return fail(err, USAGE, "plot: expected 1 to %d roofs and at most %d points, found %zu and %zu", MAX_ROOFS, MAX_POINTS,
                     n_roofs, n_points);
     for (size_t i = 0; i < n_roofs; i++)
-        if (!positive(roof[i].gb_per_s) || (roof[i].gop_per_s != 0 && !positive(roof[i].gop_per_s)))
-            return fail(err, USAGE, "plot: roof %s: expected positive numbers, found %g GB/s and %g GOP/s", roof[i].name,
+        if (!drawable(roof[i].gb_per_s) || (roof[i].gop_per_s != 0 && !drawable(roof[i].gop_per_s)))
+            return fail(err, USAGE, "plot: roof %s: expected numbers from 1e-90 to 1e90, found %g GB/s and %g GOP/s", roof[i].name,
                         roof[i].gb_per_s, roof[i].gop_per_s);
     for (size_t i = 0; i < n_points; i++) {
         const tblock_roof_point *p = &point[i];
-        if (!positive(p->operations_per_byte) || !positive(p->gop_per_s))
-            return fail(err, USAGE, "plot: point %s: expected positive numbers, found %g operations per byte and %g GOP/s", p->name,
-                        p->operations_per_byte, p->gop_per_s);
+        if (!drawable(p->operations_per_byte) || !drawable(p->gop_per_s))
+            return fail(err, USAGE, "plot: point %s: expected numbers from 1e-90 to 1e90, found %g operations per byte and %g GOP/s",
+                        p->name, p->operations_per_byte, p->gop_per_s);
         if (p->roof >= n_roofs)
             return fail(err, USAGE, "plot: point %s: expected a roof from 0 to %zu, found %zu", p->name, n_roofs - 1, p->roof);
     }

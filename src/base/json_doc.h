@@ -37,7 +37,7 @@ void json_doc_free(JsonDoc *d); /* a zeroed document is accepted */
 /* Members or items: JSON_NODES (i, parent) { ... }; none where parent is NULL or holds none. */
 static inline const JsonNode *node_end(const JsonNode *j) { return j ? j + j->skip : NULL; }
 #define JSON_NODES(i, parent) \
-    for (const JsonNode *i = (parent) ? (parent) + 1 : NULL, *i##_end = node_end(parent); i != i##_end; i += i->skip)
+    for (const JsonNode *i = (parent) ? (parent) + 1 : NULL, *i##_end = i ? node_end(parent) : NULL; i != i##_end; i += i->skip)
 
 const JsonNode *node_get(const JsonNode *object, const char *key); /* NULL: absent, or no object. Linear */
 bool   node_is(const JsonNode *j, const char *text);               /* is it this string? NULL is not */

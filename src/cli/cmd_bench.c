@@ -80,7 +80,7 @@ static bool plan(Bench *b, tblock_error *err)
         return false;
     tblock_model_describe(b->model, &b->info);
     fill_in(b);
-    b->row = calloc((size_t)(b->threads.n * (b->prefill.n + b->depth.n)), sizeof *b->row);
+    b->row = calloc((size_t)b->threads.n * (size_t)(b->prefill.n + b->depth.n), sizeof *b->row);
     return b->row || cli_no_memory(err);
 }
 

@@ -119,7 +119,7 @@ static bool read_prompt(Run *r, tblock_error *err)
     size_t room = n_ctx < n || n_ctx - n < (size_t)a->n_predict ? n_ctx : n + (size_t)a->n_predict;
     r->ids = n <= n_ctx ? malloc(room * sizeof *r->ids) : NULL;
     if (r->ids) {
-        if (r->n_loaded)
+        if (loaded)
             memcpy(r->ids, loaded, r->n_loaded * sizeof *r->ids);
         memcpy(r->ids + r->n_loaded, r->prompt.ids, r->prompt.n * sizeof *r->ids);
     }
@@ -410,12 +410,14 @@ static bool save_state(Run *r, tblock_error *err)
     if (!r->args->save_state)
         return true;
     bool drafted = a->n > 0 && last - a->pos < a->n && a->token[last - a->pos] == r->ids[last];
+    bool good = true;
     if (length < last)
         n = length;
-    else if (drafted && length > n && !tblock_seq_rewind(r->context, 0, (int32_t)n, err))
-        return false;
-    else if (!drafted && (a->n > 0 || length == last)
-             && (!tblock_seq_rewind(r->context, 0, (int32_t)last, err) || !compute(r, last, 1, false, err)))
+    else if (drafted)
+        good = length <= n || tblock_seq_rewind(r->context, 0, (int32_t)n, err);
+    else if (a->n > 0 || length == last)
+        good = tblock_seq_rewind(r->context, 0, (int32_t)last, err) && compute(r, last, 1, false, err);
+    if (!good)
         return false;
     if (n == 0) {
         cli_note(r->args->general.quiet, "--save-state: no token was computed, and no file is written");

@@ -24,7 +24,8 @@ static uintptr_t hex_at(const char **s)
 {
     uintptr_t x = 0;
     for (;; ++*s) {
-        int c = **s, digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        char c = **s;
+        int  digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
         if (digit < 0)
             return x;
         x = x << 4 | (uintptr_t)digit;

@@ -3,6 +3,7 @@
 #include "message.h"
 #include "nearest.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -220,6 +221,7 @@ static bool option_set(const Option *o, void *base, const char *value, tblock_er
     void *at = (char *)base + o->where;
     char  name[64];
 
+    assert(value || o->kind == OPT_FLAG || o->kind == OPT_NOW); /* all other kinds have an argument in their table */
     switch (o->kind) {
     case OPT_FLAG:
     case OPT_NOW:
@@ -270,8 +272,9 @@ static bool walk_next(Walk *w, const OptionGroup *groups, void *args)
 static bool set_defaults(const Syntax *syntax, void *args, tblock_error *err)
 {
     for (Walk w = { 0 }; walk_next(&w, syntax->groups, args);) {
+        void *at = (char *)w.base + w.o->where;
         if (w.o->kind == OPT_FLOAT)
-            *(double *)((char *)w.base + w.o->where) = NAN;
+            *(double *)at = NAN;
         if (w.o->fallback && w.o->fallback != OPT_REQUIRED && !option_set(w.o, w.base, w.o->fallback, err))
             return false;
     }

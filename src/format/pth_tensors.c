@@ -128,9 +128,7 @@ static bool locate(const TensorFile *f, Tensor *t, const PickleTensor *p, const 
     size_t element = dtype_bytes(t->dtype), storage_bytes = (size_t)s->view_elements * dtype_bytes(s->dtype); /* in the file: no overflow */
     size_t span = 0, end, end_bytes;
     char   shape[200];
-    if (t->n_elements && !span_of(p, &span))
-        end_bytes = SIZE_MAX;
-    else if (!add_size((size_t)p->offset, span, &end) || !mul_size(end, element, &end_bytes))
+    if ((t->n_elements && !span_of(p, &span)) || !add_size((size_t)p->offset, span, &end) || !mul_size(end, element, &end_bytes))
         end_bytes = SIZE_MAX;
     if (end_bytes > storage_bytes)
         return fail(err, INPUT, "%s: tensor %s: %s from element %lld on leaves its storage %.*s of %zu bytes", f->map.path, t->name,

@@ -1,5 +1,6 @@
 #include "model/row_source.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -46,7 +47,9 @@ static size_t file_row(const RowSource *s, int r)
 /* Rows and columns of one part's matrix as it is stored (before transposition). */
 static size_t part_columns(const RowSource *s)
 {
-    return s->by_columns ? (size_t)(s->k / s->shards) : (size_t)s->k;
+    int parts = s->by_columns ? s->shards : 1;
+    assert(parts > 0);
+    return (size_t)(s->k / parts);
 }
 
 static size_t part_rows(const RowSource *s, const Tensor *t) { return t->n_elements / part_columns(s); }
@@ -150,6 +153,7 @@ static void read_columns(const RowSource *s, int item, int first, int n, char *o
 {
     size_t            size = weight_type_bytes(s->type), column[PANEL_ROWS];
     const SourcePart *part = NULL;
+    assert(n > 0);
     for (int r = 0; r < n; r++) {
         column[r] = file_row(s, first + r);
         part      = find_part(s, item, &column[r]);

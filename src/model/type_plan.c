@@ -84,7 +84,7 @@ static bool check_sources(const WeightType *types, const Config *c, const Checkp
 WeightType *type_plan_new(const Config *c, const Checkpoint *from, const char *name, WeightType target,
                           const char *const *keep, size_t n_keep, Error *err)
 {
-    WeightType *types = malloc((size_t)tensor_list_count(c) * sizeof *types);
+    WeightType *types = calloc((size_t)tensor_list_count(c), sizeof *types);
     Keep       *k     = calloc(n_keep + 1, sizeof *k);
     bool        ok    = types && k ? parse_all(k, keep, n_keep, err) && fill(types, c, name, target, k, keep, n_keep, err)
                                          && check_sources(types, c, from, err)

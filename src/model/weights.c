@@ -84,8 +84,10 @@ static Mat *find_mat(Model *m, const TensorSpec *s)
     case ROLE_SHARED_UP:     return &w->shared_up;
     case ROLE_SHARED_DOWN:   return &w->shared_down;
     case ROLE_LM_HEAD: return &m->lm_head;
-    default:           return NULL;
+    default:           break;
     }
+    assert(false); /* no matrix */
+    return NULL;
 }
 
 static NormVectors *find_norm(Model *m, const TensorSpec *s)

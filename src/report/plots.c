@@ -94,8 +94,8 @@ static void draw_axes(JsonOut *o, const Plot *p)
         json_out(o, "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"s m\" x=\"%.1f\" y=\"%d\">%s</text>", x, TOP, HEIGHT - BOTTOM,
                  x, HEIGHT - BOTTOM + 18, length_text(first << i, word, sizeof word));
     }
-    for (double decade = p->low; decade <= p->high + 0.5; decade++) {
-        double y = y_of(p, pow(10, decade));
+    for (int i = 0; p->low + i <= p->high; i++) {
+        double decade = p->low + i, y = y_of(p, pow(10, decade));
         json_out(o, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"s e\" x=\"%d\" y=\"%.1f\">%s</text>", LEFT, y, WIDTH - RIGHT,
                  LEFT - 8, y + 4, decade_text(p, decade, word, sizeof word));
     }

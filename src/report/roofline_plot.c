@@ -98,13 +98,13 @@ static double y_of(const Frame *f, double v)
 static void draw_axes(JsonOut *o, const Frame *f)
 {
     int bottom = f->top + PLOT_HEIGHT;
-    for (double d = f->x_low; d <= f->x_high + 0.5; d++) {
-        double x = x_of(f, pow(10, d));
+    for (int i = 0; f->x_low + i <= f->x_high; i++) {
+        double d = f->x_low + i, x = x_of(f, pow(10, d));
         json_out(o, "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"s m\" x=\"%.1f\" y=\"%d\">%g</text>", x, f->top, bottom, x,
                  bottom + 18, pow(10, d));
     }
-    for (double d = f->y_low; d <= f->y_high + 0.5; d++) {
-        double y = y_of(f, pow(10, d));
+    for (int i = 0; f->y_low + i <= f->y_high; i++) {
+        double d = f->y_low + i, y = y_of(f, pow(10, d));
         json_out(o, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"s e\" x=\"%d\" y=\"%.1f\">%g</text>", LEFT, y, WIDTH - RIGHT,
                  LEFT - 8, y + 4, pow(10, d));
     }

@@ -94,11 +94,13 @@ static const FamilyTensor *choose(const Binder *b, const TensorSpec *s)
 /* The tensors of a model may be called model.layers..., or layers... where only its inside was saved. */
 static const char *choose_prefix(Binder *b)
 {
-    const Family *f = b->h->family;
-    char          name[NAME_BYTES];
+    const Family       *f = b->h->family;
+    const FamilyTensor *embed = rows_of(f, ROLE_EMBED);
+    char                name[NAME_BYTES];
+    assert(embed);
     for (int i = 0; i < 3 && f->prefix[i]; i++) {
         b->prefix = f->prefix[i];
-        fill_in(b, rows_of(f, ROLE_EMBED)->name, 0, 0, false, name);
+        fill_in(b, embed->name, 0, 0, false, name);
         if (find(b, name))
             return b->prefix;
     }

@@ -243,14 +243,16 @@ static bool bind_all(Binder *b)
 
 /* ---- The folder ---- */
 
+#define W1 "layers.0.feed_forward.w1.weight"
+
 /* Sizes that only the tensors tell. */
 static bool sizes_of_tensors(Binder *b, Config *c)
 {
     const TensorFile *f     = &b->shards.file[0];
-    const Tensor     *embed = tensor_find(f, names[0].name), *w1 = tensor_find(f, "layers.0.feed_forward.w1.weight");
-    const char       *name  = !embed || embed->rank != 2 ? names[0].name : !w1 || w1->rank != 2 ? "layers.0.feed_forward.w1.weight" : NULL;
-    if (name)
-        return fail(b->err, INPUT, "%s: tensor %s: expected a matrix, found none", f->map.path, name);
+    const Tensor     *embed = tensor_find(f, names[0].name), *w1 = tensor_find(f, W1);
+    bool              there = embed && embed->rank == 2;
+    if (!there || !w1 || w1->rank != 2)
+        return fail(b->err, INPUT, "%s: tensor %s: expected a matrix, found none", f->map.path, there ? W1 : names[0].name);
     int64_t vocab = embed->shape[0] * (embed->shape[1] == c->d_model ? b->shards.n : 1), ff = w1->shape[0] * b->shards.n;
     if (vocab > LARGEST || ff > LARGEST || (c->d_ff && c->d_ff != ff))
         return fail(b->err, INPUT, "%s: tensor %s: expected other sizes for this params.json", f->map.path, w1->name);

@@ -11,9 +11,10 @@ typedef struct Bytes { char *p; size_t n, cap; } Bytes; /* zero it to begin; fre
 /* Words are numbered with 32 bits, so a normalized text must stay under 4 GiB. */
 #define BYTES_MOST ((size_t)3 << 30)
 
+/* Room for more bytes behind the n that are there; then p is not NULL. */
 static inline bool bytes_reserve(Bytes *b, size_t more, Error *err)
 {
-    if (b->cap - b->n >= more)
+    if (b->p && b->cap - b->n >= more)
         return true;
     if (more > BYTES_MOST - b->n)
         return fail(err, INPUT, "tokenizer: the normalized text is over %zu bytes", BYTES_MOST);

@@ -98,9 +98,7 @@ static bool read_form(ChatForm *f, const FormRule *rule, const Json *j, const ch
     if (!json_read_string(j, name, &text, err))
         return false;
     size_t n = strlen(text);
-    f->given = true;
-    f->texts = malloc(n + 1);
-    f->part  = malloc((n + 1) * sizeof *f->part);
+    *f = (ChatForm){ .given = true, .part = malloc((n + 1) * sizeof *f->part), .texts = malloc(n + 1) };
     if (!f->texts || !f->part)
         return fail(err, SYSTEM, "%s: no memory", name);
     return cut_form(f, text, name, err) && check_form(f, rule, name, err);

@@ -21,13 +21,13 @@ size_t decode_longest(const Tokenizer *t)
 /* p with spaces for U+2581. */
 static size_t show_spaces(const char *p, size_t n, char *out)
 {
-    char *at = out;
+    size_t n_out = 0;
     for (size_t i = 0; i < n;) {
         bool space = is_meta_space(p + i, n - i);
-        *at++ = space ? ' ' : p[i];
+        out[n_out++] = space ? ' ' : p[i];
         i += space ? META_SPACE_BYTES : 1;
     }
-    return (size_t)(at - out);
+    return n_out;
 }
 
 /* SentencePiece's Decode (sentencepiece_processor.cc), but byte pieces give their bytes and control pieces are shown.

@@ -48,7 +48,7 @@ size_t meta_word_end(const char *text, size_t n, size_t i)
     while (i < n && is_meta_space(text + i, n - i))
         i += META_SPACE_BYTES;
     while (i < n) {
-        const char *next = memchr(text + i, META_SPACE[0], n - i);
+        const char *next = memchr(text + i, (unsigned char)META_SPACE[0], n - i);
         if (!next)
             return n;
         i = (size_t)(next - text);

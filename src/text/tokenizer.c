@@ -237,7 +237,7 @@ static bool index_special(Tokenizer *t, const char *what, Error *err)
 static bool has_inner_space(const char *p, size_t n)
 {
     const char *at = p, *end = p + n;
-    while ((at = memchr(at, META_SPACE[0], (size_t)(end - at))) != NULL) {
+    while ((at = memchr(at, (unsigned char)META_SPACE[0], (size_t)(end - at))) != NULL) {
         size_t before = (size_t)(at - p);
         if ((size_t)(end - at) >= META_SPACE_BYTES && memcmp(at, META_SPACE, META_SPACE_BYTES) == 0 && before &&
             (before < META_SPACE_BYTES || memcmp(at - META_SPACE_BYTES, META_SPACE, META_SPACE_BYTES) != 0))

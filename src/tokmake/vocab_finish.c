@@ -157,9 +157,10 @@ static bool put_table(const Draft *d, TokenizerData *out, const char *name, uint
     size_t   slots = 0;
     bool     ok = hashes ? table_make(hashes, values, n, &table, &slots, d->err) : fail(d->err, SYSTEM, "%s: no memory", d->file);
     free(hashes);
-    if (!ok)
-        free(table);
-    return ok && put(d, out, name, DT_I32, slots, 0, table);
+    if (ok)
+        return put(d, out, name, DT_I32, slots, 0, table);
+    free(table);
+    return false;
 }
 
 static bool put_index(const Draft *d, TokenizerData *out, const IdList *ids)

@@ -95,7 +95,7 @@ bool trie_make(const Text *keys, const int32_t *values, size_t n, TrieTable *out
     if (key)
         qsort(key, n, sizeof *key, by_bytes);
     size_t most = key ? count_nodes(key, n) : 1;
-    Range *range = most <= INT32_MAX ? malloc(most * sizeof *range) : NULL;
+    Range *range = most <= INT32_MAX ? calloc(most, sizeof *range) : NULL;
     *out = (TrieTable){ .nodes = range ? malloc(most * sizeof *out->nodes) : NULL, .labels = range ? malloc(most) : NULL };
     bool ok = key && range && out->nodes && out->labels;
     if (ok) {

@@ -124,7 +124,7 @@ void attention_forward(const Crew *c, float *y, float *stats, float *probs, cons
 static void backward_tile(const Attention *a, const Tile *t, float *p, float *d_s)
 {
     const AttentionShape *s = a->s;
-    size_t row_floats = (size_t)(s->heads * s->head_dim), from = query_at(s, t);
+    size_t row_floats = (size_t)s->heads * (size_t)s->head_dim, from = query_at(s, t);
     times_keys(a, p, a->q, a->k, t);
     times_keys(a, d_s, a->d_y, a->v, t);
     for (int i = 0; i < t->n; i++) {

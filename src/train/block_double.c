@@ -1,5 +1,6 @@
 #include "train/block_double.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ static int tokens(const BlockDouble *b) { return b->n_seqs * b->seq_len; }
 static void norm_row(double *y, const double *x, const double *w, const double *bias, Norm kind, double eps, int n)
 {
     double mean = 0, square = 0;
+    assert(w);
     for (int j = 0; kind == NORM_LAYER && j < n; j++)
         mean += x[j] / n;
     for (int j = 0; j < n; j++)
@@ -40,6 +42,7 @@ static void norm_rows(const BlockDouble *b, double *y, const double *x, TensorRo
 static void product(const BlockDouble *b, double *y, const double *x, TensorRole role, int rows, int k)
 {
     const double *w = tensor(b, role, false), *bias = tensor(b, role, true);
+    assert(w);
     for (int t = 0; t < tokens(b); t++)
         for (int r = 0; r < rows; r++) {
             double sum = bias ? bias[r] : 0;
@@ -85,7 +88,7 @@ static void attend(double *y, const double *q, const double *k, const double *v,
 static void attention(const BlockDouble *b, double *y, const double *q, const double *k, const double *v, double *score)
 {
     const BlockShape *s = b->shape;
-    size_t wide = (size_t)(s->heads * s->head_dim), narrow = (size_t)(s->kv_heads * s->head_dim);
+    size_t wide = (size_t)s->heads * (size_t)s->head_dim, narrow = (size_t)s->kv_heads * (size_t)s->head_dim;
     for (int t = 0; t < tokens(b); t++)
         for (int h = 0; h < s->heads; h++) {
             int    pos = t % b->seq_len, from = s->window > 0 && pos >= s->window ? pos - s->window + 1 : 0;
@@ -120,7 +123,8 @@ typedef struct Room { double *n, *q, *k, *v, *raw, *att, *y, *mid, *gate, *up, *
 static size_t share_out(const BlockDouble *b, Room *r, double *base)
 {
     const BlockShape *s = b->shape;
-    size_t n = (size_t)tokens(b), q = (size_t)(s->heads * s->head_dim), kv = (size_t)(s->kv_heads * s->head_dim), at = 0;
+    size_t n = (size_t)tokens(b), at = 0;
+    size_t q = (size_t)s->heads * (size_t)s->head_dim, kv = (size_t)s->kv_heads * (size_t)s->head_dim;
     const struct { double **p; size_t rows, width; } parts[] = {
         { &r->n, n, (size_t)s->d_model }, { &r->q, n, q }, { &r->k, n, kv }, { &r->v, n, kv }, { &r->raw, n, q }, { &r->att, n, q },
         { &r->y, n, (size_t)s->d_model }, { &r->mid, n, (size_t)s->d_model }, { &r->gate, n, (size_t)s->d_ff },
@@ -179,8 +183,9 @@ void block_double(const BlockDouble *b, double *y, const double *x, double *room
     const BlockShape *s = b->shape;
     int    q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, d = s->d_model;
     size_t hidden = (size_t)tokens(b) * (size_t)s->d_ff;
-    Room   r;
-    share_out(b, &r, room);
+    Room   r = { 0 };
+    bool   fits = room && share_out(b, &r, room);
+    assert(fits); /* block_double_room counted it */
 
     const double *n = before(b, r.n, x, ROLE_ATTN_NORM);
     heads_of(b, r.q, r.raw, n, ROLE_WQ, ROLE_Q_NORM, s->heads);

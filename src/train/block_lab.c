@@ -1,5 +1,6 @@
 #include "train/block_lab.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -341,6 +342,7 @@ bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, vo
     float     *memory = NULL, *out = NULL, *d_x = NULL;
     Carver     c = { 0 };
     bool       ok = acts != NULL || fail(err, SYSTEM, "out of memory");
+    assert(n > 0);
     s.place = place;
     for (int pass = 0; ok && pass < 2; pass++) {
         for (int l = 0; l < n; l++)

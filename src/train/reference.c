@@ -1,5 +1,6 @@
 #include "train/reference.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ static const double *weight(const Ref *r, int layer, TensorRole role, bool bias)
 
 static void product(double *y, const double *x, const double *w, const double *b, int n, int rows, int k)
 {
+    assert(w);
     for (int t = 0; t < n; t++)
         for (int i = 0; i < rows; i++) {
             double sum = b ? b[i] : 0;
@@ -176,7 +178,7 @@ static double token_loss(const Ref *r, const double *head, int t, int target)
 static void carve_room(Ref *r, double *room)
 {
     const Config *c = r->c;
-    size_t n = (size_t)r->n, q = (size_t)(c->heads * c->head_dim), d = (size_t)c->d_model, ff = (size_t)c->d_ff;
+    size_t n = (size_t)r->n, q = (size_t)c->heads * (size_t)c->head_dim, d = (size_t)c->d_model, ff = (size_t)c->d_ff;
     double **parts[] = { &r->x, &r->xn, &r->y, &r->q, &r->k, &r->v, &r->att, &r->gate, &r->up };
     size_t   widths[] = { d, d, d, q, q, q, q, ff, ff };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

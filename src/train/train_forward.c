@@ -21,7 +21,8 @@ float *carve(Carver *c, size_t rows, size_t width)
 
 void block_acts_carve(BlockActs *a, Carver *c, const BlockShape *s, int n_tok)
 {
-    size_t n = (size_t)n_tok, d = (size_t)s->d_model, q = (size_t)(s->heads * s->head_dim), kv = (size_t)(s->kv_heads * s->head_dim);
+    size_t n = (size_t)n_tok, d = (size_t)s->d_model;
+    size_t q = (size_t)s->heads * (size_t)s->head_dim, kv = (size_t)s->kv_heads * (size_t)s->head_dim;
     bool   normed = s->qk_norm != QK_NONE, out = sublayer_norms_out(s), post = s->place == PLACE_POST;
     *a = (BlockActs){ .x = carve(c, n, d) };
     a->q_raw    = normed ? carve(c, n, q) : NULL;
@@ -42,7 +43,8 @@ void block_acts_carve(BlockActs *a, Carver *c, const BlockShape *s, int n_tok)
 
 void block_work_carve(BlockWork *w, Carver *c, const BlockShape *s, int n_tok)
 {
-    size_t n = (size_t)n_tok, d = (size_t)s->d_model, q = (size_t)(s->heads * s->head_dim), kv = (size_t)(s->kv_heads * s->head_dim);
+    size_t n = (size_t)n_tok, d = (size_t)s->d_model;
+    size_t q = (size_t)s->heads * (size_t)s->head_dim, kv = (size_t)s->kv_heads * (size_t)s->head_dim;
     w->xn    = carve(c, n, d);
     w->y     = carve(c, n, d);
     w->d_y   = carve(c, n, d);

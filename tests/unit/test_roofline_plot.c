@@ -89,12 +89,17 @@ static void wrong_numbers_are_refused_and_leave_the_old_file(void)
     CHECK(make_folder(), "no folder");
     const char *path = in_folder("plot.svg");
     CHECK(tblock_roofline_plot(path, "t", &good, 1, &point, 1, &err), "%s", err.msg);
-    const tblock_roof       bad_roof[]  = { { "r", 0, 1 }, { "r", -1, 1 }, { "r", NAN, 1 }, { "r", INFINITY, 1 }, { "r", 1, -1 }, { "r", 1, NAN } };
-    const tblock_roof_point bad_point[] = { { "p", 1, 1, 1 }, { "p", 0, 0, 1 }, { "p", 0, 1, 0 }, { "p", 0, NAN, 1 }, { "p", 0, 1, INFINITY } };
+    const tblock_roof       bad_roof[]  = { { "r", 0, 1 }, { "r", -1, 1 }, { "r", NAN, 1 }, { "r", INFINITY, 1 }, { "r", 1, -1 }, { "r", 1, NAN },
+                                            { "r", 1e-200, 1 }, { "r", 1, 1e300 } }; /* whose products have no logarithm */
+    const tblock_roof_point bad_point[] = { { "p", 1, 1, 1 }, { "p", 0, 0, 1 }, { "p", 0, 1, 0 }, { "p", 0, NAN, 1 }, { "p", 0, 1, INFINITY },
+                                            { "p", 0, 1e-200, 1 } };
     for (size_t i = 0; i < sizeof bad_roof / sizeof *bad_roof; i++)
         CHECK(!tblock_roofline_plot(path, "t", &bad_roof[i], 1, &point, 1, &err) && err.status == TBLOCK_USAGE, "roof %zu", i);
     for (size_t i = 0; i < sizeof bad_point / sizeof *bad_point; i++)
         CHECK(!tblock_roofline_plot(path, "t", &good, 1, &bad_point[i], 1, &err) && err.status == TBLOCK_USAGE, "point %zu", i);
+    const tblock_roof       far[] = { { "r", 1e-90, 1e90 }, { "s", 1e90, 1e-90 } };
+    const tblock_roof_point point_far[] = { { "p", 0, 1e-90, 1e-90 }, { "q", 1, 1e90, 1e90 } };
+    CHECK(tblock_roofline_plot(path, "t", far, 2, point_far, 2, &err), "far apart: %s", err.msg);
     CHECK(!tblock_roofline_plot(path, "t", &good, 0, NULL, 0, &err) && err.status == TBLOCK_USAGE, "no roof");
     CHECK(access(path, R_OK) == 0, "the old file is gone");
     unlink(path);
