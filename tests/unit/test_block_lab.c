@@ -70,9 +70,9 @@ static void gradients_are_right_in_every_combination(void)
                         int    window = more & 4 ? 3 : 0;
                         char   what[128];
                         Config c = small_block((Norm)norm, (NormPlacement)place, kinds[f], kv_heads[h], window, biases);
-                        c.positions = n % 2 ? POS_LEARNED : POS_ROPE;
-                        snprintf(what, sizeof what, "norm %d, place %d, ffn %d, kv_heads %d, window %d, causal %d, biases %d", norm, place,
-                                 kinds[f], kv_heads[h], window, causal, biases);
+                        c.positions = (n / 8 + n) % 2 ? POS_LEARNED : POS_ROPE; /* both with each mask */
+                        snprintf(what, sizeof what, "norm %d, place %d, ffn %d, kv_heads %d, window %d, causal %d, biases %d, positions %d",
+                                 norm, place, kinds[f], kv_heads[h], window, causal, biases, c.positions);
                         worst = fmax(worst, check_block(&c, causal, (uint64_t)n, what));
                     }
     CHECK(n == 576 && worst > 0, "%d blocks, worst error %g", n, worst);
