@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/philox.h"
 #include "train/net.h"
 #include "train/reference.h"
@@ -100,8 +101,10 @@ static bool gradients(Check *c, float *g, Error *err)
 bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok, int samples, uint64_t seed, Error *err)
 {
     Check  c = { .p = p, .crew = crew, .w = w, .n_tok = n_tok, .samples = samples, .seed = seed, .row = rows, .pieces = crew->threads };
-    float *g = params_array(p, err);
     c.doubles = p->n_floats + reference_room(p, n_tok);
+    if (!memory_fits((double)c.pieces * (double)c.doubles * sizeof *c.memory, "parameters in double, for each thread, take", err))
+        return false;
+    float *g  = params_array(p, err);
     c.memory  = g ? malloc((size_t)c.pieces * c.doubles * sizeof *c.memory) : NULL;
     c.token   = calloc((size_t)n_tok, sizeof *c.token);
     c.target  = calloc((size_t)n_tok, sizeof *c.target);
