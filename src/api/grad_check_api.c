@@ -21,6 +21,7 @@ typedef struct CheckRun {
     GradCheckRow *row;
 } CheckRun;
 
+/* Each thread has the parameters once more, in double. */
 static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *err)
 {
     if (o->config && o->init)
@@ -36,7 +37,7 @@ static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *
         if (!train_supported(&x->config, o->init, err))
             return false;
     }
-    if (!params_layout(&x->params, &x->config, err) || !net_fits(&x->params, 2, 1, USUAL_TOKENS, err) || !(x->w = params_array(&x->params, err)))
+    if (!params_layout(&x->params, &x->config, err) || !net_fits(&x->params, 2 + 2 * x->crew.threads, 1, USUAL_TOKENS, err) || !(x->w = params_array(&x->params, err)))
         return false;
     if (o->init)
         return params_load(&x->params, x->w, &x->source.checkpoint, err);
@@ -55,7 +56,7 @@ static bool check_numbers(const tblock_grad_check_options *o, Error *err)
 
 static bool check(CheckRun *x, const tblock_grad_check_options *o, Error *err)
 {
-    if (!check_numbers(o, err) || !open_values(x, o, err) || !crew_open(&x->crew, o->threads, err))
+    if (!check_numbers(o, err) || !crew_open(&x->crew, o->threads, err) || !open_values(x, o, err))
         return false;
     int n_tok = o->n_tokens ? o->n_tokens : x->config.n_ctx < USUAL_TOKENS ? x->config.n_ctx : USUAL_TOKENS;
     if (n_tok > x->config.n_ctx)

@@ -129,6 +129,28 @@ static void a_wrong_gradient_is_found(void)
     lab_close(&lab);
 }
 
+/* Where a norm follows an x of nothing, the block bends within any step of usual length. */
+static void gradients_at_an_input_of_zero_are_right(void)
+{
+    for (int place = PLACE_PRE; place <= PLACE_POST; place++) {
+        Config   c = small_block(NORM_RMS, (NormPlacement)place, FFN_SWIGLU, 2, 0, false);
+        BlockLab lab;
+        LabCheck check[32];
+        double   y_error;
+        Error    err = { 0 };
+        CHECK(lab_open(&lab, &c, true, 2, 5, false, 1, &err), "%s", err.msg);
+        lab_fill_weights(&lab, 7, 0);
+        lab_fill_input(&lab, 7);
+        memset(lab.x, 0, (size_t)lab.n_tok * (size_t)c.d_model * sizeof *lab.x);
+        lab_run(&lab);
+        int n = lab_check(&lab, SAMPLES, 7, check, &y_error, &err);
+        for (int i = 0; i < n; i++)
+            CHECK(check[i].error <= limit, "place %d, tensor %d: %g: %g, by differences %g", place, check[i].tensor, check[i].error,
+                  check[i].computed, check[i].expected);
+        lab_close(&lab);
+    }
+}
+
 static void every_value_is_shown_once_with_its_gradient(void)
 {
     for (int place = PLACE_PRE; place <= PLACE_OUTPUT; place++) {
@@ -214,6 +236,7 @@ int main(int argc, char **argv)
     TEST(gradients_are_right_in_every_combination);
     TEST(gradients_of_other_families_blocks_are_right);
     TEST(a_wrong_gradient_is_found);
+    TEST(gradients_at_an_input_of_zero_are_right);
     TEST(every_value_is_shown_once_with_its_gradient);
     TEST(fused_residual_and_norm_have_the_bits_of_both);
     TEST(a_stack_of_one_is_the_block);
