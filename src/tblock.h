@@ -633,7 +633,8 @@ typedef struct tblock_grad_report {
  * gradients by all parameters in f32, written to a safetensors file: loss, grad.NAME, row-major [out, in]; with steps
  * also losses [steps + 1] and afterN.NAME, the parameters after the N-th and last step. NAME is the checkpoint's name
  * of a Hugging Face folder, else ours. Atomic. Fails with TBLOCK_INPUT (no such tokens, an id out of range, a part of a model that
- * training lacks: named), TBLOCK_USAGE (steps, an optimizer's number out of range) and TBLOCK_SYSTEM. opt and report may be NULL. */
+ * training lacks: named), TBLOCK_USAGE (steps, an optimizer's number out of range), TBLOCK_NO (a loss or gradient that is no number) and
+ * TBLOCK_SYSTEM. opt and report may be NULL. */
 TBLOCK_API bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
                             tblock_grad_report *report, tblock_error *err);
 
@@ -649,12 +650,13 @@ typedef struct tblock_train_options {
     const char *text;           /* the file to learn from, any bytes; required                                           */
     const char *config;         /* a JSON config: begin with random weights and a tokenizer made from the text           */
     const char *init;           /* or a model: begin with its weights, config and tokenizer. Neither: a config of our own */
+    const char *tokenizer;      /* a model or a published tokenizer: read the text by this one, instead of making one; vocab_size is its size */
     int         vocab;          /* of a tokenizer made from the text, instead of the config's vocab_size; 0: that one    */
     int         steps;          /* 0: 1000                                                                               */
     int         batch, n_ctx;   /* sequences of a step, their length; 0: 24, the smaller of the config's n_ctx and 256   */
     int         micro_batch;    /* sequences computed at once, gradients added up; 0: about 2,048 tokens                  */
     const tblock_adamw *adamw;  /* NULL: 1e-3, 0.9, 0.95, 1e-8, 0.1, of matrices                                        */
-    double      min_lr;         /* where the cosine ends; 0: a tenth of lr. NaN: the rate stays constant                  */
+    double      min_lr;         /* where the cosine ends; 0: a tenth of lr, negative: at 0. NaN: the rate stays constant  */
     int         warmup;         /* steps; -1: none, 0: a twentieth of all                                                */
     double      clip;           /* largest norm of the gradients; 0: 1; negative: not clipped                            */
     double      dropout;        /* 0 to below 1                                                                          */
@@ -681,9 +683,10 @@ typedef struct tblock_train_report {
 
 /* Train a model on a text and write a model file of f32 at out_path. Checkpoints lie beside it, at out_path with ".ckpt" behind:
  * with resume, and the same options otherwise (but threads, eval_every's and save_every's progress), training goes on bit for bit as
- * if it had never stopped. Both files are written whole or not at all; a failure leaves the last checkpoint. Fails with TBLOCK_USAGE
- * (a number out of range, config and init), TBLOCK_INPUT (no text, too short a one, a config that training lacks parts of, a
- * checkpoint with other settings), TBLOCK_NO (a loss that is no number) and TBLOCK_SYSTEM. report may be NULL. */
+ * if it had never stopped. Both files are written whole or not at all; a failure leaves the last checkpoint, and without resume one of a
+ * training that was stopped is not replaced (TBLOCK_USAGE). Fails with TBLOCK_USAGE (a number out of range, two of config, init and
+ * tokenizer that exclude each other), TBLOCK_INPUT (no text, too short a one, a config that training lacks parts of, a checkpoint with
+ * other settings), TBLOCK_NO (a loss that is no number) and TBLOCK_SYSTEM. report may be NULL. */
 TBLOCK_API bool tblock_train(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, tblock_error *err);
 
 typedef struct tblock_grad_check_row {

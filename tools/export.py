@@ -7,6 +7,7 @@ when complete; a folder that is there is not touched. Quantized weights are refu
 Exit status: 2 wrong usage, 3 a file that cannot be exported, 4 the system failed."""
 import argparse
 import json
+import mmap
 import os
 import shutil
 import struct
@@ -39,13 +40,14 @@ class ModelFile:
     def __init__(self, path):
         self.path = path
         with open(path, "rb") as f:
-            self.bytes = f.read()
+            empty = os.fstat(f.fileno()).st_size == 0
+            self.bytes = b"" if empty else mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
         if len(self.bytes) < 8 or struct.unpack_from("<Q", self.bytes)[0] > len(self.bytes) - 8:
             raise Refused(f"{path}: expected a model file, found {len(self.bytes)} bytes without a safetensors header")
         n = struct.unpack_from("<Q", self.bytes)[0]
         try:
             self.header = json.loads(self.bytes[8:8 + n])
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             raise Refused(f"{path}: header: {e}") from None
         self.meta, self.data = self.header.pop("__metadata__", {}), 8 + n
         if self.meta.get("format") != "tblock" or "config" not in self.meta:
@@ -123,6 +125,10 @@ def check_family(m):
     for key, values in FIXED.items():
         if m.config.get(key, values[0]) not in values:
             raise Refused(f"{m.path}: config: {key}: expected {values[0]}, found {m.config[key]}: transformers' Llama has no such part")
+    head = m.config.get("head_dim") or m.config["d_model"] // m.config["heads"]
+    if m.config.get("rotary_dim", head) != head:
+        raise Refused(f"{m.path}: config: rotary_dim: expected {head}, all of a head, found {m.config['rotary_dim']}: transformers' Llama "
+                      f"has no such part")
     if bool(m.config.get("qkv_bias")) != bool(m.config.get("out_bias")):
         raise Refused(f"{m.path}: config: qkv_bias and out_bias: expected both or none, as transformers' attention_bias")
     if m.config.get("rope", {}).get("type", "default") not in ("default", *ROPE):
@@ -231,7 +237,14 @@ def main():
     except Refused as e:
         print(f"export.py: {e}", file=sys.stderr)
         return 3
-    except (OSError, ImportError) as e:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
+        print(f"export.py: {a.model}: expected a whole model file, found a damaged one ({type(e).__name__}: {e}): tblock info says where",
+              file=sys.stderr)
+        return 3
+    except ImportError:
+        print("export.py: Python package numpy: expected one that can be imported, found none (pip install numpy)", file=sys.stderr)
+        return 4
+    except (OSError, MemoryError) as e:
         print(f"export.py: {e}", file=sys.stderr)
         return 4
     finally:

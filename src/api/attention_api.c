@@ -255,7 +255,7 @@ static bool write_tensors(const tblock_attention *a, const char *path, Error *er
 
 bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format, tblock_error *err)
 {
-    if (!file_check_apart(path, a->model->source.path, err))
+    if (!source_check_apart(&a->model->source, path, err))
         return false;
     return strcmp(format, "safetensors") == 0 ? write_tensors(a, path, err) : write_drawing(a, path, format, err);
 }

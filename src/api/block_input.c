@@ -212,7 +212,9 @@ static bool apply_options(BlockInput *in, Error *err)
     c->kv_heads = o->kv_heads ? o->kv_heads : c->kv_heads ? c->kv_heads : c->heads;
     bool whole  = c->rotary_dim == c->head_dim || c->rotary_dim == 0;
     if (!o->head_dim && c->head_dim == 0 && c->heads > 0 && c->d_model % c->heads != 0)
-        return fail(err, USAGE, "heads: expected a divisor of d_model %d, or a head_dim beside it, found %d", c->d_model, c->heads);
+        return in->path ? fail(err, INPUT, "%s: heads: expected a divisor of d_model %d, or a head_dim beside it, found %d", in->path,
+                               c->d_model, c->heads)
+                        : fail(err, USAGE, "heads: expected a divisor of d_model %d, or a head_dim beside it, found %d", c->d_model, c->heads);
     c->head_dim = o->head_dim ? o->head_dim : c->head_dim ? c->head_dim : c->d_model / c->heads;
     c->rotary_dim = whole || c->rotary_dim > c->head_dim ? c->head_dim : c->rotary_dim;
     c->d_ff   = o->d_ff ? o->d_ff : c->d_ff ? c->d_ff : config_gated(c) ? (c->d_model * 8 / 3 + 15) / 16 * 16 : 4 * c->d_model;
@@ -242,6 +244,8 @@ static bool check_options(const tblock_block_options *o, Error *err)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (!check_range(numbers[i].name, numbers[i].x, 0, numbers[i].max, err))
             return false;
+    if (o->no_rope && o->theta != 0)
+        return fail(err, USAGE, "theta: expected none with no_rope, found %g", o->theta);
     return true;
 }
 
@@ -326,7 +330,8 @@ static bool open_json(BlockInput *in, const char *text, size_t n, Error *err)
     Json *j  = json_parse(text, n, in->path, err);
     bool  ok = j != NULL;
     if (ok && is_case(j))
-        ok = read_case(in, j, err);
+        ok = in->opt->layer ? fail(err, USAGE, "layer: expected none, as %s is one block, found %d", in->path, in->opt->layer)
+                            : read_case(in, j, err);
     else if (ok)
         ok = config_parse(&in->config, text, n, in->path, err) && one_layer(&in->config, in->path, in->opt->layer, err);
     json_free(j);
@@ -370,6 +375,8 @@ bool block_input_open(BlockInput *in, const char *path, const tblock_block_optio
     *in = (BlockInput){ .path = path, .opt = opt, .causal = true, .origin = BLOCK_SEEDED };
     if (!check_options(opt, err))
         return false;
+    if (!path && opt->layer)
+        return fail(err, USAGE, "layer: expected none without a model or its config, found %d", opt->layer);
     if (!path)
         usual_block(&in->config);
     else if (!open_path(in, err))
@@ -404,6 +411,13 @@ int block_input_most(const BlockInput *in)
 
 /* ---- Values ---- */
 
+static const char *spell_shape(const TensorSpec *s, char out[64])
+{
+    Tensor t = { 0 };
+    t.rank   = tensor_spec_shape(s, t.shape);
+    return tensor_shape_text(&t, out, 64);
+}
+
 static bool load_from_model(const BlockInput *in, const TensorSpec *want, int layer, float *w, Error *err)
 {
     const Checkpoint *c = &in->source.checkpoint;
@@ -411,9 +425,11 @@ static bool load_from_model(const BlockInput *in, const TensorSpec *want, int la
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++) {
         if (s.layer != layer || s.role != want->role || s.bias != want->bias)
             continue;
-        if (s.rows != want->rows || s.k != want->k || s.stack != 1)
-            return fail(err, INPUT, "%s: tensor %s: expected [%d, %d] for a block of these options, found [%d, %d]", in->path, s.name,
-                        want->rows, want->k, s.rows, s.k);
+        if (s.rows != want->rows || s.k != want->k || s.stack != 1) {
+            char expected[64], found[64];
+            return fail(err, INPUT, "%s: tensor %s: expected %s for a block of these options, found %s", in->path, s.name,
+                        spell_shape(want, expected), spell_shape(&s, found));
+        }
         bool ok = params_load_tensor(&s, &c->tensor[i], in->path, w, err);
         checked_release(&c->tensor[i]);
         return ok;

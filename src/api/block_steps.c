@@ -231,7 +231,7 @@ static bool name_bad(const BlockLab *lab, BlockStep step, const LabStat *s, cons
     for (int i = 0; i < rank; i++)
         snprintf(place + strlen(place), sizeof place - strlen(place), "%s%zu", i ? ", " : "", at[i]);
     snprintf(buf, n, "%s%s[%s] is %g (%zu of %zu are not finite)", what, block_step_symbol(lab, step, symbol, sizeof symbol), place,
-             (double)s->bad_value, s->n_bad, s->n);
+             isnan(s->bad_value) ? (double)NAN : (double)s->bad_value, s->n_bad, s->n); /* a NaN's sign says nothing */
     return true;
 }
 

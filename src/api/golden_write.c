@@ -102,7 +102,7 @@ bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, con
         return fail(err, USAGE, "logits: expected at least one token, found none");
     if (n > (size_t)c->n_ctx)
         return fail(err, USAGE, "logits: %zu tokens do not fit into the context of %d", n, c->n_ctx);
-    if (!file_check_apart(path, c->model->source.path, err))
+    if (!source_check_apart(&c->model->source, path, err))
         return false;
     if (!tblock_seq_rewind(c, 0, 0, err) || !(g.writer = tensor_writer_new(path, 1, err)))
         return false;

@@ -76,18 +76,20 @@ static bool check_options(const tblock_grad_options *opt, const tblock_adamw *a,
     return adamw_check(a, err);
 }
 
-static bool prepare(Grad *g, const char *model, const char *tokens, Error *err)
+static bool prepare(Grad *g, const char *model, const char *tokens, const char *out, Error *err)
 {
     const Config *c = &g->source.checkpoint.config;
     if (!source_open(&g->source, model, err))
         return false;
     if (!g->source.has_weights)
         return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", model);
-    if (!train_supported(c, model, err) || !params_layout(&g->params, c, err) || !read_tokens(g, tokens, err)
-        || !check_tokens(g, tokens, err) || !crew_open(&g->crew, g->opt->threads, err))
+    if (!source_check_apart(&g->source, out, err) || !train_supported(c, model, err) || !params_layout(&g->params, c, err)
+        || !read_tokens(g, tokens, err) || !check_tokens(g, tokens, err) || !crew_open(&g->crew, g->opt->threads, err))
+        return false;
+    bool steps = g->opt->adamw_steps > 0;
+    if (!net_fits(&g->params, steps ? 4 : 2, micro_batch(g->n_seqs, g->seq_len), g->seq_len, err))
         return false;
     g->losses = calloc((size_t)g->opt->adamw_steps + 1, sizeof *g->losses);
-    bool steps = g->opt->adamw_steps > 0;
     return (g->losses || fail(err, SYSTEM, "out of memory")) && (g->w = params_array(&g->params, err))
         && (g->g = params_array(&g->params, err)) && (!steps || (g->m = params_array(&g->params, err)))
         && (!steps || (g->v = params_array(&g->params, err))) && params_load(&g->params, g->w, &g->source.checkpoint, err)
@@ -167,6 +169,8 @@ static bool take_steps(Grad *g, Error *err)
     for (int i = 1; i <= steps; i++) {
         optimizer_step(&o, g->w, g->g, i, a->lr, 1);
         g->losses[i] = batch_loss(g, i < steps ? g->g : NULL);
+        if (!isfinite(g->losses[i]))
+            return fail(err, NO, "step %d: expected a finite loss, found %g; a smaller --lr may help", i, fabs(g->losses[i]));
     }
     return steps == 0 || (put_floats(g, losses, g->losses, steps + 1, err) && put_set(g, losses + 1, g->w, err));
 }
@@ -175,6 +179,9 @@ static bool compute(Grad *g, const char *out, Error *err)
 {
     g->losses[0] = batch_loss(g, g->g);
     g->grad_norm = grads_norm(&g->params, &g->crew, g->g);
+    if (!isfinite(g->losses[0]) || !isfinite(g->grad_norm))
+        return fail(err, NO, "%s: expected a finite loss and gradient, found loss %g, gradient norm %g", g->source.path, fabs(g->losses[0]),
+                    fabs(g->grad_norm));
     if (!begin_output(g, out, err) || !take_steps(g, err))
         return false;
     TensorWriter *w = g->out;
@@ -206,7 +213,7 @@ static bool run(const char *model_path, const char *tokens_path, const char *out
     static const tblock_adamw        usual = { 1e-3, 0.9, 0.95, 1e-8, 0.1, true };
     Grad g = { .opt = opt ? opt : &none, .adamw = opt && opt->adamw ? *opt->adamw : usual };
     bool ok = check_options(g.opt, &g.adamw, err) && file_check_apart(out_path, tokens_path, err)
-           && file_check_apart(out_path, model_path, err) && prepare(&g, model_path, tokens_path, err) && compute(&g, out_path, err);
+           && file_check_output(out_path, err) && prepare(&g, model_path, tokens_path, out_path, err) && compute(&g, out_path, err);
     if (ok && report) {
         *report = (tblock_grad_report){ .loss = g.losses[0], .loss_after = g.losses[g.opt->adamw_steps], .grad_norm = g.grad_norm,
                                         .n_tensors = g.params.n };

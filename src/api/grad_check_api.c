@@ -6,7 +6,11 @@
 #include <string.h>
 
 #include "api/train_open.h"
+#include "base/fp_env.h"
 #include "train/grad_check.h"
+#include "train/net.h"
+
+enum { USUAL_TOKENS = 12 };
 
 typedef struct CheckRun {
     Source        source;
@@ -17,6 +21,7 @@ typedef struct CheckRun {
     GradCheckRow *row;
 } CheckRun;
 
+/* Each thread has the parameters once more, in double. */
 static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *err)
 {
     if (o->config && o->init)
@@ -32,7 +37,7 @@ static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *
         if (!train_supported(&x->config, o->init, err))
             return false;
     }
-    if (!params_layout(&x->params, &x->config, err) || !(x->w = params_array(&x->params, err)))
+    if (!params_layout(&x->params, &x->config, err) || !net_fits(&x->params, 2 + 2 * x->crew.threads, 1, USUAL_TOKENS, err) || !(x->w = params_array(&x->params, err)))
         return false;
     if (o->init)
         return params_load(&x->params, x->w, &x->source.checkpoint, err);
@@ -51,9 +56,9 @@ static bool check_numbers(const tblock_grad_check_options *o, Error *err)
 
 static bool check(CheckRun *x, const tblock_grad_check_options *o, Error *err)
 {
-    int n_tok = o->n_tokens ? o->n_tokens : 12;
-    if (!check_numbers(o, err) || !open_values(x, o, err) || !crew_open(&x->crew, o->threads, err))
+    if (!check_numbers(o, err) || !crew_open(&x->crew, o->threads, err) || !open_values(x, o, err))
         return false;
+    int n_tok = o->n_tokens ? o->n_tokens : x->config.n_ctx < USUAL_TOKENS ? x->config.n_ctx : USUAL_TOKENS;
     if (n_tok > x->config.n_ctx)
         return fail(err, USAGE, "n_tokens: expected at most %d (n_ctx of the model), found %d", x->config.n_ctx, n_tok);
     if (!(x->row = calloc((size_t)x->params.n, sizeof *x->row)))
@@ -78,6 +83,7 @@ static bool copy_rows(const CheckRun *x, tblock_grad_check_row **rows, size_t *n
 
 bool tblock_grad_check(const tblock_grad_check_options *opt, tblock_grad_check_row **rows, size_t *n_rows, tblock_error *err)
 {
+    FpEnv    caller = fp_env_enter();
     CheckRun x  = { 0 };
     bool     ok = check(&x, opt, err) && copy_rows(&x, rows, n_rows, err);
     crew_close(&x.crew);
@@ -85,5 +91,6 @@ bool tblock_grad_check(const tblock_grad_check_options *opt, tblock_grad_check_r
     source_close(&x.source);
     free(x.w);
     free(x.row);
+    fp_env_leave(caller);
     return ok;
 }

@@ -155,7 +155,7 @@ static bool quantize(Quantize *q, const char *in, const char *out, const tblock_
                      tblock_quantize_report *report, Error *err)
 {
     const Checkpoint *c = &q->in.checkpoint;
-    if (!file_check_apart(out, in, err) || !open_source(q, in, err) || !make_source(q, opt, err))
+    if (!open_source(q, in, err) || !source_check_apart(&q->in, out, err) || !make_source(q, opt, err))
         return false;
     q->types = type_plan_new(&c->config, c, c->path, q->target, opt->keep, opt->n_keep, err);
     return q->types && write_file(q, out, opt, err) && (!report || make_report(q, report, err));

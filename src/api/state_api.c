@@ -112,7 +112,7 @@ bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *toke
     if (n_tokens == 0 || n_tokens != (size_t)c->kv.seq[seq].length)
         return fail(err, USAGE, "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
                     c->kv.seq[seq].length, n_tokens ? "" : " and at least 1", n_tokens);
-    if (!file_check_apart(path, c->model->source.path, err) || !bind(&b, c, err))
+    if (!source_check_apart(&c->model->source, path, err) || !bind(&b, c, err))
         return false;
     TensorWriter *w = tensor_writer_new(path, PAGE, err);
     bool ok = w && tensor_writer_meta(w, "format", "tblock-state", err) && tensor_writer_meta(w, "version", "1", err)

@@ -10,12 +10,13 @@
 #include <string.h>
 
 #include "api/train_open.h"
+#include "api/train_text.h"
 #include "api/weight_stream.h"
 #include "base/clock.h"
+#include "base/fp_env.h"
 #include "base/hash.h"
+#include "base/path.h"
 #include "report/loss_plot.h"
-#include "text/bpe_train.h"
-#include "text/tokenizer.h"
 #include "train/train_state.h"
 
 enum { MAX_SETTINGS = 24, EVAL_WINDOWS = 64, LARGEST_BATCH = 1 << 16 };
@@ -25,14 +26,10 @@ typedef struct Train {
     const tblock_train_options *opt;
     char           *ckpt_path;
     TensorFile      ckpt;            /* resume: the checkpoint that training goes on from     */
-    Source          init;
+    Source          init;            /* the model to begin with, or the file of a tokenizer   */
     Config          config;
-    TokenizerData   made;            /* a tokenizer made from the text, and a view of it      */
-    TensorFile      made_view;
+    TrainText       text;
     const TensorFile *vocabulary;    /* the file whose tokenizer is used: one of the three    */
-    FileMap         text;
-    char            text_hash[65];
-    Ids             ids;
     Crew            crew;
     Params          params;
     Trainer         t;
@@ -53,7 +50,7 @@ static bool check_numbers(const tblock_train_options *o, Error *err)
         { "steps", o->steps, 0, 1 << 30 }, { "batch", o->batch, 0, LARGEST_BATCH }, { "n_ctx", o->n_ctx, 0, 1 << 20 },
         { "micro_batch", o->micro_batch, 0, LARGEST_BATCH }, { "vocab", o->vocab, 0, 1 << 20 }, { "warmup", o->warmup, -1, 1 << 30 },
         { "clip", o->clip, -1e9, 1e9 }, { "dropout", o->dropout, 0, 0.99 }, { "validation", o->validation, -1, 0.9 },
-        { "threads", o->threads, 0, 1024 }, { "min_lr", isnan(o->min_lr) ? 0 : o->min_lr, 0, 1e3 },
+        { "threads", o->threads, 0, 1024 }, { "min_lr", isnan(o->min_lr) ? 0 : o->min_lr, -1, 1e3 },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (!(numbers[i].x >= numbers[i].min && numbers[i].x <= numbers[i].max))
@@ -62,9 +59,16 @@ static bool check_numbers(const tblock_train_options *o, Error *err)
         return fail(err, USAGE, "text: expected a file to learn from, found none");
     if (o->config && o->init)
         return fail(err, USAGE, "config and init: expected one of them: a model has its own config");
-    if (o->init && o->vocab)
-        return fail(err, USAGE, "vocab: a model to begin with has its own tokenizer");
+    if (o->init && o->tokenizer)
+        return fail(err, USAGE, "tokenizer: a model to begin with has its own");
+    if ((o->init || o->tokenizer) && o->vocab)
+        return fail(err, USAGE, "vocab: %s has its own tokenizer", o->init ? "a model to begin with" : "the file of a tokenizer");
     return true;
+}
+
+static bool check_schedule(const Schedule *s, Error *err)
+{
+    return s->min_lr <= s->lr ? true : fail(err, USAGE, "min_lr: expected at most lr, %g, found %g", s->lr, s->min_lr);
 }
 
 /* Where 0 stands for a default that depends on others. */
@@ -79,7 +83,7 @@ static TrainSettings make_settings(const Train *x)
     s.micro   = s.micro < s.batch ? s.micro : s.batch;
     s.adamw   = (OptimizerOptions){ a.beta1, a.beta2, a.eps, a.weight_decay, a.decay_all };
     s.clip    = o->clip < 0 ? 0 : o->clip > 0 ? o->clip : 1;
-    s.schedule = (Schedule){ .lr = a.lr, .min_lr = o->min_lr > 0 ? o->min_lr : a.lr / 10, .warmup = o->warmup < 0 ? 0 : o->warmup,
+    s.schedule = (Schedule){ .lr = a.lr, .min_lr = o->min_lr > 0 ? o->min_lr : o->min_lr < 0 ? 0 : a.lr / 10, .warmup = o->warmup < 0 ? 0 : o->warmup,
                              .n_steps = isnan(o->min_lr) ? 0 : s.n_steps };
     if (o->warmup == 0)
         s.schedule.warmup = s.n_steps / 20;
@@ -99,13 +103,30 @@ static void set(Train *x, const char *key, const char *fmt, ...)
     va_end(args);
 }
 
+/* Of a tokenizer that somebody else made: the text and the config say nothing of it. */
+static uint64_t tokenizer_hash(const TensorFile *f)
+{
+    const char *settings = tensor_meta(f, "tokenizer");
+    uint64_t    h = fnv1a(FNV_SEED, settings, strlen(settings));
+    for (int i = 0; i < f->n_tensors; i++)
+        if (strncmp(f->tensors[i].name, "tok.", 4) == 0)
+            h = fnv1a(h, f->tensors[i].data, f->tensors[i].n_bytes);
+    return h;
+}
+
+/* Does a checkpoint to go on from have the settings from number `from` on? */
+static bool check_settings(const Train *x, size_t from, Error *err)
+{
+    return !x->opt->resume || train_state_compare(&x->ckpt, x->setting + from, x->n_settings - from, err);
+}
+
 /* Everything that the bits of a step depend on. The config is compared as a hash: it is long. */
 static bool list_settings(Train *x, const TrainSettings *s, Error *err)
 {
     char *config = config_to_json(&x->config, err);
     if (!config)
         return false;
-    set(x, "text_sha256", "%s", x->text_hash);
+    set(x, "text_sha256", "%s", x->text.sha256);
     set(x, "config_hash", "%016" PRIx64, fnv1a(FNV_SEED, config, strlen(config)));
     set(x, "steps", "%" PRId64, s->n_steps);
     set(x, "batch", "%d", s->batch);
@@ -121,103 +142,59 @@ static bool list_settings(Train *x, const TrainSettings *s, Error *err)
     set(x, "decay", "%s", s->adamw.decay_all ? "all" : "matrices");
     set(x, "clip", "%.17g", s->clip);
     set(x, "dropout", "%.17g", s->dropout);
-    set(x, "validation_tokens", "%zu", x->t.data.n - x->t.data.n_train);
     set(x, "seed", "%" PRIu64, s->seed);
     set(x, "init", "%s", x->opt->init ? "a model" : "random");
+    if (x->opt->init || x->opt->tokenizer) /* a tokenizer made here follows from text and config */
+        set(x, "tokenizer_hash", "%016" PRIx64, tokenizer_hash(&x->init.file));
     free(config);
     return true;
 }
 
-/* ---- Text and vocabulary ---- */
+/* ---- Files ---- */
 
-static bool read_text(Train *x, Error *err)
+static const char *const *outputs(const Train *x, const char *out[3])
 {
-    const char *path = x->opt->text;
-    if (!file_map_open(&x->text, path, err))
-        return false;
-    if (x->text.size == 0)
-        return fail(err, INPUT, "%s: expected a text, found an empty file", path);
-    Sha256 *sha = sha256_new();
-    if (!sha)
-        return fail(err, SYSTEM, "out of memory");
-    sha256_add(sha, x->text.data, x->text.size);
-    sha256_end(sha, x->text_hash);
+    out[0] = x->out;
+    out[1] = x->ckpt_path;
+    out[2] = x->opt->plot;
+    return out;
+}
+
+/* The files that are written must not replace those that are read, nor each other; and what cannot be written is said now and not
+ * when the first hour is over. */
+static bool check_outputs(const Train *x, Error *err)
+{
+    const char *in[] = { x->opt->text, x->opt->config }, *room[3], *const *out = outputs(x, room);
+    for (int i = 0; i < 3 && out[i]; i++) {
+        for (int j = 0; j < 2; j++)
+            if (in[j] && !file_check_apart(out[i], in[j], err))
+                return false;
+        if (!file_check_output(out[i], err))
+            return false;
+    }
+    for (int i = 0; out[2] && i < 2; i++)
+        if (strcmp(out[2], out[i]) == 0 || !file_check_apart(out[2], out[i], NULL))
+            return fail(err, USAGE, "plot: %s: expected a file other than the %s, found the same", out[2], i ? "checkpoint" : "model");
     return true;
 }
 
-static bool open_init(Train *x, Error *err)
+/* A training that was stopped, or a file that is none of ours, is not replaced unasked. */
+static bool spare_checkpoint(const Train *x, Error *err)
 {
-    if (!source_open(&x->init, x->opt->init, err))
-        return false;
-    if (!x->init.has_weights)
-        return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", x->opt->init);
-    x->config = x->init.checkpoint.config;
-    x->vocabulary = &x->init.file;
-    if (!tensor_meta(&x->init.file, "tokenizer"))
-        return fail(err, INPUT, "%s: tokenizer: expected one to read the text with, found none", x->opt->init);
-    return train_supported(&x->config, x->opt->init, err);
-}
-
-static bool make_vocabulary(Train *x, Error *err)
-{
-    const char *text = (const char *)x->text.data;
-    size_t      n_ids = (size_t)x->config.vocab_size, n_merges, n_found;
-    BpeMerge   *merges = NULL;
-    if (n_ids < 256)
-        return fail(err, INPUT, "vocab_size: expected at least 256, the bytes, found %zu", n_ids);
-    char *steps = tokenizer_pretokenize_steps("gpt2", err);
-    bool  ok = steps && bpe_train(text, x->text.size, steps, n_ids, &merges, &n_merges, &n_found, err);
-    if (ok && n_found < n_ids)
-        ok = fail(err, INPUT, "%s: vocab: expected a text with %zu pieces, found only %zu: ask for a smaller vocabulary", x->opt->text, n_ids,
-                  n_found);
-    ok = ok && tokenizer_make_trained(&x->made, x->opt->text, "gpt2", (const int32_t (*)[3])(const void *)merges, n_merges, err)
-      && tokenizer_data_view(&x->made_view, &x->made, err);
-    x->vocabulary = &x->made_view;
-    free(merges);
-    free(steps);
-    return ok;
-}
-
-/* The tokenizer of a checkpoint is the one that was made from the same text. */
-static bool choose_vocabulary(Train *x, Error *err)
-{
-    if (x->opt->init)
+    TensorFile f = { 0 };
+    if (!path_exists(x->ckpt_path))
         return true;
-    if (!x->opt->resume)
-        return make_vocabulary(x, err);
-    x->vocabulary = &x->ckpt;
-    return tensor_meta(&x->ckpt, "tokenizer") ? true : fail(err, INPUT, "%s: metadata tokenizer: expected one, found none", x->ckpt_path);
+    bool        good = safetensors_open(&f, x->ckpt_path, NULL);
+    const char *format = good ? tensor_meta(&f, "format") : NULL, *step = good ? tensor_meta(&f, "step") : NULL;
+    const char *steps = good ? tensor_meta(&f, "set.steps") : NULL;
+    if (!format || strcmp(format, "tblock-checkpoint") != 0 || !step || !steps)
+        good = fail(err, USAGE, "%s: expected a checkpoint or no file, found another one: training would replace it", x->ckpt_path);
+    else if (strcmp(step, steps) != 0)
+        good = fail(err, USAGE, "%s: holds a training that stopped after step %s of %s: --resume goes on; to begin anew, remove the file",
+                    x->ckpt_path, step, steps);
+    tensor_file_close(&f);
+    return good;
 }
-
-static bool encode_text(Train *x, Error *err)
-{
-    Tokenizer *tokenizer = NULL;
-    bool ok = tokenizer_open(&tokenizer, x->vocabulary, err)
-           && tokenizer_encode(tokenizer, (const char *)x->text.data, x->text.size, false, false, &x->ids, err);
-    if (ok && tokenizer_size(tokenizer) > x->config.vocab_size)
-        for (size_t i = 0; ok && i < x->ids.n; i++)
-            if (x->ids.id[i] >= x->config.vocab_size)
-                ok = fail(err, INPUT, "%s: token %zu: expected an id under %d (vocab_size), found %d", x->opt->text, i, x->config.vocab_size,
-                          x->ids.id[i]);
-    tokenizer_free(tokenizer);
-    return ok;
-}
-
-static bool split_text(const Train *x, TrainData *d, int seq_len, Error *err)
-{
-    double share = x->opt->validation < 0 ? 0 : x->opt->validation > 0 ? x->opt->validation : 0.1;
-    size_t held  = (size_t)((double)x->ids.n * share), least = (size_t)seq_len + 1;
-    *d = (TrainData){ x->ids.id, x->ids.n - held, x->ids.n };
-    if (d->n_train <= least)
-        return fail(err, INPUT, "%s: expected more than %zu tokens to learn from (a context of %d and the one after it), found %zu",
-                    x->opt->text, least, seq_len, d->n_train);
-    if (share > 0 && held < least)
-        return fail(err, INPUT, "%s: validation: expected at least %zu tokens held back (a context of %d and the one after it), found %zu of "
-                    "%zu: a longer text, a shorter context or --validation 0", x->opt->text, least, seq_len, held, x->ids.n);
-    return true;
-}
-
-/* ---- Opening ---- */
 
 static bool open_checkpoint(Train *x, Error *err)
 {
@@ -228,24 +205,62 @@ static bool open_checkpoint(Train *x, Error *err)
     return !x->opt->resume || (safetensors_open(&x->ckpt, x->ckpt_path, err) && train_state_check(&x->ckpt, err));
 }
 
-/* The files that are written must not replace those that are read, nor the plot the other two. */
-static bool check_outputs(const Train *x, Error *err)
+/* The model to begin with, or a tokenizer alone. */
+static bool open_source(Train *x, const char *path, Error *err)
 {
-    const char *plot = x->opt->plot;
-    if (plot && (strcmp(plot, x->out) == 0 || strcmp(plot, x->ckpt_path) == 0))
-        return fail(err, USAGE, "%s: plot: expected another name than that of the model or its checkpoint", plot);
-    if (plot && (!file_check_apart(plot, x->out, err) || !file_check_apart(plot, x->ckpt_path, err)))
+    const char *room[3], *const *out = outputs(x, room);
+    if (!source_open(&x->init, path, err))
         return false;
-    const char *in[] = { x->opt->text, x->opt->config, x->opt->init }, *out[] = { x->out, x->ckpt_path, x->opt->plot };
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 3; j++)
-            if (in[i] && out[j] && !file_check_apart(out[j], in[i], err))
-                return false;
-    for (int j = 0; j < 3; j++)
-        if (out[j] && !file_check_output(out[j], err)) /* rather than after hours */
+    for (int i = 0; i < 3 && out[i]; i++)
+        if (!source_check_apart(&x->init, out[i], err))
             return false;
+    if (x->opt->init && !x->init.has_weights)
+        return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", path);
+    if (x->opt->init && !train_supported(&x->init.checkpoint.config, path, err))
+        return false;
+    return tensor_meta(&x->init.file, "tokenizer")
+        || fail(err, INPUT, "%s: tokenizer: expected one to read the text with, found none", path);
+}
+
+/* ---- Config and vocabulary ---- */
+
+static bool tokenizer_ids(const TensorFile *f, int *n, Error *err)
+{
+    Tokenizer *t = NULL;
+    if (!tokenizer_open(&t, f, err))
+        return false;
+    *n = tokenizer_size(t);
+    tokenizer_free(t);
     return true;
 }
+
+static bool choose_config(Train *x, Error *err)
+{
+    const tblock_train_options *o = x->opt;
+    int  vocab = o->vocab;
+    bool brings = o->init || o->tokenizer; /* its own tokenizer */
+    if (brings && !open_source(x, o->init ? o->init : o->tokenizer, err))
+        return false;
+    if (o->init) {
+        x->config = x->init.checkpoint.config;
+        return true;
+    }
+    return (!brings || tokenizer_ids(&x->init.file, &vocab, err)) && train_config(&x->config, o->config, vocab, err);
+}
+
+/* A checkpoint has the tokenizer that its training began with. */
+static bool choose_vocabulary(Train *x, Error *err)
+{
+    if (x->opt->resume) {
+        x->vocabulary = &x->ckpt;
+        return tensor_meta(&x->ckpt, "tokenizer") ? true : fail(err, INPUT, "%s: metadata tokenizer: expected one, found none", x->ckpt_path);
+    }
+    bool brings = x->opt->init || x->opt->tokenizer;
+    x->vocabulary = brings ? &x->init.file : &x->text.made_view;
+    return brings || train_text_make_vocabulary(&x->text, (size_t)x->config.vocab_size, err);
+}
+
+/* ---- Opening ---- */
 
 static bool start_values(Train *x, Error *err)
 {
@@ -260,16 +275,20 @@ static bool start_values(Train *x, Error *err)
 static bool prepare(Train *x, Error *err)
 {
     TrainData data;
-    if (!open_checkpoint(x, err) || !check_outputs(x, err) || !read_text(x, err)
-        || !(x->opt->init ? open_init(x, err) : train_config(&x->config, x->opt->config, x->opt->vocab, err)))
+    double    share = x->opt->validation < 0 ? 0 : x->opt->validation > 0 ? x->opt->validation : 0.1;
+    if (!open_checkpoint(x, err) || !check_outputs(x, err) || !(x->opt->resume || spare_checkpoint(x, err))
+        || !train_text_open(&x->text, x->opt->text, err) || !choose_config(x, err))
         return false;
     TrainSettings s = make_settings(x);
     if (s.seq_len > x->config.n_ctx)
         return fail(err, USAGE, "ctx: expected at most %d (n_ctx of the model), found %d", x->config.n_ctx, s.seq_len);
-    if (!choose_vocabulary(x, err) || !encode_text(x, err) || !split_text(x, &data, s.seq_len, err)
-        || !crew_open(&x->crew, x->opt->threads, err) || !params_layout(&x->params, &x->config, err)
-        || !trainer_open(&x->t, &x->params, &x->crew, &data, &s, err) || !list_settings(x, &s, err)
-        || (x->opt->resume && !train_state_compare(&x->ckpt, x->setting, x->n_settings, err)) || !start_values(x, err))
+    if (!check_schedule(&s.schedule, err) || !list_settings(x, &s, err) || !check_settings(x, 0, err) || !choose_vocabulary(x, err)
+        || !train_text_encode(&x->text, x->vocabulary, x->config.vocab_size, err)
+        || !train_text_split(&x->text, share, s.seq_len, &data, err))
+        return false;
+    set(x, "validation_tokens", "%zu", data.n - data.n_train);
+    if (!check_settings(x, x->n_settings - 1, err) || !crew_open(&x->crew, x->opt->threads, err)
+        || !params_layout(&x->params, &x->config, err) || !trainer_open(&x->t, &x->params, &x->crew, &data, &s, err) || !start_values(x, err))
         return false;
     int tenth = (int)(s.n_steps / 10 > 50 ? s.n_steps / 10 : 50);
     x->eval_every = x->opt->eval_every ? x->opt->eval_every : tenth;
@@ -325,7 +344,7 @@ static bool write_model(Train *x, Error *err)
         return fail(err, SYSTEM, "out of memory");
     for (int i = 0; i < x->params.n; i++)
         types[i] = WT_F32;
-    snprintf(source, sizeof source, "[{\"trained\": \"%" PRId64 " steps\", \"text_sha256\": \"%s\"}]", x->t.step, x->text_hash);
+    snprintf(source, sizeof source, "[{\"trained\": \"%" PRId64 " steps\", \"text_sha256\": \"%s\"}]", x->t.step, x->text.sha256);
     ModelContents contents = { .config = &x->config, .types = types, .source = source, .tokenizer = x->vocabulary };
     bool ok = weight_stream_write(&(WeightStream){ .path = x->out, .contents = &contents, .threads = x->opt->threads, .make = make_block,
                                                    .user = &x->t }, err);
@@ -399,10 +418,7 @@ static void release(Train *x)
     trainer_close(&x->t);
     params_free(&x->params);
     crew_close(&x->crew);
-    free(x->ids.id);
-    file_map_close(&x->text);
-    tensor_file_close(&x->made_view);
-    tokenizer_data_free(&x->made);
+    train_text_close(&x->text);
     source_close(&x->init);
     tensor_file_close(&x->ckpt);
     free(x->ckpt_path);
@@ -410,10 +426,12 @@ static void release(Train *x)
 
 bool tblock_train(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, tblock_error *err)
 {
+    FpEnv caller = fp_env_enter(); /* losses, rotary angles and the optimizer's scalars are computed in this thread */
     Train x  = { .out = out_path, .opt = opt };
     bool  ok = check_numbers(opt, err) && (!opt->adamw || adamw_check(opt->adamw, err)) && prepare(&x, err) && train(&x, err);
     if (ok && report)
         fill_report(&x, report);
     release(&x);
+    fp_env_leave(caller);
     return ok;
 }

@@ -17,8 +17,11 @@ bool train_config(Config *c, const char *path, int vocab, Error *err)
         return false;
     bool ok = json ? config_parse(c, json, n, what, err) : config_parse(c, usual_config, sizeof usual_config - 1, what, err);
     free(json);
-    if (ok && vocab)
+    if (ok && vocab) {
         c->vocab_size = vocab;
+        c->bos        = -1; /* ids of the config's own vocabulary */
+        c->n_eos      = 0;
+    }
     return ok && config_check(c, what, err) && config_supported(c, what, err) && train_supported(c, what, err);
 }
 

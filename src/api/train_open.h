@@ -8,7 +8,8 @@
 /* Numbers that AdamW can work with? USAGE, naming the one that is not. */
 bool adamw_check(const tblock_adamw *a, Error *err);
 
-/* The config of a file, or (path NULL) the one that train has of its own; vocab: instead of its vocab_size, 0: that one. Checked, and one
+/* The config of a file, or (path NULL) the one that train has of its own; vocab: another vocabulary's size
+ * instead of its vocab_size (bos and eos are of none then), 0: that one. Checked, and one
  * that training implements. */
 bool train_config(Config *c, const char *path, int vocab, Error *err);
 

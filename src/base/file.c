@@ -358,6 +358,18 @@ static bool write_all(const OutFile *f, int fd, off_t at, const char *data, size
     return true;
 }
 
+bool file_check_output(const char *path, Error *err)
+{
+    OutFile     f;
+    struct stat st;
+    if (descriptor_of(path) >= 0 || (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode))))
+        return true; /* opening one can be noticed: a FIFO's reader would see an end */
+    if (!out_file_open(&f, path, err))
+        return false;
+    out_file_abort(&f);
+    return true;
+}
+
 bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err)
 {
     if (!write_all(f, f->fd, -1, data, n_bytes, err))
@@ -458,18 +470,6 @@ void out_file_abort(OutFile *f)
     free(f->temp);
     free(f->target);
     *f = (OutFile){ 0 };
-}
-
-bool file_check_output(const char *path, Error *err)
-{
-    struct stat st;
-    OutFile     f;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-        return true;
-    if (!out_file_open(&f, path, err))
-        return false;
-    out_file_abort(&f);
-    return true;
 }
 
 bool file_write(const char *path, const void *data, size_t n_bytes, Error *err)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct TrainArgs {
-    const char      *out, *text, *config, *init, *plot, *schedule;
+    const char      *out, *text, *config, *init, *tokenizer, *plot, *schedule;
     int              vocab, steps, batch, n_ctx, micro_batch, warmup, eval_every, save_every, threads;
     double           min_lr, clip, dropout, validation;
     Seed             seed;
@@ -105,13 +105,32 @@ static void print_report(const TrainArgs *a, const tblock_train_report *r)
                   (double)r->bytes / 1e6);
 }
 
+/* Whoever names a text or an output means something else than a check, which looks at neither. */
 static bool check(TrainArgs *a, tblock_error *err)
 {
     tblock_grad_check_options o = { .config = a->config, .init = a->init, .threads = a->threads };
+    const struct { const char *name; bool given; } others[] = {
+        { "OUT", a->out != NULL }, { "--text", a->text != NULL }, { "--tokenizer", a->tokenizer != NULL }, { "--vocab", a->vocab != 0 },
+        { "--resume", a->resume }, { "--plot", a->plot != NULL },
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (others[i].given)
+            return cli_fail(err, TBLOCK_USAGE, "--grad-check: expected no %s beside it, as nothing is learned or written, found one",
+                            others[i].name);
     if (!seed_choose(&a->seed, a->general.quiet, err))
         return false;
     o.seed = a->seed.value;
     return train_check(&o, a->limit, a->json, a->general.quiet, err);
+}
+
+static bool constant(const TrainArgs *a) { return strcmp(a->schedule, "constant") == 0; }
+
+/* As tblock_train_options has it, where 0 stands for what is not given. */
+static double min_lr(const TrainArgs *a)
+{
+    if (constant(a))
+        return NAN;
+    return isnan(a->min_lr) ? 0 : a->min_lr == 0 ? -1 : a->min_lr;
 }
 
 static bool train(void *args, tblock_error *err)
@@ -125,12 +144,14 @@ static bool train(void *args, tblock_error *err)
     if (!a->out || !a->text)
         return cli_fail(err, TBLOCK_USAGE, a->out ? "--text: expected a file to learn from, found none"
                                                   : "expected OUT, the model file to write, found none");
+    if (constant(a) && !isnan(a->min_lr))
+        return cli_fail(err, TBLOCK_USAGE, "--min-lr: expected none with --schedule constant, found %g", a->min_lr);
     if (!optimizer_read(&a->optimizer, &adamw, err) || !seed_choose(&a->seed, a->general.quiet, err))
         return false;
     Show show_as = { .a = a };
     tblock_train_options o = {
-        .text = a->text, .config = a->config, .init = a->init, .vocab = a->vocab, .steps = a->steps, .batch = a->batch, .n_ctx = a->n_ctx,
-        .micro_batch = a->micro_batch, .adamw = &adamw, .min_lr = strcmp(a->schedule, "constant") == 0 ? NAN : isnan(a->min_lr) ? 0 : a->min_lr,
+        .text = a->text, .config = a->config, .init = a->init, .tokenizer = a->tokenizer, .vocab = a->vocab, .steps = a->steps, .batch = a->batch,
+        .n_ctx = a->n_ctx, .micro_batch = a->micro_batch, .adamw = &adamw, .min_lr = min_lr(a),
         .warmup = a->warmup < 0 ? 0 : a->warmup == 0 ? -1 : a->warmup, .clip = a->clip > 0 ? a->clip : -1, .dropout = a->dropout,
         .validation = a->validation > 0 ? a->validation : -1, .seed = a->seed.value, .eval_every = a->eval_every,
         .save_every = a->save_every, .resume = a->resume, .plot = a->plot, .threads = a->threads, .progress = show, .user = &show_as,
@@ -156,6 +177,8 @@ static const Option model[] = {
     { "text",    0,  "FILE", OPT_TEXT, AT(text), 0, 0, NULL, "the text to learn from" },
     { "config", 'c', "FILE", OPT_TEXT, AT(config), 0, 0, NULL, "a JSON config: begin with random weights; without it 6 layers of 192" },
     { "init",    0,  "MODEL", OPT_TEXT, AT(init), 0, 0, NULL, "begin with a model's weights, config and tokenizer" },
+    { "tokenizer", 0, "FILE", OPT_TEXT, AT(tokenizer), 0, 0, NULL,
+      "a model or a tokenizer.json: read the text by its tokenizer, instead of one made from the text" },
     { "vocab",   0,  "N", OPT_INT, AT(vocab), 0, 1 << 20, "0", "size of the tokenizer made from the text; 0: the config's vocab_size" },
     { "resume",  0,  NULL, OPT_FLAG, AT(resume), 0, 0, NULL, "go on from the checkpoint OUT.ckpt, with the same settings" },
     { 0 },
@@ -183,8 +206,8 @@ static const Option optimizer[] = {
 };
 static const Option output[] = {
     { "validation", 0, "F", OPT_FLOAT, AT(validation), 0, 0.9, "0.1", "share of the text, from its end, that is held back" },
-    { "eval-every", 0, "N", OPT_INT, AT(eval_every), 0, 1 << 30, "0", "steps between losses on what is held back; 0: a tenth of all" },
-    { "save-every", 0, "N", OPT_INT, AT(save_every), 0, 1 << 30, "0", "steps between checkpoints; 0: a tenth of all" },
+    { "eval-every", 0, "N", OPT_INT, AT(eval_every), 0, 1 << 30, "0", "steps between losses on what is held back; 0: a tenth of all, at least 50" },
+    { "save-every", 0, "N", OPT_INT, AT(save_every), 0, 1 << 30, "0", "steps between checkpoints; 0: a tenth of all, at least 50" },
     { "plot",    0,  "FILE", OPT_TEXT, AT(plot), 0, 0, NULL, "draw the losses as SVG, with every checkpoint" },
     { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL, "one JSON object for each step, and one at the end" },
     { 0 },
@@ -208,6 +231,7 @@ static const OptionGroup groups[] = {
 static const Example examples[] = {
     { "tblock train out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg", "a model of 2.6 million parameters" },
     { "tblock train out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg --resume", "go on where it was stopped" },
+    { "tblock train out.bin --text shakespeare.txt --tokenizer tokenizer.json", "random weights, but a tokenizer that is there" },
     { "tblock train --grad-check --init out.bin", "are the gradients of this model right?" },
     { "tblock train tuned.bin --text mine.txt --init out.bin --lr 1e-4 --steps 200", "go on with other text" },
     { 0 },
@@ -215,8 +239,8 @@ static const Example examples[] = {
 const Command cmd_train = {
     { "train", operands, groups },
     "train a model on a text",
-    "Makes a byte-level BPE tokenizer from the text (or takes the one of --init), holds back its end, and writes a model file that run "
-    "takes as it is. Progress goes to standard error. Checkpoints lie at OUT.ckpt; Ctrl-C saves one, and --resume goes on bit for bit as "
+    "Makes a byte-level BPE tokenizer from the text (or takes the one of --init or --tokenizer), holds back its end, and writes a model file "
+    "that run takes as it is. Progress goes to standard error. Checkpoints lie at OUT.ckpt; Ctrl-C saves one, and --resume goes on bit for bit as "
     "if training had never stopped. Needs OpenBLAS (Debian: libopenblas0). docs/train.md says what each step does.",
     examples, sizeof(TrainArgs), train,
 };

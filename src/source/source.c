@@ -165,6 +165,14 @@ bool source_uses(Source *s, const char *path, Error *err)
     return true;
 }
 
+bool source_check_apart(const Source *s, const char *output, Error *err)
+{
+    for (int i = 0; i < s->n_used; i++)
+        if (!file_check_apart(output, s->used[i], err))
+            return false;
+    return file_check_apart(output, s->path, err);
+}
+
 bool source_warn(Source *s, Error *err, const char *fmt, ...)
 {
     char    line[1024];

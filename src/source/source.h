@@ -50,6 +50,9 @@ void        source_hash_free(SourceHash *h);
 /* Room for n files in s->files, closed with the source. NULL: none left (err). */
 TensorFile *source_files(Source *s, int n, Error *err);
 
+/* An output must replace none of the files that the source consists of: fails (USAGE, naming both). */
+bool source_check_apart(const Source *s, const char *output, Error *err);
+
 /* For a reader that has the config (s->checkpoint.config, checked): its JSON, and room for all tensors and their rows. */
 bool source_begin(Source *s, Error *err);
 

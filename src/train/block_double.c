@@ -7,14 +7,13 @@
 #include "base/checked.h"
 #include "train/sublayer.h"
 
-/* A tensor of the block; NULL: it has none. */
-static const double *tensor(const BlockDouble *b, TensorRole role, bool bias)
+const double *double_tensor(const Params *p, const double *w, int layer, TensorRole role, bool bias)
 {
-    for (int i = 0; i < b->p->n; i++)
-        if (b->p->spec[i].layer == 0 && b->p->spec[i].role == role && b->p->spec[i].bias == bias)
-            return b->w + b->p->at[i];
-    return NULL;
+    int i = params_index(p, layer, role, bias);
+    return i >= 0 ? w + p->at[i] : NULL;
 }
+
+static const double *tensor(const BlockDouble *b, TensorRole role, bool bias) { return double_tensor(b->p, b->w, b->layer, role, bias); }
 
 static int tokens(const BlockDouble *b) { return b->n_seqs * b->seq_len; }
 
@@ -32,24 +31,32 @@ static void norm_row(double *y, const double *x, const double *w, const double *
         y[j] = (x[j] - mean) / sqrt(square + eps) * w[j] + (bias ? bias[j] : 0);
 }
 
-static void norm_rows(const BlockDouble *b, double *y, const double *x, TensorRole role, int rows, int n)
+void double_norm(double *y, const double *x, const double *w, const double *bias, Norm kind, double eps, int rows, int n)
 {
-    const double *w = tensor(b, role, false), *bias = tensor(b, role, true);
     for (int t = 0; t < rows; t++)
-        norm_row(y + (size_t)t * (size_t)n, x + (size_t)t * (size_t)n, w, bias, b->shape->norm, (double)b->shape->eps, n);
+        norm_row(y + (size_t)t * (size_t)n, x + (size_t)t * (size_t)n, w, bias, kind, eps, n);
 }
 
-static void product(const BlockDouble *b, double *y, const double *x, TensorRole role, int rows, int k)
+static void norm_rows(const BlockDouble *b, double *y, const double *x, TensorRole role, int rows, int n)
 {
-    const double *w = tensor(b, role, false), *bias = tensor(b, role, true);
+    double_norm(y, x, tensor(b, role, false), tensor(b, role, true), b->shape->norm, (double)b->shape->eps, rows, n);
+}
+
+void double_product(double *y, const double *x, const double *w, const double *bias, int n_tok, int rows, int k)
+{
     assert(w);
-    for (int t = 0; t < tokens(b); t++)
+    for (int t = 0; t < n_tok; t++)
         for (int r = 0; r < rows; r++) {
             double sum = bias ? bias[r] : 0;
             for (int j = 0; j < k; j++)
                 sum += w[(size_t)r * (size_t)k + (size_t)j] * x[(size_t)t * (size_t)k + (size_t)j];
             y[(size_t)t * (size_t)rows + (size_t)r] = sum;
         }
+}
+
+static void product(const BlockDouble *b, double *y, const double *x, TensorRole role, int rows, int k)
+{
+    double_product(y, x, tensor(b, role, false), tensor(b, role, true), tokens(b), rows, k);
 }
 
 static void rotate(const BlockDouble *b, double *x, int heads)

@@ -4,11 +4,12 @@
 
 #include "train/params.h"
 
-/* One block over n_seqs sequences of seq_len. w: the parameters of p (a model whose layer 0 is the block) in double, params_array's
- * layout. inv_freq [rot / 2], factor: as config_inv_freq gives them; rot 0: positions are not rotated. */
+/* One block over n_seqs sequences of seq_len. w: the parameters of p in double, params_array's layout; the block is its `layer`.
+ * inv_freq [rot / 2], factor: as config_inv_freq gives them; rot 0: positions are not rotated. */
 typedef struct BlockDouble {
     const Params     *p;
     const BlockShape *shape;
+    int               layer;
     const double     *w, *inv_freq;
     double            factor;
     int               rot, n_seqs, seq_len;
@@ -17,7 +18,14 @@ typedef struct BlockDouble {
 /* Room that block_double needs, in doubles; 0 where that overflows. */
 size_t block_double_room(const BlockDouble *b);
 
-/* y = block(x), both [n_tok, d_model]. Cannot fail. */
+/* y = block(x), both [n_tok, d_model]; y may be x. Cannot fail. */
 void block_double(const BlockDouble *b, double *y, const double *x, double *room);
+
+/* What a model needs beside its blocks: y [rows, n] = norm of each row of x (y may be x), y [n_tok, rows] = x W^T + bias; bias NULL: none. */
+void double_norm(double *y, const double *x, const double *w, const double *bias, Norm kind, double eps, int rows, int n);
+void double_product(double *y, const double *x, const double *w, const double *bias, int n_tok, int rows, int k);
+
+/* A tensor of p in the array w; NULL: there is none. layer -1: outside the layers. */
+const double *double_tensor(const Params *p, const double *w, int layer, TensorRole role, bool bias);
 
 #endif

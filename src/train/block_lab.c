@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/philox.h"
 
 LabStat lab_stat(const float *x, size_t n)
@@ -64,21 +64,17 @@ static float *room_for(const Carver *c, Error *err)
     return p;
 }
 
-/* The system gives more memory than there is and ends the process once it is used: better said before. */
-static bool fits(const BlockLab *lab, const Carver *c, Error *err)
+/* The weights and their gradients beside what was carved, which is of `what`. */
+static bool fits(const BlockLab *lab, const Carver *c, const char *what, Error *err)
 {
-    double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    double want = 2.0 * (double)lab->params.n_floats * sizeof(float) + (double)bytes_of(c);
-    return c->overflow || have <= 0 || want <= have
-        || fail(err, SYSTEM, "out of memory: weights, their gradients and activations take %.1f GB, this machine has %.1f GB", want / 1e9,
-                have / 1e9);
+    return c->overflow || memory_fits(2.0 * (double)lab->params.n_floats * sizeof(float) + (double)bytes_of(c), what, err);
 }
 
 static bool open_memory(BlockLab *lab, bool probs, Error *err)
 {
     Carver c = { 0 };
     carve_lab(lab, &c, probs);
-    if (!fits(lab, &c, err) || !(lab->memory = room_for(&c, err)))
+    if (!fits(lab, &c, "weights, their gradients and activations take", err) || !(lab->memory = room_for(&c, err)))
         return false;
     c = (Carver){ .base = lab->memory };
     carve_lab(lab, &c, probs);
@@ -350,7 +346,7 @@ bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, vo
         out = carve(&c, 1, size);
         d_x = carve(&c, 1, size);
         if (pass == 0)
-            ok = (memory = room_for(&c, err)) != NULL;
+            ok = fits(lab, &c, "a stack of blocks takes", err) && (memory = room_for(&c, err)) != NULL;
         c = (Carver){ .base = memory };
     }
     ok = ok && run_stack(lab, &s, acts, out, d_x, n, weights, user, ratio, err);

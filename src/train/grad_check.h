@@ -13,8 +13,8 @@ typedef struct GradCheckRow {
 } GradCheckRow;
 
 /* rows [p->n]. For each parameter `samples` elements (all, where it has no more) drawn by seed, of which the one with the largest
- * gradient is always one: g from the backward pass, d = (L(w + h) - L(w - h)) / 2h with h = 2^-18 max(1, |w|) in double, for
- * one sequence of n_tok random tokens. SYSTEM: no memory. */
+ * gradient is always one: g from the backward pass, d = (L(w + h) - L(w - h)) / 2h with h = 2^-18 max(1, |w|) in double, or up to
+ * 2^18 times less where that says otherwise, for one sequence of n_tok random tokens. SYSTEM: no memory. */
 bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok, int samples, uint64_t seed, Error *err);
 
 #endif

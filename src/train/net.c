@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 struct Net {
     const Params *p;
     Crew         *crew;
@@ -33,25 +35,44 @@ static void carve_net(Net *n, Carver *c)
     n->logits = carve(c, (size_t)head_tokens(cfg->vocab_size), (size_t)cfg->vocab_size);
 }
 
-static bool allocate(Net *n, Error *err)
+static void release(Net *n)
+{
+    for (int i = 0; i < 2; i++)
+        rope_angles_free(&n->rope[i]);
+    free(n->shape);
+    free(n->acts);
+    free(n->loss_of);
+    free(n->memory);
+}
+
+/* The shapes of the blocks, and the memory that their activations take. */
+static bool measure(Net *n, Error *err)
 {
     const Config *c = &n->p->config;
     Carver        carver = { 0 };
-    n->shape   = calloc((size_t)c->n_layers, sizeof *n->shape);
-    n->acts    = calloc((size_t)c->n_layers, sizeof *n->acts);
-    n->loss_of = calloc((size_t)n->n_seqs * (size_t)n->seq_len, sizeof *n->loss_of);
-    if (!n->shape || !n->acts || !n->loss_of)
+    n->shape = calloc((size_t)c->n_layers, sizeof *n->shape);
+    n->acts  = calloc((size_t)c->n_layers, sizeof *n->acts);
+    if (!n->shape || !n->acts)
         return fail(err, SYSTEM, "out of memory for activations");
     for (int l = 0; l < c->n_layers; l++)
         n->shape[l] = params_shape(c, l);
-    carve_net(n, &carver);
-    n->bytes  = carver.at * sizeof(float);
-    n->memory = carver.overflow ? NULL : aligned_alloc(64, n->bytes);
-    if (!n->memory)
+    if (n->n_seqs <= INT_MAX / n->seq_len)
+        carve_net(n, &carver);
+    n->bytes = carver.at * sizeof(float);
+    return (n->bytes && !carver.overflow)
+        || fail(err, SYSTEM, "out of memory: %d sequences of %d tokens at a time", n->n_seqs, n->seq_len);
+}
+
+static bool allocate(Net *n, Error *err)
+{
+    if (!measure(n, err))
+        return false;
+    n->loss_of = calloc((size_t)n->n_seqs * (size_t)n->seq_len, sizeof *n->loss_of);
+    n->memory  = aligned_alloc(64, n->bytes);
+    if (!n->memory || !n->loss_of)
         return fail(err, SYSTEM, "out of memory: %zu MB of activations for %d sequences of %d tokens", n->bytes >> 20, n->n_seqs,
                     n->seq_len);
-    carver = (Carver){ .base = n->memory };
-    carve_net(n, &carver);
+    carve_net(n, &(Carver){ .base = n->memory });
     return train_ops_reserve(n->crew, n->n_seqs * n->seq_len, n->seq_len, block_width(&n->shape[0]), err);
 }
 
@@ -72,9 +93,8 @@ static bool make_angles(Net *n, Error *err)
 Net *net_new(const Params *p, Crew *crew, int n_seqs, int seq_len, Error *err)
 {
     Net *n = calloc(1, sizeof *n);
-    if (!n || n_seqs > INT_MAX / seq_len) {
-        fail(err, SYSTEM, "out of memory: %d sequences of %d tokens at a time", n_seqs, seq_len);
-        free(n);
+    if (!n) {
+        fail(err, SYSTEM, "out of memory for activations");
         return NULL;
     }
     *n = (Net){ .p = p, .crew = crew, .n_seqs = n_seqs, .seq_len = seq_len };
@@ -84,16 +104,19 @@ Net *net_new(const Params *p, Crew *crew, int n_seqs, int seq_len, Error *err)
     return NULL;
 }
 
+bool net_fits(const Params *p, int n_arrays, int n_seqs, int seq_len, Error *err)
+{
+    Net  n  = { .p = p, .n_seqs = n_seqs, .seq_len = seq_len };
+    bool ok = measure(&n, err) && memory_fits((double)n.bytes + (double)n_arrays * (double)p->n_floats * sizeof(float),
+                                              "parameters, gradients, moments and activations take", err);
+    release(&n);
+    return ok;
+}
+
 void net_free(Net *n)
 {
-    if (!n)
-        return;
-    for (int i = 0; i < 2; i++)
-        rope_angles_free(&n->rope[i]);
-    free(n->shape);
-    free(n->acts);
-    free(n->loss_of);
-    free(n->memory);
+    if (n)
+        release(n);
     free(n);
 }
 

@@ -8,6 +8,8 @@ typedef struct Net Net;
 
 /* Activations for up to n_seqs sequences of seq_len tokens at a time. params and crew must outlive it. SYSTEM: no memory. */
 Net   *net_new(const Params *p, Crew *crew, int n_seqs, int seq_len, Error *err);
+/* Before anything is allocated: do such activations and n_arrays arrays of the parameters fit into this machine's memory? SYSTEM. */
+bool   net_fits(const Params *p, int n_arrays, int n_seqs, int seq_len, Error *err);
 void   net_free(Net *n);            /* NULL is accepted */
 size_t net_bytes(const Net *n);     /* of activations and room to work in */
 

@@ -173,9 +173,11 @@ void params_scatter(const Params *p, float *w, uint64_t seed)
 
 /* ---- Views ---- */
 
+int params_index(const Params *p, int layer, TensorRole role, bool bias) { return p->row[row_of(layer, role, bias)]; }
+
 float *params_find(const Params *p, float *array, int layer, TensorRole role, bool bias)
 {
-    int i = p->row[row_of(layer, role, bias)];
+    int i = params_index(p, layer, role, bias);
     return array && i >= 0 ? array + p->at[i] : NULL;
 }
 

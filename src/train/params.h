@@ -39,7 +39,9 @@ void params_init(const Params *p, float *w, uint64_t seed);
  * a deviation of 0.2. */
 void params_scatter(const Params *p, float *w, uint64_t seed);
 
-/* The tensor of this role; NULL: the model has none. layer -1: outside the layers. */
+/* The tensor of this role: its number in spec, or where it begins in an array; -1 and NULL: the model has none. layer -1: outside
+ * the layers. */
+int    params_index(const Params *p, int layer, TensorRole role, bool bias);
 float *params_find(const Params *p, float *array, int layer, TensorRole role, bool bias);
 size_t params_length(const Params *p, int tensor);
 

@@ -1,4 +1,5 @@
-/* train/reference.h: the loss of one sequence in double, written as plainly as can be and sharing nothing with what it checks. */
+/* train/reference.h: the loss of one sequence in double, on top of block_double.h: as plain as can be, and sharing nothing with what it
+ * checks. */
 #ifndef TRAIN_REFERENCE_H
 #define TRAIN_REFERENCE_H
 

@@ -12,6 +12,8 @@ bool trainer_open(Trainer *t, const Params *p, Crew *crew, const TrainData *data
 {
     size_t n = (size_t)s->micro * (size_t)s->seq_len;
     *t = (Trainer){ .s = *s, .data = *data, .p = p, .crew = crew };
+    if (!net_fits(p, 4, s->micro, s->seq_len, err))
+        return false;
     t->loss   = calloc((size_t)s->n_steps + 1, sizeof *t->loss);
     t->token  = malloc(n * sizeof *t->token);
     t->target = malloc(n * sizeof *t->target);
@@ -85,7 +87,7 @@ bool trainer_step(Trainer *t, double *loss, double *norm, Error *err)
     if (!isfinite(*loss) || !isfinite(*norm))
         return fail(err, NO, "step %lld: the loss is %s: expected a finite number, found loss %g, gradient norm %g; a smaller --lr, a "
                     "longer --warmup or --clip may help", (long long)t->step + 1, isfinite(*loss) ? "fine, its gradient is not" : "no number",
-                    *loss, *norm);
+                    fabs(*loss), fabs(*norm)); /* neither is negative, but a NaN may say so */
     double scale = s->clip > 0 && *norm > s->clip ? s->clip / *norm : 1;
     optimizer_step(&o, t->w, t->g, t->step + 1, schedule_rate(&s->schedule, t->step), scale);
     t->loss[t->step++] = (float)*loss;

@@ -82,11 +82,25 @@ def trained_model_with_its_tokenizer(folder, live):
     model, exported = folder / "m.bin", folder / "hf"
     run(TBLOCK, "train", model, "--text", folder / "t.txt", "--config", folder / "config.json", "--steps", 2, "--batch", 2, "--quiet")
     export(model, exported)
+    weights = (exported / "model.safetensors").read_bytes()
+    for command in (["logits", exported, "--ids", "1,2", "-o", exported / "model.safetensors"],
+                    ["train", exported / "config.json", "--text", folder / "t.txt", "--init", exported],
+                    ["train", folder / "n.bin", "--text", folder / "t.txt", "--tokenizer", exported / "tokenizer.json",
+                     "--plot", exported / "tokenizer.json"],
+                    ["block", exported, "-o", exported / "model.safetensors"], ["quantize", exported, exported / "model.safetensors", "--type", "q8"]):
+        if b"expected an output other than the input" not in run(TBLOCK, *command, status=2).stderr:
+            raise Failure(f"{command[0]}: a file of the folder may be replaced")
+    if (exported / "model.safetensors").read_bytes() != weights:
+        raise Failure("weights were replaced")
+    run(TBLOCK, "train", folder / "n.bin", "--text", folder / "t.txt", "--tokenizer", exported / "tokenizer.json", "--config",
+        folder / "config.json", "--steps", 1, "--batch", 1, "--quiet")
     request = folder / "request.jsonl"
     request.write_text("".join(json.dumps({"text": s}) + "\n" for s in ("It was 1859", " don't  \n\n naïve \U0001F600", "")))
     ours = run(TBLOCK, "tokenize", model, "--jsonl", request).stdout
     if ours != run(TBLOCK, "tokenize", exported, "--jsonl", request).stdout:
         raise Failure("the folder has another tokenizer")
+    if ours != run(TBLOCK, "tokenize", folder / "n.bin", "--jsonl", request).stdout:
+        raise Failure("a model trained with the folder's tokenizer has another one")
     if live:
         from transformers import AutoTokenizer
         tokenizer = AutoTokenizer.from_pretrained(exported)
@@ -105,7 +119,7 @@ def shipped_model(folder, live):
 
 
 def what_llama_lacks_is_refused(folder, live):
-    for part, says in (({"window": 8}, "window"), ({"ffn": "gelu"}, "ffn"), ({"qkv_bias": True}, "qkv_bias")):
+    for part, says in (({"window": 8}, "window"), ({"ffn": "gelu"}, "ffn"), ({"qkv_bias": True}, "qkv_bias"), ({"rotary_dim": 4}, "rotary_dim")):
         (folder / "config.json").write_text(json.dumps({**SMALL, **part}))
         run(TBLOCK, "synth", folder / "config.json", "-o", folder / "m.bin", "--quiet")
         if says not in export(folder / "m.bin", folder / "hf", status=3).stderr.decode() or (folder / "hf").exists():
@@ -116,9 +130,38 @@ def what_llama_lacks_is_refused(folder, live):
         raise Failure("q8: no word about how to widen it")
 
 
+def damaged_files_are_refused(folder, live):
+    """A header whose parts are of another kind, a config without its keys, a file cut short: status 3, one line, no folder."""
+    (folder / "config.json").write_text(json.dumps(SMALL))
+    run(TBLOCK, "synth", folder / "config.json", "-o", folder / "m.bin", "--quiet")
+    data = (folder / "m.bin").read_bytes()
+    n = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + n])
+    config = json.loads(header["__metadata__"]["config"])
+
+    def with_header(**changes):
+        text = json.dumps({**header, **changes}).encode()
+        return len(text).to_bytes(8, "little") + text + data[8 + n:]
+
+    def with_config(text):
+        return with_header(__metadata__={**header["__metadata__"], "config": text})
+
+    for what, content in {
+            "empty": b"", "no header": data[:4], "cut short": data[:-100], "a list": b"\2\0\0\0\0\0\0\0[]", "a number": b"\1\0\0\0\0\0\0\0" + b"1",
+            "no metadata": with_header(__metadata__=7), "config: no JSON": with_config("{"), "config: a list": with_config("[]"),
+            "config: no width": with_config("{}"), "config: no heads": with_config(json.dumps({**config, "heads": 0})),
+            "config: rope": with_config(json.dumps({**config, "rope": 3})), "no offsets": with_header(embed={"dtype": "F32", "shape": [1]}),
+            "offsets": with_header(embed={"dtype": "F32", "shape": [1], "data_offsets": [0, "x"]})}.items():
+        (folder / "bad.bin").write_bytes(content)
+        said = export(folder / "bad.bin", folder / "hf", status=3).stderr.decode()
+        if said.count("\n") != 1 or "bad.bin" not in said or (folder / "hf").exists():
+            raise Failure(f"{what}: expected one line that names the file, and no folder, found: {said}")
+
+
 CLAIMS = {**{f"round_trip_{name}_{kind}": lambda f, live, c=c, kind=kind: round_trip(f, live, c, kind)
              for name, c in CONFIGS.items() for kind in ("f32", "bf16", "f16")},
-          **{f.__name__: f for f in (trained_model_with_its_tokenizer, shipped_model, what_llama_lacks_is_refused)}}
+          **{f.__name__: f for f in (trained_model_with_its_tokenizer, shipped_model, what_llama_lacks_is_refused,
+                                    damaged_files_are_refused)}}
 
 
 def main():

@@ -160,6 +160,10 @@ def faults_are_named(c):
     c.train("m", "--betas", "0.9", status=2, says="--betas")
     c.config.write_text(json.dumps({**CONFIG, "norm_placement": "parallel"}))
     c.train("m", status=3, says="norm_placement")
+    c.config.write_text(json.dumps({**CONFIG, "d_model": 16384, "d_ff": 65536, "n_layers": 200, "kv_heads": 4}))
+    c.train("m", status=4, says="this machine has")
+    c.config.write_text(json.dumps({**CONFIG, "vocab_size": 5000, "bos": 4000, "eos": [4001]}))
+    c.train("bos", "--vocab", 300)
     c.config.write_text(json.dumps(CONFIG))
     c.train("m", "--resume", status=3, says="m.bin.ckpt")
     need(not c.out("m").exists(), "a model file after a fault")
@@ -194,15 +198,71 @@ def checkpoint_survives(c):
     need(checkpoint.read_bytes() == before, "a loss that is no number replaced the checkpoint")
 
 
+def outputs_are_looked_at_before_the_first_step(c):
+    """What cannot be written, or would replace what is read, is said at once; a checkpoint that is needed is not replaced."""
+    c.train("none/m", status=4, says="none/m.bin: cannot write")
+    c.train("m", "--plot", c.folder / "none" / "p.svg", status=4, says="p.svg: cannot write")
+    c.train("m", "--plot", c.out("m"), status=2, says="expected a file other than the model")
+    c.train("m", "--plot", f"{c.out('m')}.ckpt", status=2, says="expected a file other than the checkpoint")
+    need(sorted(x.name for x in c.folder.iterdir()) == ["config.json", "text.txt"], f"files after faults: {sorted(c.folder.iterdir())}")
+    c.stop_at("m", 3)
+    checkpoint = pathlib.Path(f"{c.out('m')}.ckpt")
+    stopped = checkpoint.read_bytes()
+    c.train("m", status=2, says="--resume goes on")
+    need(checkpoint.read_bytes() == stopped, "a training that was stopped was replaced")
+    c.train("m", "--resume")
+    c.train("m")
+    for mine in (b"my notes", c.out("m").read_bytes()):
+        checkpoint.write_bytes(mine)
+        c.train("m", status=2, says="training would replace it")
+        need(checkpoint.read_bytes() == mine, "a file that is no checkpoint was replaced")
+
+
+def rate_ends_where_it_should(c):
+    for options, last in (((), 0.01 / 10), (("--min-lr", "0"), 0), (("--min-lr", "0.004"), 0.004)):
+        lines = c.train("m", "--json", *options, settings=["--steps", "200", "--batch", "1", "--ctx", "2", "--lr", "0.01"]).splitlines()
+        lr = json.loads(lines[-2])["lr"]
+        need(abs(lr - last) < 1e-5, f"{options}: the last rate is {lr}, expected {last}")
+    c.train("m", "--min-lr", "0.02", status=2, says="min_lr: expected at most lr")
+    c.train("m", "--min-lr", "0.001", "--schedule", "constant", status=2, says="--min-lr: expected none with --schedule constant")
+
+
+def tokenizer_of_another_model(c):
+    """--tokenizer: the text is read by it, vocab_size is its size, resuming wants the same one."""
+    c.train("a", settings=["--steps", "1", "--batch", "1"])
+    c.train("whole", "--tokenizer", c.out("a"))
+    info = json.loads(subprocess.run([TBLOCK, "info", c.out("whole"), "--json"], stdout=subprocess.PIPE, check=True).stdout)
+    need(info["config"]["vocab_size"] == CONFIG["vocab_size"], f"vocab_size {info['config']['vocab_size']}")
+    for name in ("a", "whole"):
+        p = subprocess.run([TBLOCK, "tokenize", c.out(name), "--file", c.text], stdout=subprocess.PIPE, check=True)
+        need(name == "a" or p.stdout == ids, "other ids than the tokenizer's")
+        ids = p.stdout
+    c.stop_at("parts", 3, "--tokenizer", c.out("a"))
+    c.train("b", "--vocab", 280, settings=["--steps", "1", "--batch", "1"])
+    c.config.write_text(json.dumps({**CONFIG, "vocab_size": 777}))
+    c.train("parts", "--tokenizer", c.out("b"), "--resume", status=3, says="parts.bin.ckpt: config_hash")
+    c.text.write_bytes(text_of(4000, seed=3))
+    c.train("other", settings=["--steps", "1", "--batch", "1", "--vocab", "300"])
+    c.text.write_bytes(text_of(4000))
+    c.train("parts", "--tokenizer", c.out("other"), "--resume", status=3, says="parts.bin.ckpt: tokenizer_hash")
+    c.train("parts", "--tokenizer", c.out("a"), "--resume")
+    need(c.files("whole") == c.files("parts"), "stopped and resumed: other bytes")
+    c.train("x", "--tokenizer", c.out("a"), "--vocab", "300", status=2, says="vocab: the file of a tokenizer has its own")
+    c.train("x", "--tokenizer", c.config, status=3, says="config.json")
+
+
 def gradient_check_has_an_exit_status(c):
     p = subprocess.run([TBLOCK, "train", "--grad-check", "--config", c.config], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     need(p.returncode == 0 and b"layers.1.w_down" in p.stdout, p.stderr.decode())
     p = subprocess.run([TBLOCK, "train", "--grad-check", "--config", c.config, "--limit", "1e-12"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     need(p.returncode == 1 and b"gradient check: expected" in p.stderr, f"status {p.returncode}")
+    p = subprocess.run(c.command("m", "--grad-check"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    need(p.returncode == 2 and b"--grad-check: expected no OUT" in p.stderr, f"status {p.returncode}")
 
 
 CLAIMS = [resume_changes_no_byte, resume_after_a_kill, model_runs_and_has_learned, plot_is_an_image, tokenizer_is_that_of_tokenizers,
-          faults_are_named, checkpoint_survives, gradient_check_has_an_exit_status]
+          faults_are_named, checkpoint_survives, outputs_are_looked_at_before_the_first_step, rate_ends_where_it_should, tokenizer_of_another_model,
+          gradient_check_has_an_exit_status]
 
 
 def main():

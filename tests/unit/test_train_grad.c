@@ -13,7 +13,8 @@ static Config base(void)
 {
     Config c;
     config_defaults(&c);
-    c.d_model = 24; c.n_layers = 2; c.heads = 4; c.kv_heads = 2; c.head_dim = 6; c.rotary_dim = 6; c.d_ff = 20; c.vocab_size = 37; c.n_ctx = 64;
+    c.d_model = 24; c.n_layers = 2; c.heads = 4; c.kv_heads = 2; c.head_dim = 6; c.rotary_dim = 6; c.d_ff = 20; c.vocab_size = 37;
+    c.n_ctx = 64;
     return c;
 }
 
@@ -38,31 +39,35 @@ static void check_config(const Config *c, const char *what)
     crew_close(&crew);
 }
 
+/* Every combination of norm, placement, feed-forward, sharing of KV heads, window and tied head; biases and norms of q and k, which are
+ * apart from these, take turns with all of them. (Without a mask: test_block_lab.c.) */
 static void gradients_of_every_combination(void)
 {
     static const NormPlacement places[] = { PLACE_PRE, PLACE_POST, PLACE_BOTH, PLACE_OUTPUT };
     static const FfnKind       kinds[] = { FFN_SWIGLU, FFN_GEGLU, FFN_GELU, FFN_RELU, FFN_GELU_TANH, FFN_GEGLU_ERF };
     static const QkNorm        qk[] = { QK_NONE, QK_HEAD, QK_VECTOR };
+    int turn = 0;
     for (int place = 0; place < 4; place++)
         for (int norm = 0; norm < 2; norm++)
-            for (int kind = 0; kind < 6; kind++)
-                for (int biases = 0; biases < 2; biases++) {
-                    char   what[128];
+            for (int kind = 0; kind < 6; kind++, turn++)
+                for (int more = 0; more < 8; more++) {
+                    char   what[160];
                     Config c = base();
-                    int    turn = place + norm + kind + biases; /* the rest alternates */
+                    bool   biases = (turn + more / 2 + more) % 2;
                     c.norm_placement = places[place];
                     c.norm           = norm ? NORM_LAYER : NORM_RMS;
                     c.norm_bias      = norm && biases;
                     c.ffn            = kinds[kind];
                     c.qkv_bias = c.out_bias = c.ffn_bias = biases;
-                    c.qk_norm         = qk[turn % 3];
-                    c.window          = turn % 2 ? 3 : 0;
-                    c.tied_embeddings = turn / 2 % 2;
-                    c.kv_heads        = turn % 3 == 0 ? 4 : turn % 3 == 1 ? 2 : 1;
-                    snprintf(what, sizeof what, "placement %d norm %d ffn %d biases %d qk_norm %d window %d kv_heads %d", places[place], norm,
-                             kinds[kind], biases, c.qk_norm, c.window, c.kv_heads);
+                    c.qk_norm         = qk[(turn + more) % 3];
+                    c.window          = more & 1 ? 3 : 0;
+                    c.tied_embeddings = more & 2;
+                    c.kv_heads        = !(more & 4) ? 4 : turn % 2 ? 2 : 1;
+                    snprintf(what, sizeof what, "placement %d norm %d ffn %d biases %d qk_norm %d window %d kv_heads %d tied %d", places[place],
+                             norm, kinds[kind], biases, c.qk_norm, c.window, c.kv_heads, c.tied_embeddings);
                     check_config(&c, what);
                 }
+    CHECK(turn == 48, "%d kinds of blocks", turn);
 }
 
 static void gradients_with_scales_and_partial_rotation(void)

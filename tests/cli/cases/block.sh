@@ -22,6 +22,7 @@ tblock synth config.json -o model.bin --seed 1
 try_status block model.bin --layer 1 --stack 9
 tblock block model.bin --layer 1 --stack 9 | grep 'layers 1'
 
+tblock block --d-model 8 --heads 2 --places 100000 --grad-check --batch 1 --length 2 --stack 0 | grep -E '^ +(x|wq|w_up) +[0-9]+  '| cut -c1-33
 echo "---- refused"
 rm -f ./*.safetensors
 try block --heads 5
@@ -38,12 +39,18 @@ try block missing.json
 try block config.json --layer 3
 try block model.bin --ffn gelu --d-ff 64
 try block model.bin --placement both
+try block model.bin --d-model 32
+try block --layer 1
+try block --no-rope --theta 100
 try block model.bin --tensors model.bin
 try block --tensors missing.safetensors
 try block -o nowhere/out.safetensors
 try block model.bin -o model.bin
 echo '{"n_heads": 4, "norm_first": true}' > case.json
 try block case.json
+echo '{"d_model": 8, "n_heads": 3, "d_ff": 4, "norm": "rmsnorm", "norm_first": true, "ffn": "gelu"}' > case.json
+try block case.json
+try block case.json --layer 1
 echo '{"n_heads": 4, ' > case.json
 try block case.json
 echo '{"d_model": 16, "n_layers": 1, "heads": 4, "d_ff": 32, "vocab_size": 40, "n_experts": 4, "experts_used": 2, "expert_d_ff": 8}' > moe.json
