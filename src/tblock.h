@@ -332,6 +332,7 @@ typedef struct tblock_verify_options {
     bool   has_tol; /* tol holds; otherwise the default rule of docs/numerics.md                      */
     double tol;    /* largest |difference|                                                             */
     bool   greedy; /* also replay [PREFIX.]greedy continuations token by token                         */
+    const char *tokens; /* a .npy file of tokens; the golden is a .npy file of logits then, of any name. NULL: as their names tell */
 } tblock_verify_options;
 
 typedef struct tblock_verify_row {

@@ -150,12 +150,18 @@ static char *tokens_path(const char *path, Error *err)
     return NULL;
 }
 
-static bool open_pair(GoldenFile *g, Error *err)
+static bool open_pair(GoldenFile *g, const char *tokens, Error *err)
 {
-    char *tokens = tokens_path(g->path, err);
-    bool  ok = tokens && npy_open(&g->npy[0], g->path, "logits", err) && npy_open(&g->npy[1], tokens, "tokens", err);
+    bool ok = npy_open(&g->npy[0], g->path, "logits", err) && npy_open(&g->npy[1], tokens, "tokens", err);
     for (int i = 0; i < 2; i++)
         g->pair[i] = &g->npy[i].tensor;
+    return ok;
+}
+
+static bool open_named_pair(GoldenFile *g, Error *err)
+{
+    char *tokens = tokens_path(g->path, err);
+    bool  ok = tokens && open_pair(g, tokens, err);
     free(tokens);
     return ok;
 }
@@ -178,10 +184,11 @@ static bool read_cases(GoldenFile *g, const tblock_context *c, Error *err)
     return true;
 }
 
-bool golden_open(GoldenFile *g, const char *path, const tblock_context *c, Error *err)
+bool golden_open(GoldenFile *g, const char *path, const char *tokens, const tblock_context *c, Error *err)
 {
     *g = (GoldenFile){.path = path};
-    if ((ends_with(path, ".npy") ? open_pair(g, err) : safetensors_open(&g->st, path, err)) && read_cases(g, c, err))
+    bool ok = tokens ? open_pair(g, tokens, err) : ends_with(path, ".npy") ? open_named_pair(g, err) : safetensors_open(&g->st, path, err);
+    if (ok && read_cases(g, c, err))
         return true;
     golden_close(g);
     return false;

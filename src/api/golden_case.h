@@ -26,8 +26,9 @@ typedef struct GoldenFile {
     size_t       n_cases;
 } GoldenFile;
 
-/* Open the file and check every case against the context's model and length. Errors: INPUT, SYSTEM. */
-bool golden_open(GoldenFile *g, const char *path, const tblock_context *c, Error *err);
+/* Open the file and check every case against the context's model and length. tokens: NULL, or the path of those that belong to a path
+ * of logits, both .npy files. Errors: INPUT, SYSTEM. */
+bool golden_open(GoldenFile *g, const char *path, const char *tokens, const tblock_context *c, Error *err);
 void golden_close(GoldenFile *g);    /* a zeroed one is accepted */
 
 /* [PREFIX.]name of a case; NULL: none. */

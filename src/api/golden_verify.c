@@ -250,7 +250,7 @@ bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_veri
     void           *saved_user = c->observer_user;
     FpEnv           caller     = fp_env_enter();
     *out    = (tblock_verify_report){.ok = true};
-    bool ok = golden_open(&g, golden_path, c, err) && verify(c, &g, opt ? opt : &defaults, out, err);
+    bool ok = golden_open(&g, golden_path, opt ? opt->tokens : NULL, c, err) && verify(c, &g, opt ? opt : &defaults, out, err);
     if (!ok) {
         free(out->rows);
         *out = (tblock_verify_report){0};

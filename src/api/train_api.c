@@ -225,17 +225,25 @@ static bool open_checkpoint(Train *x, Error *err)
     if (!(x->ckpt_path = malloc(n)))
         return fail(err, SYSTEM, "out of memory");
     snprintf(x->ckpt_path, n, "%s.ckpt", x->out);
-    return !x->opt->resume || safetensors_open(&x->ckpt, x->ckpt_path, err);
+    return !x->opt->resume || (safetensors_open(&x->ckpt, x->ckpt_path, err) && train_state_check(&x->ckpt, err));
 }
 
-/* The files that are written must not replace those that are read. */
+/* The files that are written must not replace those that are read, nor the plot the other two. */
 static bool check_outputs(const Train *x, Error *err)
 {
+    const char *plot = x->opt->plot;
+    if (plot && (strcmp(plot, x->out) == 0 || strcmp(plot, x->ckpt_path) == 0))
+        return fail(err, USAGE, "%s: plot: expected another name than that of the model or its checkpoint", plot);
+    if (plot && (!file_check_apart(plot, x->out, err) || !file_check_apart(plot, x->ckpt_path, err)))
+        return false;
     const char *in[] = { x->opt->text, x->opt->config, x->opt->init }, *out[] = { x->out, x->ckpt_path, x->opt->plot };
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++)
             if (in[i] && out[j] && !file_check_apart(out[j], in[i], err))
                 return false;
+    for (int j = 0; j < 3; j++)
+        if (out[j] && !file_check_output(out[j], err)) /* rather than after hours */
+            return false;
     return true;
 }
 
@@ -261,7 +269,7 @@ static bool prepare(Train *x, Error *err)
     if (!choose_vocabulary(x, err) || !encode_text(x, err) || !split_text(x, &data, s.seq_len, err)
         || !crew_open(&x->crew, x->opt->threads, err) || !params_layout(&x->params, &x->config, err)
         || !trainer_open(&x->t, &x->params, &x->crew, &data, &s, err) || !list_settings(x, &s, err)
-        || (x->opt->resume && !train_state_check(&x->ckpt, x->setting, x->n_settings, err)) || !start_values(x, err))
+        || (x->opt->resume && !train_state_compare(&x->ckpt, x->setting, x->n_settings, err)) || !start_values(x, err))
         return false;
     int tenth = (int)(s.n_steps / 10 > 50 ? s.n_steps / 10 : 50);
     x->eval_every = x->opt->eval_every ? x->opt->eval_every : tenth;
@@ -341,6 +349,14 @@ static bool tell(Train *x, double loss, double norm, double rate, bool validated
 
 static bool due(int64_t step, int every) { return every > 0 && step % every == 0; }
 
+static bool check_validation(const Train *x, Error *err)
+{
+    const TrainData *d = &x->t.data;
+    return d->n == d->n_train || isfinite(x->val_loss)
+        || fail(err, NO, "step %" PRId64 ": the loss on what is held back is no number: expected a finite one, found %g; a smaller --lr, a longer "
+                "--warmup or --clip may help", x->t.step, x->val_loss);
+}
+
 static bool train_step(Train *x, Error *err)
 {
     Trainer *t = &x->t;
@@ -350,7 +366,7 @@ static bool train_step(Train *x, Error *err)
     x->stepping += clock_seconds() - start;
     x->last_loss = loss;
     bool last = t->step == t->s.n_steps, validate = last || due(t->step, x->eval_every), keep = last || due(t->step, x->save_every);
-    if (validate && !trainer_validate(t, last ? 0 : EVAL_WINDOWS, true, &x->val_loss, err))
+    if (validate && (!trainer_validate(t, last ? 0 : EVAL_WINDOWS, true, &x->val_loss, err) || !check_validation(x, err)))
         return false;
     if (keep && !save(x, err))
         return false;

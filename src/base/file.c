@@ -460,6 +460,18 @@ void out_file_abort(OutFile *f)
     *f = (OutFile){ 0 };
 }
 
+bool file_check_output(const char *path, Error *err)
+{
+    struct stat st;
+    OutFile     f;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return true;
+    if (!out_file_open(&f, path, err))
+        return false;
+    out_file_abort(&f);
+    return true;
+}
+
 bool file_write(const char *path, const void *data, size_t n_bytes, Error *err)
 {
     OutFile f = { 0 };

@@ -48,6 +48,9 @@ bool out_file_open(OutFile *f, const char *path, Error *err);
 /* An output must not replace the input it is made from: fails (USAGE, naming both) where the two paths are one regular file. */
 bool file_check_apart(const char *output, const char *input, Error *err);
 
+/* Can a file be made there? For what takes long before it writes: SYSTEM as out_file_open, and nothing is left behind. */
+bool file_check_output(const char *path, Error *err);
+
 bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err); /* append */
 /* Write at an offset; any thread, once a first call has returned. A file is written by this or by out_file_write. */
 bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_bytes, Error *err);

@@ -141,6 +141,21 @@ static bool check_string(Check *c)
     }
 }
 
+/* It would become infinity. */
+static bool too_large(const Check *c, size_t start)
+{
+    return fail(c->err, INPUT, "%s: byte %zu: expected a number that fits a double, found one too large", c->what, start);
+}
+
+static bool check_exponent(const Check *c, size_t start)
+{
+    char   text[CJSON_NUMBER];
+    size_t n = c->at - start;
+    memcpy(text, c->text + start, n);
+    text[n] = 0;
+    return isfinite(json_number(text)) || too_large(c, start);
+}
+
 /* cJSON cannot read a number over 63 characters: put its value there in 17 digits, then spaces. */
 static bool shorten_number(Check *c, size_t start)
 {
@@ -159,13 +174,12 @@ static bool shorten_number(Check *c, size_t start)
 
     double    value = json_number(digits);
     char      text[40];
-    NumberEnv env = number_env_enter();
-    if (isinf(value))
-        snprintf(text, sizeof text, "%s", value < 0 ? "-1e999" : "1e999");
-    else
-        snprintf(text, sizeof text, "%.17g", value);
-    number_env_leave(env);
     free(digits);
+    if (!isfinite(value))
+        return too_large(c, start);
+    NumberEnv env = number_env_enter();
+    snprintf(text, sizeof text, "%.17g", value);
+    number_env_leave(env);
 
     memset(c->copy + start, ' ', n);
     memcpy(c->copy + start, text, strlen(text));
@@ -184,6 +198,7 @@ static bool check_digits(Check *c, const char *thing)
 static bool check_number(Check *c)
 {
     size_t start = c->at;
+    bool   exponent = false;
     if (peek(c) == '-')
         c->at++;
     if (peek(c) == '0') {
@@ -199,13 +214,16 @@ static bool check_number(Check *c)
             return false;
     }
     if (peek(c) == 'e' || peek(c) == 'E') {
+        exponent = true;
         c->at++;
         if (peek(c) == '+' || peek(c) == '-')
             c->at++;
         if (!check_digits(c, "a digit in the exponent"))
             return false;
     }
-    return c->at - start < CJSON_NUMBER || shorten_number(c, start);
+    if (c->at - start >= CJSON_NUMBER)
+        return shorten_number(c, start);
+    return !exponent || check_exponent(c, start);
 }
 
 static bool check_value(Check *c);
@@ -404,10 +422,7 @@ static const char *found(const Json *j, char text[NUMBER_TEXT])
 {
     if (!json_is_number(j))
         return json_kind(j);
-    if (isfinite(j->valuedouble))
-        number_text(text, j->valuedouble);
-    else
-        snprintf(text, NUMBER_TEXT, "a number too large for a double");
+    number_text(text, j->valuedouble);
     return text;
 }
 

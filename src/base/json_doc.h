@@ -1,6 +1,6 @@
 /* base/json_doc.h: JSON of many megabytes, such as vocabularies: one array of nodes in document order, strings unescaped
  * where they lie in the text, with their lengths (they may hold NUL). As strict as base/json.h, which is for all else, but for that
- * NUL; a number too large for a double is refused at once, there only when it is read. */
+ * NUL. */
 #ifndef BASE_JSON_DOC_H
 #define BASE_JSON_DOC_H
 

@@ -5,6 +5,7 @@
 
 #include "bench_numbers.h"
 #include "common.h"
+#include "guarded.h"
 
 typedef struct BenchArgs {
     const char    *model, *prefill, *depth, *threads, *csv, *svg;
@@ -41,6 +42,8 @@ typedef struct Bench {
     int                 n_machines;
     BenchRow           *row;
     int                 n_rows, step, n_steps;
+    int                 csv;                     /* --csv with --sandbox, open since before; else -1 */
+    Guarded             svg;
 } Bench;
 
 /* Measure all: limits and rows of each number of threads. On Ctrl-C (CLI_INTERRUPTED) and other failures the rows that are
@@ -71,7 +74,9 @@ void bench_print_json(const Bench *b, bool complete);
 
 /* Fails (TBLOCK_USAGE) where the file exists and has other columns than bench_csv_append writes. */
 bool bench_csv_check(const char *path, tblock_error *err);
-bool bench_csv_append(const Bench *b, const char *path, tblock_error *err);
+/* Open for bench_csv_append, which closes it; -1: it cannot be. */
+int  bench_csv_open(const char *path, tblock_error *err);
+bool bench_csv_append(const Bench *b, int fd, const char *path, tblock_error *err);
 
 bool bench_plot(const Bench *b, const char *path, tblock_error *err);
 

@@ -92,13 +92,18 @@ static bool write_all(int fd, const Bytes *csv, const char *path, tblock_error *
     return true;
 }
 
-bool bench_csv_append(const Bench *b, const char *path, tblock_error *err)
+int bench_csv_open(const char *path, tblock_error *err)
+{
+    int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        system_error(path, err);
+    return fd;
+}
+
+bool bench_csv_append(const Bench *b, int fd, const char *path, tblock_error *err)
 {
     Bytes csv = { 0 };
     bool  empty;
-    int   fd = open(path, O_RDWR | O_APPEND | O_CREAT, 0666);
-    if (fd < 0)
-        return system_error(path, err);
     bool good = check_columns(fd, path, &empty, err) && (!empty || bytes_add(&csv, columns, sizeof columns - 1, err));
     for (int i = 0; good && i < b->n_rows; i++)
         good = add_row(&csv, b, &b->row[i], err);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { USUAL_PREFILL = 512, SHORT = 16, LONG = 2048, MOST_TOKENS = 1 << 20 };
 
@@ -110,22 +111,34 @@ bool bench_plot(const Bench *b, const char *path, tblock_error *err)
     return good;
 }
 
+static bool append(const Bench *b, tblock_error *err)
+{
+    int fd = b->csv >= 0 ? b->csv : bench_csv_open(b->args->csv, err);
+    return fd >= 0 && bench_csv_append(b, fd, b->args->csv, err);
+}
+
 /* The numbers first: they stay where a file cannot be written. */
-static bool show(const Bench *b, tblock_error *err)
+static bool show(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
     a->json ? bench_print_json(b, true) : bench_print_table(b);
-    return output_flush(err) && (!a->csv || bench_csv_append(b, a->csv, err)) && (!a->svg || bench_plot(b, a->svg, err));
+    bool good = output_flush(err);
+    if (good && a->csv) {
+        good   = append(b, err);
+        b->csv = -1;
+    }
+    return good && (!a->svg || (bench_plot(b, b->svg.path, err) && guarded_commit(&b->svg, err)));
 }
 
-/* What a context finds out in /sys about processors is asked for before. */
+/* What a context finds out in /sys about processors is asked for before, and outputs are opened. */
 static bool enter_sandbox(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
-    if (!a->compute.sandbox)
+    bool             sandbox = a->compute.sandbox;
+    if (!guarded_output(&b->svg, a->svg, sandbox, err))
+        return false;
+    if (!sandbox)
         return true;
-    if (a->csv || a->svg)
-        return cli_fail(err, TBLOCK_USAGE, "--sandbox: does not go with --%s, which is written at the end", a->csv ? "csv" : "svg");
     tblock_context *c = compute_context(b->model, a->model, &a->compute, true, err);
     if (!c)
         return false;
@@ -134,13 +147,13 @@ static bool enter_sandbox(Bench *b, tblock_error *err)
     for (int i = 0; i < b->threads.n; i++)
         if (b->threads.value[i] == 0)
             b->threads.value[i] = b->computing.threads;
-    return guarded_enter(true, NULL, 0, -1, err);
+    return (!a->csv || (b->csv = bench_csv_open(a->csv, err)) >= 0) && guarded_enter(true, &b->svg, 1, b->csv, err);
 }
 
 static bool bench(void *args, tblock_error *err)
 {
     const BenchArgs *a = args;
-    Bench            b = { .args = a };
+    Bench            b = { .args = a, .csv = -1 };
     bool             good = plan(&b, err) && enter_sandbox(&b, err);
     if (good) {
         interrupt_catch();
@@ -150,6 +163,9 @@ static bool bench(void *args, tblock_error *err)
         else if (err->status == CLI_INTERRUPTED)
             a->json ? bench_print_json(&b, false) : bench_print_table(&b);
     }
+    if (b.csv >= 0)
+        close(b.csv);
+    guarded_close(&b.svg, good ? NULL : err);
     free(b.row);
     tblock_close(b.model);
     return good;

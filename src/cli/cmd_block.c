@@ -1,5 +1,6 @@
 #include "command.h"
 #include "common.h"
+#include "optimizer_options.h"
 #include "output.h"
 
 #include <math.h>
@@ -32,6 +33,7 @@ static bool block(void *args, tblock_error *err)
     char      *text = NULL;
     if (!seed_choose(&a->seed, a->general.quiet, err))
         return false;
+    blas_without_threads();
     tblock_block_options o = options_of(a);
     bool good = tblock_block(a->path, &o, &text, err); /* a block with a fault still has its page */
     if (text && (a->json || !a->general.quiet)) {

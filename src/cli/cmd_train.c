@@ -22,7 +22,7 @@ typedef struct TrainArgs {
     GeneralOptions   general;
 } TrainArgs;
 
-typedef struct Show { const TrainArgs *a; bool bar; } Show;
+typedef struct Show { const TrainArgs *a; bool lost; tblock_error why; } Show; /* lost: nobody reads what is printed */
 
 /* ---- Progress ---- */
 
@@ -36,7 +36,7 @@ static const char *spell_time(double seconds, char out[24])
     return out;
 }
 
-static void show_json(const tblock_train_progress *p, tblock_error *err)
+static bool show_json(const tblock_train_progress *p, tblock_error *err)
 {
     output_format("{\"step\": %" PRId64 ", \"steps\": %" PRId64 ", ", p->step, p->n_steps);
     output_json_number("loss", p->loss);
@@ -51,7 +51,7 @@ static void show_json(const tblock_train_progress *p, tblock_error *err)
     output_format(", ");
     output_json_number("eta_seconds", p->eta_seconds);
     output_format(", \"saved\": %s}\n", p->saved ? "true" : "false");
-    output_flush(err);
+    return output_flush(err);
 }
 
 /* A line on standard error for each validation or checkpoint, and a bar while it goes on where that is a terminal. */
@@ -72,13 +72,12 @@ static void show_line(const tblock_train_progress *p)
 
 static bool show(void *user, const tblock_train_progress *p)
 {
-    const Show  *s = user;
-    tblock_error err;
+    Show *s = user;
     if (s->a->json)
-        show_json(p, &err);
+        s->lost = !show_json(p, &s->why);
     else if (!s->a->general.quiet)
         show_line(p);
-    return !interrupted();
+    return !interrupted() && !s->lost;
 }
 
 /* ---- The command ---- */
@@ -141,6 +140,10 @@ static bool train(void *args, tblock_error *err)
     output_progress_end();
     if (!ok)
         return false;
+    if (show_as.lost) {
+        *err = show_as.why;
+        return false;
+    }
     print_report(a, &report);
     if (!report.stopped)
         return true;

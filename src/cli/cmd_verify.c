@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct VerifyArgs {
@@ -167,17 +168,38 @@ static bool write_junit(const VerifyArgs *a, Guarded *junit, const tblock_verify
                          && guarded_commit(junit, err));
 }
 
-static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit, const tblock_verify_options *o, tblock_verify_report *report,
+/* Where a golden is a .npy file, else NULL: the name of its tokens, with "tokens" for the last "logits", as tblock_verify finds it by itself
+ * where it may open files by name. To be freed. */
+static bool name_tokens(const char *golden, char **tokens, tblock_error *err)
+{
+    const char *end = strrchr(golden, '.'), *name = strrchr(golden, '/');
+    size_t      found = 0;
+    *tokens = NULL;
+    if (!end || strcmp(end, ".npy") != 0)
+        return true;
+    for (const char *at = name ? name : golden; (at = strstr(at, "logits")) != NULL; at++)
+        found = (size_t)(at - golden) + 1;
+    if (!found)
+        return cli_fail(err, TBLOCK_INPUT, "%s: expected the name of a .npy file of logits to hold \"logits\", found no such part", golden);
+    if (!(*tokens = strdup(golden)))
+        return cli_no_memory(err);
+    memcpy(*tokens + found - 1, "tokens", 6);
+    return true;
+}
+
+static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit, tblock_verify_options *o, tblock_verify_report *report,
                     tblock_error *err)
 {
-    bool        sandbox = a->compute.sandbox;
-    Guarded     golden = { 0 };
-    const char *end = strrchr(a->golden, '.');
-    if (sandbox && end && strcmp(end, ".npy") == 0)
-        return cli_fail(err, TBLOCK_USAGE, "%s: with --sandbox, expected a golden in one file, a safetensors file", a->golden);
-    bool good = guarded_input(&golden, a->golden, sandbox, err) && guarded_output(junit, a->junit, sandbox, err) &&
-                guarded_enter(sandbox, junit, 1, -1, err) && tblock_verify(c, golden.path, o, report, err);
+    bool    sandbox = a->compute.sandbox;
+    Guarded golden = { 0 }, tokens = { 0 };
+    char   *name = NULL;
+    bool    good = (!sandbox || name_tokens(a->golden, &name, err)) && guarded_input(&golden, a->golden, sandbox, err) &&
+                guarded_input(&tokens, name, sandbox, err) && guarded_output(junit, a->junit, sandbox, err);
+    o->tokens = name ? tokens.path : NULL;
+    good = good && guarded_enter(sandbox, junit, 1, -1, err) && tblock_verify(c, golden.path, o, report, err);
     guarded_close(&golden, err);
+    guarded_close(&tokens, err);
+    free(name);
     return good;
 }
 

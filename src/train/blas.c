@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static void *load(void)
 {
@@ -35,6 +36,36 @@ bool blas_open(Blas *b, Error *err)
     if (find(b->library, "openblas_get_corename", &core_name, sizeof core_name))
         b->core = core_name();
     return true;
+}
+
+/* OpenBLAS maps this much for each thread that multiplies, at its first product, and where there is no room it tries for ever.
+ * Distributions build it for 64 threads or more. */
+enum { BYTES_OF_THREAD = 128 << 20, MOST_THREADS = 64 };
+
+static bool has_room(int threads)
+{
+    size_t n_bytes = (size_t)threads * BYTES_OF_THREAD;
+    void  *room = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room != MAP_FAILED && munmap(room, n_bytes) == 0;
+}
+
+int blas_reserve(const Blas *b, int threads, Error *err)
+{
+    void *(*take)(int) = NULL, *taken[MOST_THREADS];
+    void  (*give)(void *) = NULL;
+    int   n = threads < MOST_THREADS ? threads : MOST_THREADS;
+    while (n > 0 && !has_room(n))
+        n--;
+    if (n == 0)
+        fail(err, SYSTEM, "out of memory: OpenBLAS wants %d MB of address space, and there is not so much (a limit, ulimit -v?)",
+             BYTES_OF_THREAD >> 20);
+    else if (find(b->library, "blas_memory_alloc", &take, sizeof take) && find(b->library, "blas_memory_free", &give, sizeof give)) {
+        for (int i = 0; i < n; i++) /* it keeps what it gets back for the products that come */
+            taken[i] = take(0);
+        for (int i = 0; i < n; i++)
+            give(taken[i]);
+    }
+    return n;
 }
 
 void blas_close(Blas *b)

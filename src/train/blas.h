@@ -20,6 +20,9 @@ typedef struct Blas {
 /* Loads libopenblas.so.0. It makes threads of its own then, which sleep; OPENBLAS_NUM_THREADS=1 in the environment prevents that.
  * Fails with SYSTEM where there is no such library, or a function is missing. */
 bool blas_open(Blas *b, Error *err);
+/* Memory for the products of so many threads, now, while an error can be told; or for fewer: returns for how many. 0: SYSTEM. */
+int blas_reserve(const Blas *b, int threads, Error *err);
+
 void blas_close(Blas *b);  /* a zeroed Blas is accepted */
 
 #endif

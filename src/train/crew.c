@@ -9,7 +9,8 @@
 bool crew_open(Crew *c, int threads, Error *err)
 {
     *c = (Crew){ .threads = threads > 0 ? threads : threads_default() };
-    if (!(c->k = kernels_select(NULL, err)) || !blas_open(&c->blas, err))
+    if (!(c->k = kernels_select(NULL, err)) || !blas_open(&c->blas, err)
+        || (c->threads = blas_reserve(&c->blas, c->threads, err)) == 0)
         return false;
     c->pool = threads_pool_new(c->threads, false);
     return true;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "model/config.h"
 
 static const char *const sets[3] = { "w.", "m.", "v." }; /* parameters, first and second moments */
@@ -14,17 +15,99 @@ static float *set_of(const Trainer *t, int i) { return i == 0 ? t->w : i == 1 ? 
 
 /* ---- Writing ---- */
 
-typedef struct Writing { TensorWriter *w; const Trainer *t; const TensorFile *tokenizer; } Writing;
+/* A tensor of the file. */
+typedef struct Entry { char name[80]; DType dtype; int rank; int64_t shape[TENSOR_MAX_RANK]; const void *data; size_t n_bytes; } Entry;
+
+typedef struct Writing {
+    TensorWriter     *w;
+    const Trainer    *t;
+    const TensorFile *tokenizer;
+    double           *validation;  /* [n_val, 2] */
+    Entry            *entry;       /* [n] */
+    int               n;
+    size_t            n_bytes;     /* of all entries */
+} Writing;
+
+static bool of_tokenizer(const Tensor *t) { return strncmp(t->name, "tok.", 4) == 0; }
+
+static void add_entry(Writing *x, const char *set, const char *name, DType dtype, int rank, const int64_t *shape, const void *data,
+                      size_t n_bytes)
+{
+    Entry *e = &x->entry[x->n++];
+    *e = (Entry){ .dtype = dtype, .rank = rank, .data = data, .n_bytes = n_bytes };
+    snprintf(e->name, sizeof e->name, "%s%s", set, name);
+    memcpy(e->shape, shape, (size_t)rank * sizeof *shape);
+    x->n_bytes += n_bytes;
+}
+
+/* Each tensor lies on a multiple of its element's size: behind one of odd bytes comes a tensor of zeros, as in a model file. */
+static void add(Writing *x, const char *set, const char *name, DType dtype, int rank, const int64_t *shape, const void *data, size_t n_bytes)
+{
+    static const char zeros[8];
+    size_t            width = dtype_bytes(dtype), gap = (width - x->n_bytes % width) % width;
+    char              number[16];
+    if (gap) {
+        snprintf(number, sizeof number, "%d", x->n);
+        add_entry(x, "pad.", number, DT_U8, 1, (int64_t[]){ (int64_t)gap }, zeros, gap);
+    }
+    add_entry(x, set, name, dtype, rank, shape, data, n_bytes);
+}
+
+static bool list_tensors(Writing *x, Error *err)
+{
+    const Trainer *t = x->t;
+    size_t         most = 3 * (size_t)t->p->n + 2 + (x->tokenizer ? (size_t)x->tokenizer->n_tensors : 0);
+    int64_t        shape[3];
+    x->entry = calloc(2 * most, sizeof *x->entry);
+    x->validation = calloc(2 * t->n_val + 1, sizeof *x->validation);
+    if (!x->entry || !x->validation)
+        return fail(err, SYSTEM, "out of memory for a checkpoint");
+    for (size_t i = 0; i < t->n_val; i++) {
+        x->validation[2 * i]     = (double)t->val[i].step;
+        x->validation[2 * i + 1] = (double)t->val[i].loss;
+    }
+    for (int s = 0; s < 3; s++)
+        for (int i = 0; i < t->p->n; i++)
+            add(x, sets[s], t->p->spec[i].name, DT_F32, tensor_spec_shape(&t->p->spec[i], shape), shape, set_of(t, s) + t->p->at[i],
+                params_length(t->p, i) * sizeof(float));
+    for (int i = 0; x->tokenizer && i < x->tokenizer->n_tensors; i++) {
+        const Tensor *a = &x->tokenizer->tensors[i];
+        if (of_tokenizer(a))
+            add(x, "", a->name, a->dtype, a->rank, a->shape, a->data, a->n_bytes);
+    }
+    add(x, "history.", "loss", DT_F32, 1, &t->step, t->loss, (size_t)t->step * sizeof *t->loss);
+    add(x, "history.", "validation", DT_F64, 2, (int64_t[]){ (int64_t)t->n_val, 2 }, x->validation, t->n_val * 2 * sizeof(double));
+    return true;
+}
+
+/* What the settings, which are compared one by one, do not vouch for. */
+static Sha256 *hash_begin(const char *step, const char *tokenizer, Error *err)
+{
+    Sha256 *sha = sha256_new();
+    if (!sha) {
+        fail(err, SYSTEM, "out of memory for a hash");
+        return NULL;
+    }
+    sha256_add(sha, step, strlen(step) + 1);
+    sha256_add(sha, tokenizer ? tokenizer : "", tokenizer ? strlen(tokenizer) + 1 : 1);
+    return sha;
+}
 
 static bool write_meta(const Writing *x, const StateSetting *setting, size_t n_settings, Error *err)
 {
-    char        step[32], key[64];
-    char       *config = config_to_json(&x->t->p->config, err);
+    char        step[32], key[64], hex[65];
     const char *tokenizer = x->tokenizer ? tensor_meta(x->tokenizer, "tokenizer") : NULL;
     snprintf(step, sizeof step, "%" PRId64, x->t->step);
-    bool ok = config && tensor_writer_meta(x->w, "format", "tblock-checkpoint", err) && tensor_writer_meta(x->w, "version", "1", err)
+    Sha256 *sha = hash_begin(step, tokenizer, err);
+    if (!sha)
+        return false;
+    for (int i = 0; i < x->n; i++)
+        sha256_add(sha, x->entry[i].data, x->entry[i].n_bytes);
+    sha256_end(sha, hex);
+    char *config = config_to_json(&x->t->p->config, err);
+    bool  ok = config && tensor_writer_meta(x->w, "format", "tblock-checkpoint", err) && tensor_writer_meta(x->w, "version", "2", err)
            && tensor_writer_meta(x->w, "step", step, err) && tensor_writer_meta(x->w, "config", config, err)
-           && (!tokenizer || tensor_writer_meta(x->w, "tokenizer", tokenizer, err));
+           && tensor_writer_meta(x->w, "sha256", hex, err) && (!tokenizer || tensor_writer_meta(x->w, "tokenizer", tokenizer, err));
     free(config);
     for (size_t i = 0; ok && i < n_settings; i++) {
         snprintf(key, sizeof key, "set.%s", setting[i].key);
@@ -33,76 +116,69 @@ static bool write_meta(const Writing *x, const StateSetting *setting, size_t n_s
     return ok;
 }
 
-static bool of_tokenizer(const Tensor *t) { return strncmp(t->name, "tok.", 4) == 0; }
-
-static bool declare(const Writing *x, Error *err)
+static bool write_tensors(const Writing *x, Error *err)
 {
-    const Trainer *t = x->t;
-    for (int s = 0; s < 3; s++)
-        for (int i = 0; i < t->p->n; i++) {
-            char    name[80];
-            int64_t shape[3];
-            snprintf(name, sizeof name, "%s%s", sets[s], t->p->spec[i].name);
-            if (!tensor_writer_declare(x->w, name, DT_F32, tensor_spec_shape(&t->p->spec[i], shape), shape, err))
-                return false;
-        }
-    for (int i = 0; x->tokenizer && i < x->tokenizer->n_tensors; i++) {
-        const Tensor *a = &x->tokenizer->tensors[i];
-        if (of_tokenizer(a) && !tensor_writer_declare(x->w, a->name, a->dtype, a->rank, a->shape, err))
+    for (int i = 0; i < x->n; i++)
+        if (!tensor_writer_declare(x->w, x->entry[i].name, x->entry[i].dtype, x->entry[i].rank, x->entry[i].shape, err))
             return false;
-    }
-    return tensor_writer_declare(x->w, "history.loss", DT_F32, 1, &t->step, err)
-        && tensor_writer_declare(x->w, "history.validation", DT_F64, 2, (int64_t[]){ (int64_t)t->n_val, 2 }, err);
-}
-
-static bool put_all(const Writing *x, Error *err)
-{
-    const Trainer *t = x->t;
-    int            at = 0;
-    for (int s = 0; s < 3; s++)
-        for (int i = 0; i < t->p->n; i++)
-            if (!tensor_writer_put(x->w, at++, 0, set_of(t, s) + t->p->at[i], params_length(t->p, i) * sizeof(float), err))
-                return false;
-    for (int i = 0; x->tokenizer && i < x->tokenizer->n_tensors; i++) {
-        const Tensor *a = &x->tokenizer->tensors[i];
-        if (of_tokenizer(a) && !tensor_writer_put(x->w, at++, 0, a->data, a->n_bytes, err))
-            return false;
-    }
-    bool ok = tensor_writer_put(x->w, at++, 0, t->loss, (size_t)t->step * sizeof *t->loss, err);
-    for (size_t i = 0; ok && i < t->n_val; i++)
-        ok = tensor_writer_put(x->w, at, i * 2 * sizeof(double), (double[]){ (double)t->val[i].step, (double)t->val[i].loss },
-                               2 * sizeof(double), err);
+    bool ok = tensor_writer_begin(x->w, err);
+    for (int i = 0; ok && i < x->n; i++)
+        ok = tensor_writer_put(x->w, i, 0, x->entry[i].data, x->entry[i].n_bytes, err);
     return ok;
 }
 
 bool train_state_save(const Trainer *t, const char *path, const StateSetting *setting, size_t n_settings, const TensorFile *tokenizer,
                       Error *err)
 {
-    Writing x = { tensor_writer_new(path, 64, err), t, tokenizer };
-    if (!x.w)
-        return false;
-    if (write_meta(&x, setting, n_settings, err) && declare(&x, err) && tensor_writer_begin(x.w, err) && put_all(&x, err))
-        return tensor_writer_end(x.w, err);
-    tensor_writer_abort(x.w);
-    return false;
+    Writing x  = { .w = tensor_writer_new(path, 64, err), .t = t, .tokenizer = tokenizer };
+    bool    ok = x.w && list_tensors(&x, err) && write_meta(&x, setting, n_settings, err) && write_tensors(&x, err);
+    if (ok)
+        ok = tensor_writer_end(x.w, err);
+    else
+        tensor_writer_abort(x.w);
+    free(x.entry);
+    free(x.validation);
+    return ok;
 }
 
 /* ---- Reading ---- */
 
-bool train_state_check(const TensorFile *f, const StateSetting *setting, size_t n_settings, Error *err)
+static bool check_hash(const TensorFile *f, Error *err)
+{
+    const char *step = tensor_meta(f, "step"), *recorded = tensor_meta(f, "sha256");
+    char        hex[65];
+    Sha256     *sha = hash_begin(step ? step : "", tensor_meta(f, "tokenizer"), err);
+    if (!sha)
+        return false;
+    if (f->data_bytes)
+        sha256_add(sha, f->map.data + f->data_offset, f->data_bytes);
+    sha256_end(sha, hex);
+    return (recorded && strcmp(recorded, hex) == 0)
+        || fail(err, INPUT, "%s: sha256 of its data: expected %s, found %s: the file was changed since it was written", f->map.path,
+                recorded ? recorded : "one that is recorded", hex);
+}
+
+bool train_state_check(const TensorFile *f, Error *err)
 {
     const char *format = tensor_meta(f, "format"), *version = tensor_meta(f, "version"), *path = f->map.path;
-    char        key[64];
     if (!format || strcmp(format, "tblock-checkpoint") != 0)
         return fail(err, INPUT, "%s: metadata format: expected \"tblock-checkpoint\", found %s", path, format ? format : "no such entry");
-    if (!version || strcmp(version, "1") != 0)
-        return fail(err, INPUT, "%s: metadata version: expected 1, found %s", path, version ? version : "no such entry");
+    if (version && strcmp(version, "1") == 0) /* has no hash */
+        return true;
+    if (!version || strcmp(version, "2") != 0)
+        return fail(err, INPUT, "%s: metadata version: expected 1 or 2, found %s", path, version ? version : "no such entry");
+    return check_hash(f, err);
+}
+
+bool train_state_compare(const TensorFile *f, const StateSetting *setting, size_t n_settings, Error *err)
+{
+    char key[64];
     for (size_t i = 0; i < n_settings; i++) {
         snprintf(key, sizeof key, "set.%s", setting[i].key);
         const char *was = tensor_meta(f, key);
         if (!was || strcmp(was, setting[i].value) != 0)
             return fail(err, INPUT, "%s: %s: the checkpoint was made with %s, found %s: training can only go on with the same settings",
-                        path, setting[i].key, was ? was : "no such setting", setting[i].value);
+                        f->map.path, setting[i].key, was ? was : "no such setting", setting[i].value);
     }
     return true;
 }

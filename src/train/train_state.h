@@ -13,10 +13,13 @@ typedef struct StateSetting { const char *key; char value[80]; } StateSetting;
 bool train_state_save(const Trainer *t, const char *path, const StateSetting *setting, size_t n_settings, const TensorFile *tokenizer,
                       Error *err);
 
-/* Is f a checkpoint with these settings, for these parameters? INPUT, naming what differs. */
-bool train_state_check(const TensorFile *f, const StateSetting *setting, size_t n_settings, Error *err);
+/* Is f a checkpoint, with the bytes that were written? INPUT: no. It holds a tokenizer that may be used then. */
+bool train_state_check(const TensorFile *f, Error *err);
 
-/* Fill an open trainer; f passed train_state_check. INPUT: a tensor is not there, or not as it should be. */
+/* Was it made with these settings? INPUT, naming what differs. */
+bool train_state_compare(const TensorFile *f, const StateSetting *setting, size_t n_settings, Error *err);
+
+/* Fill an open trainer; f passed both. INPUT: a tensor is not there, or not as it should be. */
 bool train_state_load(Trainer *t, const TensorFile *f, Error *err);
 
 #endif

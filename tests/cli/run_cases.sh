@@ -49,6 +49,9 @@ matches() {
 # save FILE ACTUAL: keep ACTUAL as FILE, or no FILE where ACTUAL is empty
 save() { if [ -s "$2" ]; then cp "$2" "$1"; else rm -f "$1"; fi; }
 
+# prints a name that exists where training can multiply matrices, else that of the library
+openblas() { if "$TBLOCK" block --stack 0 --quiet 2>&1 | grep -q 'libopenblas.so.0 cannot be loaded'; then echo libopenblas.so.0; else echo .; fi; }
+
 # run_case NAME: prints its line
 run_case() {
     local name=$1 case=$CASES/$1.sh dir=$work/$1 need part bad=

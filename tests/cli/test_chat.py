@@ -271,6 +271,18 @@ def bad_files_change_nothing():
     assert saved(t) == before
 
 
+def the_sandbox_answers_the_same_and_opens_no_file():
+    state = TEMP / "none"
+    (TEMP / "old.json").write_text('[{"role": "user", "content": "a"}]')
+    t = chat("-n", "20", "--sandbox", "--threads", "2", state=state)
+    said = t.say("Who art thou?")
+    for command in ("/save out.json", "/load old.json"):
+        assert "--sandbox opens no file any more" in t.say(command), command
+    t.type("\x04")
+    assert t.end() == 0 and not state.exists() and not (TEMP / "out.json").exists()
+    assert continued(prompt("Who art thou?"), "-n", "20").strip().split("\n")[0] in said, said
+
+
 def commands_are_explained():
     t = chat("-n", "5")
     shown = t.say("/help")
@@ -323,9 +335,9 @@ def without_a_format_the_option_is_named():
 
 CLAIMS = [answers_are_those_of_run, regen_draws_with_the_next_seed, lines_can_be_edited_and_called_back, no_history_leaves_no_file,
           ctrl_c_stops_the_answer_and_not_the_program, a_full_context_leaves_out_the_oldest_turns, an_answer_ends_where_the_context_does,
-          a_window_that_forgot_is_read_again, system_text_stays_and_is_told, a_saved_conversation_goes_on, bad_files_change_nothing, commands_are_explained,
-          messages_may_have_several_lines, a_dumb_terminal_is_enough, a_pipe_gets_the_answer_alone,
-          without_a_format_the_option_is_named]
+          a_window_that_forgot_is_read_again, system_text_stays_and_is_told, a_saved_conversation_goes_on, bad_files_change_nothing,
+          the_sandbox_answers_the_same_and_opens_no_file, commands_are_explained, messages_may_have_several_lines, a_dumb_terminal_is_enough,
+          a_pipe_gets_the_answer_alone, without_a_format_the_option_is_named]
 
 
 def takes_the_terminal_over():
@@ -341,6 +353,11 @@ def takes_the_terminal_over():
     return t.end() == 0
 
 
+def sandbox_is_possible():
+    done = subprocess.run([TBLOCK, "run", MODEL, "--ids", "1", "-n", "0", "--sandbox"], capture_output=True)
+    return done.returncode != 4
+
+
 def main():
     global TEMP, EDITS
     failed = 0
@@ -352,6 +369,9 @@ def main():
             continue
         if claim is lines_can_be_edited_and_called_back and not EDITS:
             print("skip %s: built without libedit" % claim.__name__)
+            continue
+        if claim is the_sandbox_answers_the_same_and_opens_no_file and not sandbox_is_possible():
+            print("skip %s: no seccomp here" % claim.__name__)
             continue
         with tempfile.TemporaryDirectory() as folder:
             TEMP = pathlib.Path(folder)

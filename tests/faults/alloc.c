@@ -6,20 +6,17 @@
 #include <unistd.h>
 
 #include "format/pth.h"
+#include "format/tensors.h"
 #include "tblock.h"
+#include "train/blas.h"
 #include "failing_malloc.h"
+#include "../unit/sanitized.h"
 #include "../unit/test.h"
 #include "../unit/temp_folder.h"
 
-#if defined(ALLOCATOR_TAKEN)
-enum { REPLACED = 1 };
-#else
-enum { REPLACED = 0 };
-#endif
-
 #define DATA "tests/data/"
 static bool quick;
-static char model[128], config[128], folder_c[128], golden[128], questions[128], state[128];
+static char model[128], config[128], folder_c[128], golden[128], questions[128], state[128], prose[128], small[128], trained[128], tokens[128];
 static const char text[] = "The quick brown fox: 3.14 and \xc3\xa4\xf0\x9f\x99\x82 <|eot_id|>\n";
 static const tblock_context_options one = { .threads = 1, .n_ctx = 64, .n_batch = 16 };
 
@@ -199,6 +196,47 @@ static bool attends(tblock_error *err)
     return good;
 }
 
+/* ---- Training, which needs OpenBLAS ---- */
+
+static const char small_config[] = "{\"d_model\": 8, \"n_layers\": 2, \"heads\": 2, \"d_ff\": 12, \"vocab_size\": 262, \"n_ctx\": 8}";
+
+static bool train_small(const char *out, const char *from, const char *init, bool resume, tblock_error *err)
+{
+    tblock_train_report  r;
+    tblock_train_options o = { .text = prose, .config = from, .init = init, .steps = 3, .batch = 3, .n_ctx = 8, .micro_batch = 2, .dropout = 0.1,
+                               .eval_every = 2, .save_every = 2, .plot = in_folder("loss.svg"), .threads = 1, .resume = resume };
+    return tblock_train(out, &o, &r, err);
+}
+static bool trains(tblock_error *err) { return train_small(in_folder("t.bin"), small, NULL, false, err); }
+static bool trains_a_model(tblock_error *err) { return train_small(in_folder("i.bin"), NULL, trained, false, err); }
+static bool resumes(tblock_error *err) { return train_small(trained, small, NULL, true, err); }
+
+static bool checks_gradients(tblock_error *err)
+{
+    tblock_grad_check_row *rows = NULL;
+    size_t                 n;
+    bool good = tblock_grad_check(&(tblock_grad_check_options){ .init = trained, .n_tokens = 5, .samples = 1, .threads = 1 }, &rows, &n, err);
+    tblock_free(rows);
+    return good;
+}
+
+static bool writes_gradients(tblock_error *err)
+{
+    tblock_grad_report r;
+    return tblock_grad(trained, tokens, in_folder("grads"), &(tblock_grad_options){ .adamw_steps = 1, .threads = 1 }, &r, err);
+}
+
+static bool block(const char *path, bool json, tblock_error *err)
+{
+    char *out  = NULL;
+    bool  good = tblock_block(path, &(tblock_block_options){ .output = in_folder("block"), .check = 1, .stack = 2, .json = json, .threads = 1 },
+                              &out, err);
+    tblock_free(out);
+    return good;
+}
+static bool looks_into_a_block(tblock_error *err) { return block(NULL, false, err); }
+static bool looks_into_a_layer(tblock_error *err) { return block(trained, true, err); }
+
 /* ---- The loop ------------------------------------------------------------------------------------------------------ */
 
 /* Number of the k-th allocation to try: the first ones all, then with even gaps where they are more than `most`. */
@@ -224,7 +262,7 @@ static void fail_at(bool (*call)(tblock_error *), long i, bool lasting, long n)
 static void every_allocation(bool (*call)(tblock_error *))
 {
     tblock_error err = { 0 };
-    if (REPLACED) {
+    if (SANITIZED) {
         SKIP("the sanitizer's allocator stands in its place");
         return;
     }
@@ -241,12 +279,25 @@ static void every_allocation(bool (*call)(tblock_error *))
     CHECK(call(&err), "after all: %s", err.msg);
 }
 
+static Blas blas;
+static bool can_train; /* OpenBLAS is there */
+static void every_allocation_of_training(bool (*call)(tblock_error *))
+{
+    if (can_train)
+        every_allocation(call);
+    else
+        SKIP("no OpenBLAS");
+}
+
 #define CASES(X) X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(opens_gguf) X(opens_llama2c) X(opens_pth) X(opens_legacy_pth) \
     X(runs) X(saves_and_loads) X(tokenizes) X(chats) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) X(converts) \
     X(records_and_verifies) X(evaluates) X(attends)
+#define TRAINING(X) X(trains) X(trains_a_model) X(resumes) X(checks_gradients) X(writes_gradients) X(looks_into_a_block) X(looks_into_a_layer)
 #define DEFINE(name) static void name##_without_memory(void) { every_allocation(name); }
 #define RUN(name) TEST(name##_without_memory);
+#define DEFINE_TRAINING(name) static void name##_without_memory(void) { every_allocation_of_training(name); }
 CASES(DEFINE)
+TRAINING(DEFINE_TRAINING)
 
 static bool write_text(const char *path, const char *data, size_t n)
 {
@@ -270,6 +321,31 @@ static bool write_llama2c(const char *path)
     return ok;
 }
 
+static bool write_tokens(const char *path, tblock_error *err)
+{
+    static const int32_t id[2][6] = { { 1, 2, 3, 4, 5, 6 }, { 7, 8, 9, 10, 11, 12 } };
+    TensorWriter *w = tensor_writer_new(path, 64, err);
+    if (w && tensor_writer_declare(w, "tokens", DT_I32, 2, (int64_t[]){ 2, 6 }, err) && tensor_writer_begin(w, err)
+        && tensor_writer_put(w, 0, 0, id, sizeof id, err))
+        return tensor_writer_end(w, err);
+    tensor_writer_abort(w);
+    return false;
+}
+
+/* A text of few words, a config for it, and a model that has seen it. */
+static bool prepare_training(tblock_error *err)
+{
+    char line[64];
+    FILE *f = fopen(prose, "w");
+    for (int i = 0; f && i < 60; i++)
+        fwrite(line, 1, (size_t)snprintf(line, sizeof line, "the %d of them, and the %d\n", i % 7, i), f);
+    if (!f || fclose(f) != 0 || !write_text(small, small_config, sizeof small_config - 1) || !write_tokens(tokens, err))
+        return false;
+    setenv("OPENBLAS_NUM_THREADS", "1", 0);
+    can_train = blas_open(&blas, err); /* stays open: what its start keeps is no leak of a call */
+    return !can_train || train_small(trained, small, NULL, false, err);
+}
+
 static bool prepare(tblock_error *err)
 {
     static const char asked[] = "{\"context\": \"a\", \"choices\": [\"b\", \"cd\"], \"answer\": 1}\n";
@@ -281,7 +357,11 @@ static bool prepare(tblock_error *err)
     snprintf(golden, sizeof golden, "%s", in_folder("golden"));
     snprintf(questions, sizeof questions, "%s", in_folder("questions"));
     snprintf(state, sizeof state, "%s", in_folder("state"));
-    return write_llama2c(folder_c) && write_text(questions, asked, sizeof asked - 1) &&
+    snprintf(prose, sizeof prose, "%s", in_folder("prose.txt"));
+    snprintf(small, sizeof small, "%s", in_folder("small.json"));
+    snprintf(trained, sizeof trained, "%s", in_folder("trained.bin"));
+    snprintf(tokens, sizeof tokens, "%s", in_folder("tokens"));
+    return prepare_training(err) && write_llama2c(folder_c) && write_text(questions, asked, sizeof asked - 1) &&
            tblock_convert(DATA "models/llama3-e2e", model, NULL, NULL, err) && (shared = tblock_open(model, NULL, err)) != NULL;
 }
 
@@ -307,7 +387,9 @@ int main(int argc, char **argv)
         return 1;
     }
     CASES(RUN)
+    TRAINING(RUN)
     tblock_close(shared);
+    blas_close(&blas);
     remove_folder();
     return TEST_END();
 }

@@ -1,20 +1,11 @@
 /* tests/faults/failing_malloc.h: the allocator of the whole process, C library and other libraries included, with one allocation (or
  * all from one on) that fails. Linked into a test, or preloaded into the program: then the environment arms it,
- * FAIL_ALLOCATION=N or N+ (N and all after), and COUNT_ALLOCATIONS=FILE gets the number of allocations at the end. */
+ * FAIL_ALLOCATION=N or N+ (N and all after), and COUNT_ALLOCATIONS=FILE gets the number of allocations at the end. A sanitizer's allocator
+ * stays (sanitized.h): then nothing here counts or fails. */
 #ifndef FAILING_MALLOC_H
 #define FAILING_MALLOC_H
 
 #include <stdbool.h>
-
-/* A sanitizer has an allocator of its own, which stays: then nothing here counts or fails. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define ALLOCATOR_TAKEN 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define ALLOCATOR_TAKEN 1
-#endif
 
 /* Count from 0 from here on; number `at` fails (-1: none), and with `lasting` all after it. */
 void failing_malloc_arm(long at, bool lasting);

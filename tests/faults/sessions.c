@@ -6,14 +6,9 @@
 #include <unistd.h>
 
 #include "tblock.h"
+#include "../unit/sanitized.h"
 #include "../unit/test.h"
 #include "../unit/temp_folder.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1 /* freed memory is kept back */
-#else
-#define SANITIZED 0
-#endif
 
 /* Bytes: the C library counts what it keeps in hand as allocated. A leak of 16 bytes a session would be four times as much. */
 enum { ALLOWED = 512 << 10, ALLOWED_BLOCKS = 64 << 10 };

@@ -13,93 +13,10 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = ROOT / os.environ.get("BUILD", "build/release")
-TBLOCK = os.environ.get("TBLOCK", str(BUILD / "tblock"))
-MODEL = ROOT / "models/shakespeare.bin"
-DATA = ROOT / "tests/data"
-PATIENCE = 60    # seconds; a busy machine is no failure
-SOAK = False
-TEMP = None
-CASES = []
-
-
-def case(fn):
-    CASES.append(fn)
-    return fn
-
-
-class Skip(Exception):
-    pass
-
-
-# ---- Running -----------------------------------------------------------------------------------------------------------
-
-def run(*args, timeout=PATIENCE, **how):
-    """The program in TEMP; its standard input is empty unless given."""
-    if "input" not in how and "stdin" not in how:
-        how["stdin"] = subprocess.DEVNULL
-    how.setdefault("stdout", subprocess.PIPE)
-    how.setdefault("stderr", subprocess.PIPE)
-    return subprocess.run([TBLOCK, *map(str, args)], cwd=TEMP, timeout=timeout, **how)
-
-
-def start(*args, **how):
-    return subprocess.Popen([TBLOCK, *map(str, args)], cwd=TEMP, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
-
-
-def fails(r, status, *words, what=""):
-    """It ended with this status (one of several) and one line of an error that holds the words."""
-    text = r.stderr.decode("utf-8", "replace")
-    expected = status if isinstance(status, tuple) else (status,)
-    assert r.returncode in expected, f"{what}: status {r.returncode}, expected {status}: {text[-300:]}"
-    lines = [line for line in text.splitlines() if line.startswith("tblock: ")]
-    assert lines, f"{what}: no error line: {text[-300:]}"
-    for word in words:
-        assert str(word) in lines[-1], f"{what}: no {word!r} in {lines[-1]!r}"
-
-
-def works(r, what=""):
-    assert r.returncode == 0, f"{what}: status {r.returncode}: {r.stderr[-300:]}"
-    return r
-
-
-def temporaries(folder):
-    return [name for name in os.listdir(folder) if name.startswith(".tblock-")]
-
-
-def small_model(name="small.bin", **more):
-    path = TEMP / name
-    if not path.exists():
-        config = {"d_model": 64, "n_layers": 2, "heads": 4, "d_ff": 128, "vocab_size": 300, "n_ctx": 64, **more}
-        (TEMP / "small.json").write_text(json.dumps(config))
-        works(run("synth", "small.json", "-o", path), "synth")
-    return path
-
-
-def text_model(name="text.bin"):
-    path = TEMP / name
-    shutil.copyfile(MODEL, path)
-    return path
-
-
-def is_mapped(process, path):
-    try:
-        return str(path) in pathlib.Path(f"/proc/{process.pid}/maps").read_text()
-    except OSError:
-        return False
-
-
-def wait_until(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not come"
-        time.sleep(0.002)
-
+from faults import (BUILD, DATA, MODEL, OLD, PATIENCE, SOAK, TBLOCK, TEMP, Skip, case, fails, is_mapped, limit_files, main, run, small_model,
+                    start, temporaries, text_model, wait_until, works)
 
 # ---- A file that changes while it is mapped ----------------------------------------------------------------------------
 
@@ -258,9 +175,6 @@ def little_stack_and_no_threads_are_enough():
 
 # ---- Outputs -----------------------------------------------------------------------------------------------------------
 
-OLD = b"what was there before\n"
-
-
 def outputs(model):
     """Commands that write a file of over 4 KB, whose name is the last argument."""
     return {
@@ -286,7 +200,7 @@ def a_full_disk_leaves_the_old_file():
     target = TEMP / "target"
     for name, args in outputs(model).items():
         target.write_bytes(OLD)
-        r = run(*with_output(args, target), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+        r = run(*with_output(args, target), preexec_fn=limit_files(4096))
         fails(r, 4, "target", what=name)
         assert target.read_bytes() == OLD, name
         assert not temporaries(TEMP), name
@@ -547,7 +461,78 @@ def the_sandbox_changes_no_output():
         assert (TEMP / "plain.out").read_bytes() == (TEMP / "inside.out").read_bytes(), name
         assert (TEMP / "inside.out").stat().st_mode & 0o777 == 0o640, name
         assert not temporaries(TEMP), name
-    works(run("bench", model, "--sandbox", "--read-mb=1", "--repeats=1", "--seconds=0.01", "-p", "8", "-n", "2"))
+
+
+BENCH = ["--read-mb=1", "--repeats=1", "--seconds=0.01", "-p", "8", "-n", "2"]
+
+
+@case
+def the_sandbox_writes_what_bench_writes():
+    need_sandbox()
+    model = text_model()
+    works(run("bench", model, *BENCH, "--csv", "all.csv", "--svg", "plain.svg"))
+    (TEMP / "inside.svg").write_bytes(OLD)
+    for _ in range(2):
+        works(run("bench", model, *BENCH, "--csv", "all.csv", "--svg", "inside.svg", "--sandbox", "--threads", "2"))
+    works(run("bench", model, *BENCH, "--csv", "new.csv", "--sandbox"))
+    rows, new = (TEMP / "all.csv").read_text().splitlines(), (TEMP / "new.csv").read_text().splitlines()
+    assert len(rows) == 7 and len(new) == 3 and rows[0] == new[0], (rows, new)   # two rows a run
+    assert (TEMP / "inside.svg").read_text().startswith("<svg") and (TEMP / "inside.svg").read_text().endswith("</svg>\n")
+    fails(run("bench", model, *BENCH, "--csv", "inside.svg", "--sandbox"), 2, "--csv", "inside.svg")
+    fails(run("bench", model, *BENCH, "--svg", "none/x.svg", "--sandbox"), 4, "none/x.svg")
+    fails(run("bench", model, *BENCH, "--csv", "/dev/full", "--sandbox"), 4, "/dev/full")
+    (TEMP / "inside.svg").write_bytes(OLD)
+    fails(run("bench", model, *BENCH, "--svg", "inside.svg", "--sandbox", preexec_fn=limit_files(1000)), 4, "inside.svg")
+    assert (TEMP / "inside.svg").read_bytes() == OLD and not temporaries(TEMP)
+
+
+def write_npy(name, descr, shape, data):
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    (TEMP / name).write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data)
+
+
+@case
+def threads_made_in_the_sandbox_are_in_it():
+    """Computing threads begin with the first product, which is after the filter: each has it."""
+    need_sandbox()
+    model = text_model()
+    process = start("run", model, "-p", "A", "-n", "100000", "--ctx", "100001", "--sandbox", "--threads", "2", stdin=subprocess.DEVNULL)
+    tasks = pathlib.Path(f"/proc/{process.pid}/task")
+    try:
+        wait_until(lambda: len(list(tasks.iterdir())) == 2, "the second thread")
+        for task in tasks.iterdir():
+            assert "\nSeccomp:\t2\n" in (task / "status").read_text(), task
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@case
+def the_sandbox_reads_goldens_of_numpy():
+    need_sandbox()
+    model, ids = small_model(), [3, 1, 4, 1, 5]
+    works(run("logits", model, "--ids", ",".join(map(str, ids)), "-o", "golden"))
+    data = (TEMP / "golden").read_bytes()
+    n = struct.unpack("<Q", data[:8])[0]
+    entry = json.loads(data[8:8 + n])["logits"]
+    logits = data[8 + n:][slice(*entry["data_offsets"])]
+    write_npy("a-logits.npy", "<f4", tuple(entry["shape"]), logits)
+    write_npy("a-tokens.npy", "<i4", f"({len(ids)},)", struct.pack("<5i", *ids))
+    plain, inside = (works(run("verify", model, "a-logits.npy", "--exact", *more)) for more in ([], ["--sandbox", "--junit", "j.xml"]))
+    assert plain.stdout == inside.stdout and b"equal bit by bit" in inside.stdout, inside.stdout
+    assert b"a-logits.npy" in (TEMP / "j.xml").read_bytes()
+    write_npy("a-tokens.npy", "<i4", f"({len(ids)},)", struct.pack("<5i", *ids[::-1]))
+    fails(run("verify", model, "a-logits.npy", "--exact", "--sandbox"), 1, "a-logits.npy", "logits differ")
+    write_npy("a-tokens.npy", "<f4", f"({len(ids)},)", struct.pack("<5f", *ids))
+    fails(run("verify", model, "a-logits.npy", "--exact", "--sandbox"), 3, "a-logits.npy", "expected I32 or I64")
+    (TEMP / "a-tokens.npy").write_bytes(b"no array")
+    fails(run("verify", model, "a-logits.npy", "--sandbox"), 3, "a-tokens.npy")
+    os.unlink(TEMP / "a-tokens.npy")
+    fails(run("verify", model, "a-logits.npy", "--sandbox"), 3, "a-tokens.npy")
+    shutil.copyfile(TEMP / "a-logits.npy", TEMP / "answer.npy")
+    for more in ([], ["--sandbox"]):
+        fails(run("verify", model, "answer.npy", *more), 3, "answer.npy", "expected the name of a .npy file of logits")
 
 
 @case
@@ -593,33 +578,6 @@ def private_memory_is_what_was_predicted():
     assert 0.45 * size < stats["private_bytes"] <= stats["predicted_private_bytes"] + 64e6, stats
     text = works(run("run", MODEL, "-p", "A", "-n", "2", "--stats")).stderr.decode()
     assert "private " in text and "predicted" in text and "measured" in text, text
-
-
-# ---- The program -------------------------------------------------------------------------------------------------------
-
-def main():
-    global SOAK, TEMP
-    args = sys.argv[1:]
-    SOAK = "--soak" in args
-    wanted = [a for a in args if not a.startswith("--")]
-    failed = False
-    for fn in CASES:
-        if wanted and fn.__name__ not in wanted:
-            continue
-        TEMP = pathlib.Path(tempfile.mkdtemp(prefix="tblock-faults-"))
-        try:
-            fn()
-            print("ok", fn.__name__, flush=True)
-        except Skip as why:
-            print(f"skip {fn.__name__}: {why}", flush=True)
-        except Exception as why:   # noqa: BLE001: any failure of a case is its result
-            failed = True
-            traceback.print_exc()
-            print(f"FAIL {fn.__name__}: {str(why)[:400] or type(why).__name__}".replace("\n", " "), flush=True)
-        finally:
-            os.chmod(TEMP, 0o755)
-            shutil.rmtree(TEMP, ignore_errors=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ static void use_golden(const char *path)
 {
     Error      e = { 0 };
     GoldenFile g;
-    if (!said(golden_open(&g, path, context, &e), &e))
+    if (!said(golden_open(&g, path, NULL, context, &e), &e))
         return;
     for (size_t i = 0; i < g.n_cases; i++)
         read_case(&g.cases[i]);

@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_json.c: any bytes as JSON. The two readers, base/json and base/json_doc, take the same texts but for two known
- * differences (base/json_doc.h): NUL in strings, and numbers too large for a double. What base/json reads comes back from its writer. */
+/* tests/fuzz/fuzz_json.c: any bytes as JSON. The two readers, base/json and base/json_doc, take the same texts, but for NUL in strings
+ * (base/json_doc.h). What base/json reads comes back from its writer. */
 #include "base/json.h"
 #include "base/json_doc.h"
 #include "fuzz.h"
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         walk(d.node);
         claim(j || nul_named);
     } else {
-        claim(!j || strstr(e2.msg, "too large"));
+        claim(!j);
     }
     json_doc_free(&d);
     if (j) {

@@ -17,6 +17,8 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "golden"))
+sys.path.insert(0, str(ROOT / "tests" / "faults"))
+from faults import lacks_openblas  # noqa: E402
 from ref import read_safetensors, write_safetensors  # noqa: E402
 
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/release") / "tblock"))
@@ -164,6 +166,9 @@ def main():
     only = parser.parse_args().only
     if not BLOCKS.is_dir():
         print(f"skip blocks: no data ({SHARED})")
+        return 0
+    if lacks_openblas():
+        print("skip blocks: no OpenBLAS")
         return 0
     cases = sorted(BLOCKS.glob("*.json"))
     claims = [(c.stem, lambda f, c=c: check_case(c, f)) for c in cases]

@@ -16,6 +16,8 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "golden"))
+sys.path.insert(0, str(ROOT / "tests" / "faults"))
+from faults import lacks_openblas  # noqa: E402
 from ref import read_safetensors  # noqa: E402
 
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/release") / "tblock"))
@@ -104,6 +106,9 @@ def main():
     only = parser.parse_args().only
     if not (SHARED / "fixtures" / "grads").is_dir():
         print(f"skip grads: no data ({SHARED})")
+        return 0
+    if lacks_openblas():
+        print("skip grads: no OpenBLAS")
         return 0
     failed = 0
     claims = [(name, lambda f, name=name: check_case(name, f)) for name in CASES] + [("model_file_names", check_model_file),

@@ -1,6 +1,7 @@
 /* The learning rate of a step, and which parameters decay. */
 #include <math.h>
 
+#include "openblas.h"
 #include "test.h"
 #include "train/optimizer.h"
 
@@ -49,6 +50,6 @@ int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
     TEST(rate_rises_and_falls);
-    TEST(matrices_alone_decay);
+    TEST_TRAINING(matrices_alone_decay);
     return TEST_END();
 }

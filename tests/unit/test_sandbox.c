@@ -16,13 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sanitized.h"
 #include "test.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1 /* a sanitizer's own calls are refused too */
-#else
-#define SANITIZED 0
-#endif
 
 static char page[1 << 14];
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "base/affinity.h"
 #include "base/cpu_count.h"
+#include "sanitized.h"
 #include "test.h"
 
 static void shares_tile_the_units_in_order(void)
@@ -273,14 +274,9 @@ static void a_forked_child_makes_threads_of_its_own(void)
 /* In a child process, whose limits are its own. */
 static void a_limit_on_memory_gives_fewer_threads(void)
 {
-#if defined(__SANITIZE_ADDRESS__)
-    SKIP("AddressSanitizer needs the whole address space");
-    return;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#if SANITIZED
     SKIP("the sanitizer needs the whole address space");
     return;
-#endif
 #endif
     char self[512], command[600];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);

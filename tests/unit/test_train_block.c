@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "format/tensors.h"
+#include "openblas.h"
 #include "test.h"
 #include "train/block.h"
 
@@ -180,6 +181,6 @@ static void blocks_and_gradients_are_torchs(void)
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
-    TEST(blocks_and_gradients_are_torchs);
+    TEST_TRAINING(blocks_and_gradients_are_torchs);
     return TEST_END();
 }

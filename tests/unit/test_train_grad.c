@@ -3,6 +3,7 @@
 
 #include "source/source.h"
 #include "tblock.h"
+#include "openblas.h"
 #include "test.h"
 #include "temp_folder.h"
 #include "train/grad_check.h"
@@ -160,9 +161,9 @@ static void trainings_forward_pass_is_inferences(void)
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
-    TEST(gradients_of_every_combination);
-    TEST(gradients_with_scales_and_partial_rotation);
+    TEST_TRAINING(gradients_of_every_combination);
+    TEST_TRAINING(gradients_with_scales_and_partial_rotation);
     TEST(what_training_lacks_is_named);
-    TEST(trainings_forward_pass_is_inferences);
+    TEST_TRAINING(trainings_forward_pass_is_inferences);
     return TEST_END();
 }

@@ -1,4 +1,5 @@
 # block: the steps of each kind of block, exit statuses, and what is wrong is named. Numbers are compared by tests/train/blocks.py.
+# needs: $(openblas)
 . "$CASES/try.bash"
 exec 2>&1
 steps() { # formulas and shapes, without the numbers that may round otherwise on another processor
