@@ -195,7 +195,7 @@ msan: ## the unit tests and fuzzers' replays with clang's memory sanitizer
 
 lint: ## clang-tidy, cppcheck and gcc -fanalyzer with the settings of tests/lint
 	@tools/setup.sh lint
-	@CPPFLAGS="$(CPPFLAGS) $(EDIT_CFLAGS)" BUILD=build tests/lint/lint.sh
+	@CPPFLAGS="$(CPPFLAGS) $(EDIT_CFLAGS) $(SECCOMP_CFLAGS)" tests/lint/lint.sh
 
 coverage: ## which lines of src/ the tests run: the share that this machine can run, the worst files
 	@tools/setup.sh test

@@ -158,8 +158,8 @@ bool regex_begin(RegexRun **out, Error *err)
 {
     *out = NULL;
     RegexRun *r = calloc(1, sizeof *r);
-    bool ok = r != NULL;
-    if (ok) {
+    bool ok = false;
+    if (r) {
         r->fast    = pcre2_match_context_create(NULL);
         r->careful = pcre2_match_context_create(NULL);
         r->stack   = pcre2_jit_stack_create(JIT_STACK_START, JIT_STACK_MOST, NULL);

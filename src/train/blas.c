@@ -51,8 +51,9 @@ static bool has_room(int threads)
 
 int blas_reserve(const Blas *b, int threads, Error *err)
 {
-    void *(*take)(int) = NULL, *taken[MOST_THREADS];
+    void *(*take)(int) = NULL;
     void  (*give)(void *) = NULL;
+    void *taken[MOST_THREADS];
     int   n = threads < MOST_THREADS ? threads : MOST_THREADS;
     while (n > 0 && !has_room(n))
         n--;
