@@ -184,9 +184,12 @@ static bool spare_checkpoint(const Train *x, Error *err)
     TensorFile f = { 0 };
     if (!path_exists(x->ckpt_path))
         return true;
-    bool        good = safetensors_open(&f, x->ckpt_path, NULL);
+    Error       why;
+    bool        good = safetensors_open(&f, x->ckpt_path, &why);
     const char *format = good ? tensor_meta(&f, "format") : NULL, *step = good ? tensor_meta(&f, "step") : NULL;
     const char *steps = good ? tensor_meta(&f, "set.steps") : NULL;
+    if (!good && why.status == SYSTEM)
+        return fail(err, SYSTEM, "%s", why.msg);
     if (!format || strcmp(format, "tblock-checkpoint") != 0 || !step || !steps)
         good = fail(err, USAGE, "%s: expected a checkpoint or no file, found another one: training would replace it", x->ckpt_path);
     else if (strcmp(step, steps) != 0)

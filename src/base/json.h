@@ -1,5 +1,5 @@
-/* base/json.h: JSON on top of cJSON, with what cJSON lacks: refusal of duplicate keys, trailing text, bad UTF-8, depth
- * over 64, NUL inside strings and numbers too large for a double; exact integers with range; case-sensitive keys; iteration without linear lookups. */
+/* base/json.h: JSON on top of cJSON, with what cJSON lacks: refusal of duplicate keys, trailing text, bad UTF-8, depth over 64, NUL inside
+ * strings and numbers too large for a double; exact integers with range; case-sensitive keys; iteration without linear lookups. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 

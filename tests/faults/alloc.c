@@ -207,8 +207,16 @@ static bool train_small(const char *out, const char *from, const char *init, boo
                                .eval_every = 2, .save_every = 2, .plot = in_folder("loss.svg"), .threads = 1, .resume = resume };
     return tblock_train(out, &o, &r, err);
 }
-static bool trains(tblock_error *err) { return train_small(in_folder("t.bin"), small, NULL, false, err); }
-static bool trains_a_model(tblock_error *err) { return train_small(in_folder("i.bin"), NULL, trained, false, err); }
+static bool trains(tblock_error *err)
+{
+    remove(in_folder("t.bin.ckpt")); /* of a try that failed: training anew would be refused */
+    return train_small(in_folder("t.bin"), small, NULL, false, err);
+}
+static bool trains_a_model(tblock_error *err)
+{
+    remove(in_folder("i.bin.ckpt"));
+    return train_small(in_folder("i.bin"), NULL, trained, false, err);
+}
 static bool resumes(tblock_error *err) { return train_small(trained, small, NULL, true, err); }
 
 static bool checks_gradients(tblock_error *err)
