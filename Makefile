@@ -228,6 +228,13 @@ PEERS =
 bench-peers: all $(BUILD)/bench/peers/bench_peer ## tblock beside llama.cpp and PyTorch (from PyPI, gigabytes); PEERS="--help" lists options
 	bench/peers/run.py --build $(BUILD) $(PEERS)
 
+# The recipe of the shipped model; Ctrl-C and the same command again goes on.
+TEXT =
+shakespeare: ## train the shipped model anew on TEXT (models/README.md) and compare its validation loss; 20 minutes
+	@CC="$(CC)" tools/setup.sh test
+	@$(MAKE) $(JOBS) --no-print-directory all
+	TBLOCK=$(BUILD)/tblock models/shakespeare.sh "$(TEXT)"
+
 update-cli: all ## rewrite the expected output of tests/cli (read the diff)
 	@BUILD=$(BUILD) tests/cli/run_cases.sh --update
 
@@ -265,6 +272,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers test-neon test-references update-cli install uninstall clean help
+.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare test-neon test-references update-cli install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 4
 export BUILD=${BUILD:-build/release} TBLOCK=${TBLOCK:-$PWD/${BUILD:-build/release}/tblock} TBLOCK_SHARED=${TBLOCK_SHARED:-../shared}
-export PYTHONDONTWRITEBYTECODE=1 TRANSFORMERS_VERBOSITY=error HF_HUB_OFFLINE=1
+export PYTHONDONTWRITEBYTECODE=1 TRANSFORMERS_VERBOSITY=error HF_HUB_OFFLINE=1 TQDM_DISABLE=1
 out=$BUILD/references
 wanted="torch transformers sentencepiece safetensors numpy"
 mkdir -p "$out"

@@ -13,13 +13,16 @@ import json
 import math
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
 ANSWERS = ROOT / "tests" / "data" / "references.json"
 QUESTIONS = ROOT / "tests" / "data" / "questions.jsonl"
-FOLDERS = {"shakespeare": SHARED / "models" / "shakespeare", "stories260K": SHARED / "fixtures" / "models" / "stories260K"}
+SHIPPED = ROOT / "models" / "shakespeare.bin"
+FOLDERS = {"stories260K": SHARED / "fixtures" / "models" / "stories260K"}
 
 # model, text, bytes of it (cut to whole lines), context, stride
 TEXTS = [
@@ -51,24 +54,30 @@ def questions():
             yield q.get("context", q.get("question")), q["choices"], q["answer"]
 
 
+def exported(folder):
+    """The shipped model as a Hugging Face folder."""
+    subprocess.run([sys.executable, ROOT / "tools" / "export.py", SHIPPED, "-o", folder], check=True, stdout=sys.stderr)
+    return folder
+
+
 class Reference:
     """A model and its tokenizer, by PyTorch."""
 
-    def __init__(self, name, rounded=None):
+    def __init__(self, name, folder, rounded=None):
         import torch
         import transformers
         self.torch, self.name = torch, name
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(FOLDERS[name], dtype=torch.float64).eval()
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64).eval()
         if rounded:
             for key, p in self.model.named_parameters():
                 if any(t in key for t in TYPED):
                     p.data = p.data.to(rounded).to(torch.float64)
         if name == "stories260K":  # its tokenizer.model without what transformers changes
             import sentencepiece
-            sp = sentencepiece.SentencePieceProcessor(model_file=str(FOLDERS[name] / "tokenizer.model"))
+            sp = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
             self.encode = lambda text: [sp.bos_id()] + sp.encode(text)
         else:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(FOLDERS[name])
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
             self.encode = lambda text: tokenizer.encode(text)
         self.n_added = len(self.encode(""))
 
@@ -157,17 +166,19 @@ def choices(r):
     return answers
 
 
-def compute():
+def compute(shakespeare):
+    """All answers; shakespeare: the shipped model's folder."""
     import torch
     torch.set_num_threads(max(1, min(4, os.cpu_count() or 1)))
-    models = {name: Reference(name) for name in FOLDERS}
+    folders = {"shakespeare": shakespeare, **FOLDERS}
+    models = {name: Reference(name, folder) for name, folder in folders.items()}
     out = {"versions": {p: importlib.metadata.version(p) for p in ("torch", "transformers", "sentencepiece", "tokenizers")}, "texts": [],
            "against": [], "choices": {}}
     for name, text, most, context, stride in TEXTS:
         out["texts"].append({"model": name, "text": text, "bytes": most, "context": context, "stride": stride,
                              **perplexity(models[name], text_of(text, most), context, stride)})
     for name, kind, text, most, context, stride in AGAINST:
-        ours = Reference(name, {"bf16": torch.bfloat16, "f16": torch.float16}[kind])
+        ours = Reference(name, folders[name], {"bf16": torch.bfloat16, "f16": torch.float16}[kind])
         out["against"].append({"model": name, "type": kind, "text": text, "bytes": most, "context": context, "stride": stride,
                                **against(ours, models[name], text_of(text, most), context, stride)})
     for name in models:
@@ -176,7 +187,8 @@ def compute():
 
 
 if __name__ == "__main__":
-    answer = json.dumps(compute(), indent=1) + "\n"
+    with tempfile.TemporaryDirectory() as temporary:
+        answer = json.dumps(compute(exported(pathlib.Path(temporary) / "hf")), indent=1) + "\n"
     if "--print" in sys.argv[1:]:
         print(answer, end="")
     else:

@@ -260,9 +260,25 @@ def gradient_check_has_an_exit_status(c):
     need(p.returncode == 2 and b"--grad-check: expected no OUT" in p.stderr, f"status {p.returncode}")
 
 
+def recipe_of_the_shipped_model_runs(c):
+    """One step of it, on another text: a model in bf16, and a verdict."""
+    recipe, out = str(ROOT / "models" / "shakespeare.sh"), c.folder / "new" / "model.bin"
+    c.text.write_bytes(b"".join(p.read_bytes() for p in sorted((ROOT / "docs").glob("*.md"))))
+    p = subprocess.run([recipe, c.text, out], capture_output=True, text=True, env=dict(os.environ, TBLOCK=TBLOCK, STEPS="1"))
+    losses = {line.split(" model")[0]: float(line.split()[2]) for line in p.stdout.splitlines() if " model " in line}
+    need(sorted(losses) == ["new", "shipped"] and "not the text" in p.stderr, f"status {p.returncode}: {p.stderr}")
+    worse = losses["new"] > 1.01 * losses["shipped"]
+    need(p.returncode == worse and ("is worse" in p.stderr) == worse, f"status {p.returncode}: {p.stdout}")
+    info = subprocess.run([TBLOCK, "info", out, "--json"], capture_output=True, text=True)
+    shipped = subprocess.run([TBLOCK, "info", ROOT / "models" / "shakespeare.bin", "--json"], capture_output=True, text=True)
+    need(json.loads(info.stdout)["config"] == json.loads(shipped.stdout)["config"], "another config than that of the model that ships")
+    p = subprocess.run([recipe, c.folder / "none"], capture_output=True, text=True)
+    need(p.returncode == 2 and "expected a text file, found" in p.stderr, f"no text: status {p.returncode}")
+
+
 CLAIMS = [resume_changes_no_byte, resume_after_a_kill, model_runs_and_has_learned, plot_is_an_image, tokenizer_is_that_of_tokenizers,
           faults_are_named, checkpoint_survives, outputs_are_looked_at_before_the_first_step, rate_ends_where_it_should, tokenizer_of_another_model,
-          gradient_check_has_an_exit_status]
+          gradient_check_has_an_exit_status, recipe_of_the_shipped_model_runs]
 
 
 def main():

@@ -17,4 +17,4 @@ try chat < /dev/null
 echo "--- the answer of run to the same text"
 printf 'Who art thou?' | tblock chat $m --chat-format openchat -n 30 > a
 tblock run $m --special --no-bos -n 30 --prompt \
-    '<|begin_of_text|>GPT4 Correct User: Who art thou?<|end_of_turn|>GPT4 Correct Assistant:' | cmp a - && echo same
+    'GPT4 Correct User: Who art thou?<|end_of_turn|>GPT4 Correct Assistant:' | cmp a - && echo same

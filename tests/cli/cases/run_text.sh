@@ -12,7 +12,7 @@ printf 'ROMEO:' > prompt
 try run $m --prompt-file prompt -n 10 --temp 0
 try run $m --prompt-file - -n 10 --temp 0 < prompt
 try run $m -n 10 --temp 0 < prompt
-try run $m --ids 840,27 -n 10 --temp 0 --echo
+try run $m --ids 834,58 -n 10 --temp 0 --echo
 try run $m --prompt '' -n 10 # from the BOS alone
 try run $m --ids 0 -n 10
 try run $m --prompt '' -n 10 --no-bos

@@ -6,7 +6,7 @@ for text in ROMEO: '' 'what light'; do
     echo "{\"text\": \"$text\"}" >&"$in"
     read -r -t 20 answer <&"$out" && echo "$answer"
 done
-printf '{"ids": [840, 27]}' >&"$in" # a last line without its newline
+printf '{"ids": [834, 58]}' >&"$in" # a last line without its newline
 exec {in}>&-
 read -r -t 20 answer <&"$out" && echo "$answer"
 

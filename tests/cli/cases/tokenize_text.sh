@@ -11,11 +11,11 @@ printf 'ROMEO:' > text
 try tokenize model.bin --file text
 try tokenize model.bin --file - < text
 try tokenize model.bin < text
-try tokenize model.bin --ids 840,27
+try tokenize model.bin --ids 834,58
 try tokenize model.bin --ids ''
-try tokenize model.bin --ids 840,27 --json
-try tokenize model.bin --ids '840 27' --pieces
-try tokenize model.bin --ids 222,129 --json
+try tokenize model.bin --ids 834,58 --json
+try tokenize model.bin --ids '834 58' --pieces
+try tokenize model.bin --ids 32,195 --json
 try tokenize model.bin --ids 99999
 try tokenize model.bin --ids 99999 --pieces
 try tokenize model.bin --text '<|endoftext|>' --no-bos
@@ -23,7 +23,7 @@ try tokenize model.bin --file missing
 try tokenize model.bin --jsonl missing
 printf '{"text": "a\\u0000b"}\n{"bytes_hex": "ff00"}\n\n{"text": "x"}\n' > bad.jsonl
 try tokenize model.bin --jsonl bad.jsonl
-printf '{"text": "ROMEO:", "mode": "special"}\r\n{"ids": [840, 27]}' > good.jsonl
+printf '{"text": "ROMEO:", "mode": "special"}\r\n{"ids": [834, 58]}' > good.jsonl
 try tokenize model.bin --jsonl good.jsonl
 try tokenize model.bin --jsonl - < good.jsonl
 printf '{"text": "ok"}\n{"txt": 1}\n' | try tokenize model.bin --jsonl -
