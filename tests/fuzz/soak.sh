@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Run every fuzzer for SECONDS (SECONDS_EACH, 1800) and print one line each: executions, a second, edges covered, inputs kept.
-#   tests/fuzz/soak.sh [SECONDS]      TARGETS="json text": these alone
+# Run every fuzzer for SECONDS (SECONDS_EACH, 1800), as many at once as there are processors, and print one line each: executions, a
+# second, edges covered, inputs kept, seconds of processor time.
+#   tests/fuzz/soak.sh [SECONDS]      TARGETS="json text": these alone; FUZZ_JOBS=N: so many at once
 # The corpus grows in build/fuzz/corpus, what fails lies in build/fuzz/found: put it, small (-minimize_crash=1), into
 # tests/fuzz/corpus/TARGET, where make test replays it. Status 1 where something was found.
 set -u
@@ -17,27 +18,43 @@ python3 tests/fuzz/make_seeds.py build/fuzz/seeds || exit 4
 # the longest input, where libFuzzer's 4096 are too few
 longest() { case $1 in model) echo 32768 ;; hf|golden|pth|gguf) echo 16384 ;; tokenizer) echo 8192 ;; json|config|llama2c|chat) echo 4096 ;; *) echo 1024 ;; esac; }
 
-found=0
-for target in $targets; do
-    corpus=build/fuzz/corpus/$target log=build/fuzz/$target.log
+# soak TARGET: its line; status 1 where something was found
+soak() {
+    local target=$1 corpus=build/fuzz/corpus/$1 log=build/fuzz/$1.log status last runs rate what
     mkdir -p "$corpus" "build/fuzz/seeds/$target"
-    folders=("$corpus" "build/fuzz/seeds/$target")
+    local folders=("$corpus" "build/fuzz/seeds/$target")
     [ ! -d "tests/fuzz/corpus/$target" ] || folders+=("tests/fuzz/corpus/$target")
-    ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 nice -n 19 "$programs/fuzz_$target" \
-        "${folders[@]}" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -malloc_limit_mb=1500 -max_len="$(longest "$target")" \
-        -print_final_stats=1 -artifact_prefix="build/fuzz/found/$target-" > "$log" 2>&1
+    (
+        ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 nice -n 19 "$programs/fuzz_$target" \
+            "${folders[@]}" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -malloc_limit_mb=1500 -max_len="$(longest "$target")" \
+            -print_final_stats=1 -artifact_prefix="build/fuzz/found/$target-" > "$log" 2>&1
+        status=$?
+        times >> "$log" # last its children: user and system
+        exit $status
+    )
     status=$?
     last=$(grep -aE '^#[0-9]+.* cov: ' "$log" | tail -n 1)
     number() { sed -n "s/.* $1: *\([0-9]*\).*/\1/p" <<<"$last"; }
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")
-    what="$(printf '%11s executions %5s/s %6s edges %6s features %5s inputs' "${runs:-?}" "${rate:-?}" "$(number cov)" "$(number ft)" \
-        "$(find "$corpus" -type f | wc -l)")"
+    what="$(printf '%11s executions %5s/s %6s edges %6s features %5s inputs %5s CPU s' "${runs:-?}" "${rate:-?}" "$(number cov)" "$(number ft)" \
+        "$(find "$corpus" -type f | wc -l)" "$(tail -n 1 "$log" | awk -F '[ms ]' '{ printf "%.0f", $1 * 60 + $2 + $4 * 60 + $5 }')")"
     if [ $status -eq 0 ]; then
         printf 'ok fuzz_%-10s %s\n' "$target" "$what"
     else
         printf 'FAIL fuzz_%s: %s (%s)\n' "$target" "$(grep -aE -m1 'SUMMARY|ERROR: |libFuzzer: ' "$log" || echo "exit status $status, see $log")" "$what"
-        found=1
     fi
+    return $((status != 0))
+}
+
+found=0 running=0
+for target in $targets; do
+    [ $running -lt "${FUZZ_JOBS:-$(nproc)}" ] || { wait -n || found=1; running=$((running - 1)); }
+    soak "$target" &
+    running=$((running + 1))
+done
+while [ $running -gt 0 ]; do
+    wait -n || found=1
+    running=$((running - 1))
 done
 exit $found
