@@ -1,6 +1,7 @@
 /* model/data_check.c: hash, padding and finiteness of a model file's data (docs/format.md). */
 #include "model/data_check.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,9 +99,10 @@ static bool check_superblock(CheckPart *out, const TensorSpec *s, WeightType typ
     int8_t value[SUPERBLOCK];
     Panels at = panel_superblock(type, p, block);
     for (int r = 0; r < PANEL_ROWS; r++) {
+        float scale = superblock_scale(type, at, r);
         superblock_row_to_i8(type, value, at, r, n);
         for (int j = r < rows ? s->k - first : 0; j < n; j++)
-            if (value[j] != 0 && superblock_scale(type, at, r) != 0) {
+            if ((value[j] != 0 && scale != 0) || (r >= rows && !isfinite(scale))) {
                 found(out, "tensor %s: padding at row %d, column %d is not zero", s->name, tensor_spec_block_row(s, panel) + r, first + j);
                 return false;
             }
@@ -190,6 +192,12 @@ static void place_of(const TensorSpec *s, const CheckedTensor *t, size_t i, size
 
 static const char *kind_of(float x) { return x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite"; }
 
+/* Is this row of a panel one that only fills it? Such rows are never used: what is wrong with them is check_padding's. */
+static bool fills_panel(const TensorSpec *s, size_t panel, size_t row)
+{
+    return (int)row >= tensor_spec_block_rows(s, (int)panel);
+}
+
 /* Codes are integers: only a scale can be infinite or NaN. */
 static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
@@ -197,7 +205,10 @@ static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor 
     bool          runs = t->type == WT_Q8_0 || t->type == WT_Q4_0, minima = t->type == WT_Q4_K || t->type == WT_Q5_K;
     size_t        n = d->n_elements, columns = runs ? 32 : SUPERBLOCK, each = minima ? 2 : 1; /* scales of so many columns */
     size_t        blocks = ((size_t)s->k + columns - 1) / columns * each;
-    size_t        i = elements_first_nonfinite(WT_F16, d->data, n);
+    size_t        i = 0;
+    do
+        i += elements_first_nonfinite(WT_F16, (const unsigned char *)d->data + i * sizeof(uint16_t), n - i);
+    while (i < n && fills_panel(s, i / PANEL_ROWS / blocks, i % PANEL_ROWS) && ++i < n);
     if (i == n)
         return;
     uint16_t bits;
@@ -234,8 +245,11 @@ static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor 
         return;
     }
     const Tensor *data = t->part[0];
-    size_t        n = data->n_elements, row, col;
-    size_t        i = elements_first_nonfinite(t->type, data->data, n);
+    size_t        pair = t->type == WT_BF16 ? 2 : 1, panel = ((size_t)s->k + pair - 1) / pair * pair * PANEL_ROWS; /* elements */
+    size_t        n = data->n_elements, i = 0, row, col;
+    do
+        i += elements_first_nonfinite(t->type, (const unsigned char *)data->data + i * dtype_bytes(data->dtype), n - i);
+    while (i < n && t->panels && fills_panel(s, i / panel, i / pair % PANEL_ROWS) && ++i < n);
     if (i == n)
         return;
     place_of(s, t, i, &row, &col);

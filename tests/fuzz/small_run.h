@@ -18,7 +18,7 @@ static inline void encode_some(const tblock_model *m)
     tblock_free(ids);
 }
 
-/* Three tokens in the cheapest kernels, greedy. */
+/* Three tokens in the cheapest kernels, greedy. Weights of any bits are refused where a logit becomes NaN, and otherwise computed with. */
 static inline void decode_some(const tblock_model *m)
 {
     Error                  e = { 0 };
@@ -33,7 +33,8 @@ static inline void decode_some(const tblock_model *m)
     said(c != NULL, &e);
     for (int i = 0; c && i < opt.n_ctx && i < 3; i++) {
         tblock_item item = { 0, i, i % info.vocab_size, true };
-        claim(tblock_decode(c, &item, 1, &e));
+        if (!said(tblock_decode(c, &item, 1, &e), &e))
+            break;
         (void)tblock_hash_floats(tblock_logits(c, 0), (size_t)info.vocab_size);
     }
     tblock_context_free(c);

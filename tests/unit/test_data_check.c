@@ -154,6 +154,29 @@ static void what_is_not_finite_is_found_in_its_place(void)
     }
 }
 
+/* Such a row is never used, so it makes no logit NaN: the padding is wrong, the weights are not. */
+static void a_row_that_only_fills_a_panel_is_no_weight(void)
+{
+    uint32_t nan32 = 0x7fc00000;
+    uint16_t nan16 = 0x7fc0, nan_f16 = 0x7e00;
+    const struct { const char *type, *tensor; size_t at; const void *value; size_t n; } cases[] = {
+        { "f32", "layers.0.wk", 4 * 10, &nan32, 4 },
+        { "bf16", "layers.0.wq", 2 * (19 * 32 + 2 * 14), &nan16, 2 },
+        { "q8", "layers.0.wk.d", 2 * 12, &nan_f16, 2 },
+        { "q4", "lm_head.d", 2 * 50, &nan_f16, 2 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        DataCheck d;
+        if (!make_model(cases[i].type))
+            return;
+        damage(cases[i].tensor, cases[i].at, cases[i].value, cases[i].n);
+        if (!check(&d))
+            return;
+        CHECK(d.finite.answer == CHECK_OK && d.padding.answer == CHECK_BAD && d.padding.n_bad == 1, "case %zu: %s, %s", i, d.finite.found,
+              d.padding.found);
+    }
+}
+
 static void a_report_of_a_damaged_file_says_no(void)
 {
     Error e    = { 0 };
@@ -183,6 +206,7 @@ int main(int argc, char **argv)
     TEST(padding_is_looked_at_everywhere);
     TEST(rows_past_the_last_of_a_quantized_matrix_decode_to_zero);
     TEST(what_is_not_finite_is_found_in_its_place);
+    TEST(a_row_that_only_fills_a_panel_is_no_weight);
     TEST(a_report_of_a_damaged_file_says_no);
     unlink(model);
     unlink(config);
