@@ -172,7 +172,7 @@ static bool check_outputs(const Train *x, Error *err)
         if (!file_check_output(out[i], err))
             return false;
     }
-    for (int i = 0; out[2] && i < 2; i++)
+    for (int i = 0; out[2] && i < 2 && out[i]; i++)
         if (strcmp(out[2], out[i]) == 0 || !file_check_apart(out[2], out[i], NULL))
             return fail(err, USAGE, "plot: %s: expected a file other than the %s, found the same", out[2], i ? "checkpoint" : "model");
     return true;
