@@ -2,6 +2,7 @@
 
 #include <cjson/cJSON.h>
 #include <dirent.h>
+#include <limits.h>
 #include <locale.h>
 #include <math.h>
 #include <time.h>
@@ -242,7 +243,7 @@ static void lack_of_memory_is_an_error(void)
         CHECK(j || e.status == SYSTEM, "%d allocations: %d '%s'", n, e.status, e.msg);
         json_free(j);
     }
-    cJSON_InitHooks(NULL);
+    allocations_left = INT_MAX; /* the rest goes on with zeroed memory */
     CHECK(ok, "never parsed");
 }
 
