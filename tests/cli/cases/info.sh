@@ -24,7 +24,7 @@ echo "status $?"
 # A check says yes, or names the tensor; the report comes all the same.
 tblock info tiny.bin --check | sed -n '/^check/,$p'
 cp tiny.bin bad.bin
-printf '\377\377\377\377' | dd of=bad.bin bs=1 seek=$(($(stat -c %s bad.bin) - 4)) conv=notrunc status=none
+printf '\377\377\377\377' | dd of=bad.bin bs=1 seek=$(($(stat -c %s bad.bin) - 36)) conv=notrunc status=none
 tblock info bad.bin --check --json | grep -o '"finite": {"answer": "[a-z]*"'
 tblock info bad.bin --check > bad.txt
 echo "status $?"
