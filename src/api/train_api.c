@@ -48,13 +48,14 @@ static bool check_numbers(const tblock_train_options *o, Error *err)
 {
     const struct { const char *name; double x, min, max; } numbers[] = {
         { "steps", o->steps, 0, 1 << 30 }, { "batch", o->batch, 0, LARGEST_BATCH }, { "n_ctx", o->n_ctx, 0, 1 << 20 },
-        { "micro_batch", o->micro_batch, 0, LARGEST_BATCH }, { "vocab", o->vocab, 0, 1 << 20 }, { "warmup", o->warmup, -1, 1 << 30 },
+        { "micro_batch", o->micro_batch, 0, LARGEST_BATCH }, { "vocab", o->vocab, o->vocab ? 256 : 0, 1 << 20 }, { "warmup", o->warmup, -1, 1 << 30 },
         { "clip", o->clip, -1e9, 1e9 }, { "dropout", o->dropout, 0, 0.99 }, { "validation", o->validation, -1, 0.9 },
         { "threads", o->threads, 0, 1024 }, { "min_lr", isnan(o->min_lr) ? 0 : o->min_lr, -1, 1e3 },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (!(numbers[i].x >= numbers[i].min && numbers[i].x <= numbers[i].max))
-            return fail(err, USAGE, "%s: expected %g to %g, found %g", numbers[i].name, numbers[i].min, numbers[i].max, numbers[i].x);
+            return fail(err, USAGE, "%s: expected %.9g to %.9g, found %.9g", numbers[i].name, numbers[i].min, numbers[i].max,
+                        numbers[i].x);
     if (!o->text)
         return fail(err, USAGE, "text: expected a file to learn from, found none");
     if (o->config && o->init)
@@ -103,16 +104,23 @@ static void set(Train *x, const char *key, const char *fmt, ...)
     va_end(args);
 }
 
-/* Of a tokenizer that somebody else made: the text and the config say nothing of it. */
-static uint64_t tokenizer_hash(const TensorFile *f)
+/* Of a tokenizer that somebody else made, and its chat format: the text and the config say nothing of them. */
+static uint64_t tokenizer_hash(const Source *s)
 {
-    const char *settings = tensor_meta(f, "tokenizer");
-    uint64_t    h = fnv1a(FNV_SEED, settings, strlen(settings));
+    static const char *const keys[] = { "tokenizer", "chat", "chat_template" };
+    const TensorFile *f = &s->file;
+    uint64_t          h = FNV_SEED;
+    for (int i = 0; i < 3; i++) {
+        const char *value = source_meta(s, keys[i]);
+        h = value ? fnv1a(h, value, strlen(value)) : h;
+    }
     for (int i = 0; i < f->n_tensors; i++)
         if (strncmp(f->tensors[i].name, "tok.", 4) == 0)
             h = fnv1a(h, f->tensors[i].data, f->tensors[i].n_bytes);
     return h;
 }
+
+static bool brings_tokenizer(const Train *x) { return x->opt->init || x->opt->tokenizer; }
 
 /* Does a checkpoint to go on from have the settings from number `from` on? */
 static bool check_settings(const Train *x, size_t from, Error *err)
@@ -144,8 +152,8 @@ static bool list_settings(Train *x, const TrainSettings *s, Error *err)
     set(x, "dropout", "%.17g", s->dropout);
     set(x, "seed", "%" PRIu64, s->seed);
     set(x, "init", "%s", x->opt->init ? "a model" : "random");
-    if (x->opt->init || x->opt->tokenizer) /* a tokenizer made here follows from text and config */
-        set(x, "tokenizer_hash", "%016" PRIx64, tokenizer_hash(&x->init.file));
+    if (brings_tokenizer(x)) /* a tokenizer made here follows from text and config */
+        set(x, "tokenizer_hash", "%016" PRIx64, tokenizer_hash(&x->init));
     free(config);
     return true;
 }
@@ -241,7 +249,7 @@ static bool choose_config(Train *x, Error *err)
 {
     const tblock_train_options *o = x->opt;
     int  vocab = o->vocab;
-    bool brings = o->init || o->tokenizer; /* its own tokenizer */
+    bool brings = brings_tokenizer(x);
     if (brings && !open_source(x, o->init ? o->init : o->tokenizer, err))
         return false;
     if (o->init) {
@@ -251,14 +259,14 @@ static bool choose_config(Train *x, Error *err)
     return (!brings || tokenizer_ids(&x->init.file, &vocab, err)) && train_config(&x->config, o->config, vocab, err);
 }
 
-/* A checkpoint has the tokenizer that its training began with. */
+/* One that was made from the text lies in the checkpoint: making it anew takes time. */
 static bool choose_vocabulary(Train *x, Error *err)
 {
-    if (x->opt->resume) {
+    bool brings = brings_tokenizer(x);
+    if (x->opt->resume && !brings) {
         x->vocabulary = &x->ckpt;
         return tensor_meta(&x->ckpt, "tokenizer") ? true : fail(err, INPUT, "%s: metadata tokenizer: expected one, found none", x->ckpt_path);
     }
-    bool brings = x->opt->init || x->opt->tokenizer;
     x->vocabulary = brings ? &x->init.file : &x->text.made_view;
     return brings || train_text_make_vocabulary(&x->text, (size_t)x->config.vocab_size, err);
 }
@@ -285,7 +293,8 @@ static bool prepare(Train *x, Error *err)
     TrainSettings s = make_settings(x);
     if (s.seq_len > x->config.n_ctx)
         return fail(err, USAGE, "ctx: expected at most %d (n_ctx of the model), found %d", x->config.n_ctx, s.seq_len);
-    if (!check_schedule(&s.schedule, err) || !list_settings(x, &s, err) || !check_settings(x, 0, err) || !choose_vocabulary(x, err)
+    if (!check_schedule(&s.schedule, err)
+        || (x->opt->resume && !train_state_compare_config(&x->ckpt, &x->config, err)) || !list_settings(x, &s, err) || !check_settings(x, 0, err) || !choose_vocabulary(x, err)
         || !train_text_encode(&x->text, x->vocabulary, x->config.vocab_size, err)
         || !train_text_split(&x->text, share, s.seq_len, &data, err))
         return false;
@@ -321,9 +330,10 @@ static bool write_plot(const Train *x, Error *err)
     return ok;
 }
 
-static bool save(const Train *x, Error *err)
+/* A step can make parameters that have no loss any more, which the next one would find: such ones do not replace the last checkpoint. */
+static bool save(Train *x, Error *err)
 {
-    return train_state_save(&x->t, x->ckpt_path, x->setting, x->n_settings, x->vocabulary, err) && write_plot(x, err);
+    return trainer_check(&x->t, err) && train_state_save(&x->t, x->ckpt_path, x->setting, x->n_settings, x->vocabulary, err) && write_plot(x, err);
 }
 
 static void make_block(void *user, const WeightBlock *b)
@@ -348,7 +358,8 @@ static bool write_model(Train *x, Error *err)
     for (int i = 0; i < x->params.n; i++)
         types[i] = WT_F32;
     snprintf(source, sizeof source, "[{\"trained\": \"%" PRId64 " steps\", \"text_sha256\": \"%s\"}]", x->t.step, x->text.sha256);
-    ModelContents contents = { .config = &x->config, .types = types, .source = source, .tokenizer = x->vocabulary };
+    ModelContents contents = { .config = &x->config, .types = types, .source = source, .tokenizer = x->vocabulary,
+                               .chat_template = brings_tokenizer(x) ? source_meta(&x->init, "chat_template") : NULL };
     bool ok = weight_stream_write(&(WeightStream){ .path = x->out, .contents = &contents, .threads = x->opt->threads, .make = make_block,
                                                    .user = &x->t }, err);
     free(types);
@@ -398,6 +409,8 @@ static bool train_step(Train *x, Error *err)
 
 static bool train(Train *x, Error *err)
 {
+    if (x->t.step == x->t.s.n_steps && !write_plot(x, err)) /* else it is written with every checkpoint */
+        return false;
     while (x->t.step < x->t.s.n_steps && !x->stopped)
         if (!train_step(x, err))
             return false;

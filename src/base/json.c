@@ -418,6 +418,8 @@ static void number_text(char text[NUMBER_TEXT], double x)
 }
 
 /* What stands there instead, for a message. */
+bool json_equal(const Json *a, const Json *b) { return cJSON_Compare(a, b, true); }
+
 static const char *found(const Json *j, char text[NUMBER_TEXT])
 {
     if (!json_is_number(j))

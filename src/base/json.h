@@ -37,6 +37,8 @@ bool json_read_bool(const Json *j, const char *what, bool *out, Error *err);
 double json_number(const char *text); /* strtod, whatever the locale and the rounding mode */
 bool json_read_string(const Json *j, const char *what, const char **out, Error *err); /* lives as long as the root */
 
+bool json_equal(const Json *a, const Json *b); /* the order of an object's keys does not matter */
+
 /* A growing text for JSON output; zero it to begin. Lack of memory is reported once, by json_out_take. */
 typedef struct JsonOut { char *text; size_t n, cap; bool failed; } JsonOut;
 #if defined(__GNUC__)

@@ -101,8 +101,11 @@ static void print_report(const TrainArgs *a, const tblock_train_report *r)
     output_format("%" PRIu64 " parameters, %zu tokens learned from, %zu held back; loss %.4f", r->n_params, r->n_train, r->n_held, r->loss);
     if (!isnan(r->val_loss))
         output_format(", on all that is held back %.4f", r->val_loss);
-    output_format("\n%.0f tokens/s, %s, %.0f MB of weights, moments and activations\n", r->tok_per_s, spell_time(r->seconds, time),
-                  (double)r->bytes / 1e6);
+    if (r->tok_per_s > 0)
+        output_format("\n%.0f tokens/s, %s, %.0f MB of weights, moments and activations\n", r->tok_per_s, spell_time(r->seconds, time),
+                      (double)r->bytes / 1e6);
+    else
+        output_format("\nall %" PRId64 " steps were done before: the model is written from the checkpoint\n", r->step);
 }
 
 /* Whoever names a text or an output means something else than a check, which looks at neither. */
@@ -138,6 +141,7 @@ static bool train(void *args, tblock_error *err)
     TrainArgs          *a = args;
     tblock_adamw        adamw;
     tblock_train_report report;
+    bool                random = a->seed.random;
     blas_without_threads();
     if (a->grad_check)
         return check(a, err);
@@ -168,7 +172,11 @@ static bool train(void *args, tblock_error *err)
     print_report(a, &report);
     if (!report.stopped)
         return true;
-    cli_note(a->general.quiet, "stopped after step %" PRId64 "; the same command with --resume goes on", report.step);
+    if (random)
+        cli_note(a->general.quiet, "stopped after step %" PRId64 "; the same command with --seed %" PRIu64 " --resume goes on", report.step,
+                 a->seed.value);
+    else
+        cli_note(a->general.quiet, "stopped after step %" PRId64 "; the same command with --resume goes on", report.step);
     return cli_fail(err, CLI_INTERRUPTED, "%s", "");
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "model/config.h"
 
 static const char *const sets[3] = { "w.", "m.", "v." }; /* parameters, first and second moments */
@@ -181,6 +182,44 @@ bool train_state_compare(const TensorFile *f, const StateSetting *setting, size_
                         f->map.path, setting[i].key, was ? was : "no such setting", setting[i].value);
     }
     return true;
+}
+
+static const char *spell(const Json *value, char text[40])
+{
+    double x;
+    Error  none;
+    if (!json_is_number(value) || !json_read_double(value, "", -INFINITY, INFINITY, &x, &none))
+        return json_kind(value);
+    snprintf(text, 40, "%.9g", x);
+    return text;
+}
+
+/* Every key of a that b has otherwise. */
+static bool compare_keys(const char *path, const Json *a, const Json *b, bool swapped, Error *err)
+{
+    char text[2][40];
+    for (const Json *i = json_first(a); i; i = json_next(i)) {
+        const Json *other = json_get(b, json_key(i)), *was = swapped ? other : i, *is = swapped ? i : other;
+        if (!other || !json_equal(i, other))
+            return fail(err, INPUT, "%s: config: %s: the checkpoint was made with %s, found %s: training can only go on with the same config",
+                        path, json_key(i), spell(was, text[0]), spell(is, text[1]));
+    }
+    return true;
+}
+
+bool train_state_compare_config(const TensorFile *f, const Config *c, Error *err)
+{
+    const char *path = f->map.path, *recorded = tensor_meta(f, "config");
+    if (!recorded)
+        return fail(err, INPUT, "%s: metadata config: expected one, found none", path);
+    char *json = config_to_json(c, err);
+    Json *was  = json ? json_parse(recorded, strlen(recorded), path, err) : NULL;
+    Json *is   = was ? json_parse(json, strlen(json), "config", err) : NULL;
+    bool  same = is && compare_keys(path, was, is, false, err) && compare_keys(path, is, was, true, err);
+    json_free(was);
+    json_free(is);
+    free(json);
+    return same;
 }
 
 static const Tensor *expect(const TensorFile *f, const char *name, DType dtype, size_t n_elements, Error *err)

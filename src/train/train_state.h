@@ -19,6 +19,9 @@ bool train_state_check(const TensorFile *f, Error *err);
 /* Was it made with these settings? INPUT, naming what differs. */
 bool train_state_compare(const TensorFile *f, const StateSetting *setting, size_t n_settings, Error *err);
 
+/* Was it made with this config? INPUT, naming the first key that differs. */
+bool train_state_compare_config(const TensorFile *f, const Config *c, Error *err);
+
 /* Fill an open trainer; f passed both. INPUT: a tensor is not there, or not as it should be. */
 bool train_state_load(Trainer *t, const TensorFile *f, Error *err);
 

@@ -47,6 +47,9 @@ size_t trainer_bytes(const Trainer *t); /* memory of parameters, gradients, mome
 /* One step: loss and norm of the gradients (before clipping). A loss or a norm that is no number fails (NO); nothing is changed then. */
 bool trainer_step(Trainer *t, double *loss, double *norm, Error *err);
 
+/* Is the loss on the first tokens of the text a number, now, with the parameters as they are? NO: it is not. */
+bool trainer_check(Trainer *t, Error *err);
+
 /* Mean loss on what is held back, cut into windows of seq_len: all of them, or `most` that lie evenly. NaN where nothing is held
  * back. note: it is added to val. */
 bool trainer_validate(Trainer *t, size_t most, bool note, double *loss, Error *err);

@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,9 +54,9 @@ class Case:
     def out(self, name):
         return self.folder / f"{name}.bin"
 
-    def command(self, name, *more, settings=SETTINGS, text=None):
-        return [TBLOCK, "train", str(self.out(name)), "--text", str(text or self.text), "--config", str(self.config), *settings,
-                *map(str, more)]
+    def command(self, name, *more, settings=SETTINGS, text=None, config=True):
+        begin = ["--config", str(self.config)] if config else []
+        return [TBLOCK, "train", str(self.out(name)), "--text", str(text or self.text), *begin, *settings, *map(str, more)]
 
     def train(self, name, *more, status=0, says="", **options):
         keep = {k: options.pop(k) for k in ("preexec_fn",) if k in options}
@@ -68,14 +69,15 @@ class Case:
     def files(self, name):
         return self.out(name).read_bytes(), pathlib.Path(f"{self.out(name)}.ckpt").read_bytes()
 
-    def stop_at(self, name, step, *more):
+    def stop_at(self, name, step, *more, **options):
         """Ctrl-C as soon as that step is told."""
-        p = subprocess.Popen(self.command(name, "--json", *more), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        p = subprocess.Popen(self.command(name, "--json", *more, **options), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for line in p.stdout:
             if json.loads(line).get("step", 0) >= step:
                 p.send_signal(signal.SIGINT)
                 break
         p.stdout.read()
+        self.said = p.stderr.read().decode()
         p.wait()
         return p.returncode
 
@@ -240,7 +242,7 @@ def tokenizer_of_another_model(c):
     c.stop_at("parts", 3, "--tokenizer", c.out("a"))
     c.train("b", "--vocab", 280, settings=["--steps", "1", "--batch", "1"])
     c.config.write_text(json.dumps({**CONFIG, "vocab_size": 777}))
-    c.train("parts", "--tokenizer", c.out("b"), "--resume", status=3, says="parts.bin.ckpt: config_hash")
+    c.train("parts", "--tokenizer", c.out("b"), "--resume", status=3, says="parts.bin.ckpt: config: vocab_size")
     c.text.write_bytes(text_of(4000, seed=3))
     c.train("other", settings=["--steps", "1", "--batch", "1", "--vocab", "300"])
     c.text.write_bytes(text_of(4000))
@@ -249,6 +251,58 @@ def tokenizer_of_another_model(c):
     need(c.files("whole") == c.files("parts"), "stopped and resumed: other bytes")
     c.train("x", "--tokenizer", c.out("a"), "--vocab", "300", status=2, says="vocab: the file of a tokenizer has its own")
     c.train("x", "--tokenizer", c.config, status=3, says="config.json")
+
+
+def chat_format_stays(c):
+    """Of a folder's template and of a model file's format; stopped or not."""
+    template = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}"
+                "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+    folder = c.folder / "folder"
+    shutil.copytree(ROOT / "tests" / "data" / "models" / "llama3-e2e", folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": template}))
+    subprocess.run([sys.executable, ROOT / "tools" / "convert.py", folder, "-o", c.out("converted")], check=True, capture_output=True)
+    need("chatml" in meta_of(c.out("converted"))["chat"], "tools/convert.py sees no format in the template")
+    for i, init in enumerate((folder, c.out("converted"))):
+        c.train(f"whole{i}", "--init", init, config=False)
+        c.stop_at(f"parts{i}", 3, "--init", init, config=False)
+        c.train(f"parts{i}", "--init", init, "--resume", config=False)
+        need(c.files(f"whole{i}") == c.files(f"parts{i}"), f"{init}: stopped and resumed: other bytes")
+        need(meta_of(c.out(f"parts{i}")).get("chat_template") == template, f"{init}: the template is lost")
+    need(meta_of(c.out("parts1")).get("chat") == meta_of(c.out("converted"))["chat"], "the format is lost")
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": template + " "}))
+    c.train("parts0", "--init", folder, "--resume", config=False, status=3, says="tokenizer_hash")
+
+
+def meta_of(path):
+    with open(path, "rb") as f:
+        return json.loads(f.read(int.from_bytes(f.read(8), "little")))["__metadata__"]
+
+
+def finished_training_is_resumed(c):
+    """Nothing is left to do: the model and the plot are made of the checkpoint."""
+    c.train("m")
+    before, plot = c.files("m"), c.folder / "late.svg"
+    c.out("m").unlink()
+    need("all 12 steps were done before" in c.train("m", "--resume", "--plot", plot), "not said that nothing was left to do")
+    need(c.files("m") == before and plot.read_bytes().startswith(b"<svg"), "another model, or no plot")
+
+
+def parameters_without_a_loss_are_not_kept(c):
+    """The loss of a step is that before it: a last step that ruins everything is seen all the same."""
+    ruin = ["--batch", "2", "--save-every", "1", "--warmup", "0", "--schedule", "constant", "--validation", "0", "--lr", "1000",
+            "--weight-decay", "1000"]
+    c.train("m", settings=[*ruin, "--steps", "40"], status=1, says="the parameters that it made are of no use")
+    last = meta_of(f"{c.out('m')}.ckpt")["step"]
+    need(int(last) < 40 and not c.out("m").exists(), f"a checkpoint of step {last}, or a model")
+    c.train("m", "--resume", settings=[*ruin, "--steps", "40"], status=1, says=f"step {int(last) + 1}: the parameters")
+    need(meta_of(f"{c.out('m')}.ckpt")["step"] == last, "the checkpoint was replaced")
+
+
+def random_seed_is_told_for_resuming(c):
+    c.stop_at("m", 3, "--seed", "random")
+    seed = c.said.split("--seed ")[-1].split()[0]
+    c.train("m", "--seed", seed, "--resume")
 
 
 def gradient_check_has_an_exit_status(c):
@@ -276,7 +330,8 @@ def recipe_of_the_shipped_model_runs(c):
     need(p.returncode == 2 and "expected a text file, found" in p.stderr, f"no text: status {p.returncode}")
 
 
-CLAIMS = [resume_changes_no_byte, resume_after_a_kill, model_runs_and_has_learned, plot_is_an_image, tokenizer_is_that_of_tokenizers,
+CLAIMS = [chat_format_stays, finished_training_is_resumed, parameters_without_a_loss_are_not_kept, random_seed_is_told_for_resuming,
+          resume_changes_no_byte, resume_after_a_kill, model_runs_and_has_learned, plot_is_an_image, tokenizer_is_that_of_tokenizers,
           faults_are_named, checkpoint_survives, outputs_are_looked_at_before_the_first_step, rate_ends_where_it_should, tokenizer_of_another_model,
           gradient_check_has_an_exit_status, recipe_of_the_shipped_model_runs]
 
