@@ -192,6 +192,21 @@ static bool stack_weights(void *user, BlockLab *lab, int block, Error *err)
     return block_input_weights(user, lab, block, err);
 }
 
+/* The first value of a stack that is not finite is what is wrong, if the block alone is fine. */
+static void find_bad(Block *b, int n)
+{
+    static const char *const where[] = { "before each half", "behind its sum" };
+    for (int i = 0; !b->page.bad[0] && i < 2 * (n + 1); i++) {
+        int p = i / (n + 1), at = i % (n + 1);
+        if (!isfinite(b->page.stack_rms[p][at]))
+            snprintf(b->page.bad, sizeof b->page.bad, "stack of %d with norms %s: the stream behind block %d is not finite", n, where[p], at);
+        else if (!isfinite(b->page.stack_ratio[p][at]))
+            snprintf(b->page.bad, sizeof b->page.bad, "stack of %d with norms %s: the gradient behind block %d is not finite", n, where[p], at);
+    }
+}
+
+static const char *fewer(const Block *b, int n) { return n < b->opt->stack ? ", as the model has no more" : ""; }
+
 /* Last of all: it changes the lab's weights. */
 static bool run_stacks(Block *b, Error *err)
 {
@@ -210,8 +225,9 @@ static bool run_stacks(Block *b, Error *err)
         b->page.stack_ratio[i] = ratio;
     }
     b->page.n_stack = n;
+    find_bad(b, n);
     if (b->input.origin == BLOCK_OF_MODEL)
-        snprintf(b->page.stack_weights, sizeof b->page.stack_weights, "layers %d to %d", b->opt->layer, b->opt->layer + n - 1);
+        snprintf(b->page.stack_weights, sizeof b->page.stack_weights, "layers %d to %d%s", b->opt->layer, b->opt->layer + n - 1, fewer(b, n));
     else
         snprintf(b->page.stack_weights, sizeof b->page.stack_weights, "%s",
                  weights ? "each with random weights of its own" : "all with the same weights");

@@ -212,9 +212,8 @@ static bool apply_options(BlockInput *in, Error *err)
     c->kv_heads = o->kv_heads ? o->kv_heads : c->kv_heads ? c->kv_heads : c->heads;
     bool whole  = c->rotary_dim == c->head_dim || c->rotary_dim == 0;
     if (!o->head_dim && c->head_dim == 0 && c->heads > 0 && c->d_model % c->heads != 0)
-        return in->path ? fail(err, INPUT, "%s: heads: expected a divisor of d_model %d, or a head_dim beside it, found %d", in->path,
-                               c->d_model, c->heads)
-                        : fail(err, USAGE, "heads: expected a divisor of d_model %d, or a head_dim beside it, found %d", c->d_model, c->heads);
+        return fail(err, INPUT, "%s%sheads: expected a divisor of d_model %d, or a head_dim beside it, found %d", in->path ? in->path : "",
+                    in->path ? ": " : "", c->d_model, c->heads);
     c->head_dim = o->head_dim ? o->head_dim : c->head_dim ? c->head_dim : c->d_model / c->heads;
     c->rotary_dim = whole || c->rotary_dim > c->head_dim ? c->head_dim : c->rotary_dim;
     c->d_ff   = o->d_ff ? o->d_ff : c->d_ff ? c->d_ff : config_gated(c) ? (c->d_model * 8 / 3 + 15) / 16 * 16 : 4 * c->d_model;
@@ -238,7 +237,7 @@ static bool check_options(const tblock_block_options *o, Error *err)
 {
     const struct { const char *name; int x, max; } numbers[] = {
         { "d_model", o->d_model, 1 << 20 }, { "heads", o->heads, 1 << 20 }, { "kv_heads", o->kv_heads, 1 << 20 },
-        { "head_dim", o->head_dim, 1 << 20 }, { "d_ff", o->d_ff, 1 << 24 }, { "batch", o->batch, MAX_TOKENS }, { "length", o->length, MAX_TOKENS },
+        { "head_dim", o->head_dim, 1 << 20 }, { "d_ff", o->d_ff, 1 << 22 }, { "batch", o->batch, MAX_TOKENS }, { "length", o->length, MAX_TOKENS },
         { "stack", o->stack, TBLOCK_BLOCK_MAX_STACK }, { "check", o->check, 1 << 20 }, { "threads", o->threads, 1024 },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
@@ -303,20 +302,20 @@ static bool choose_size(BlockInput *in, Error *err)
                                                           in->n_seqs, in->seq_len);
 }
 
-/* A weight in the file that the block does not have would be left out of the sum unseen. */
+/* A weight in the file that the block does not have, or has of its own, would be left out of the sum unseen. */
 static bool check_given(const BlockInput *in, Error *err)
 {
     int64_t size[3] = { in->n_seqs, in->seq_len, in->config.d_model };
     if (!given(in, "x", 3, size, err) || !given(in, "dy", 3, size, err))
         return false;
-    for (int i = 0; in->origin == BLOCK_GIVEN && i < 2 * N_NAMES; i++) {
+    for (int i = 0; i < 2 * N_NAMES; i++) {
         const char *name = i % 2 ? tensor_names[i / 2].bias : tensor_names[i / 2].name;
-        bool        has = false;
-        for (TensorSpec s = tensor_list_start(); tensor_list_next(&in->config, &s);)
+        bool        has = false, of_model = in->origin == BLOCK_OF_MODEL;
+        for (TensorSpec s = tensor_list_start(); !of_model && tensor_list_next(&in->config, &s);)
             has |= s.layer == 0 && s.role == tensor_names[i / 2].role && s.bias == i % 2;
         if (name && !has && tensor_find(&in->tensors, name))
-            return fail(err, INPUT, "%s: tensor %s: expected none, as the block of %s has no such part, found one", in->opt->tensors, name,
-                        in->path ? in->path : "these options");
+            return fail(err, INPUT, "%s: tensor %s: expected none, as the block of %s has %s, found one", in->opt->tensors, name,
+                        in->path ? in->path : "these options", of_model ? "weights of its own" : "no such part");
     }
     return true;
 }
@@ -370,8 +369,15 @@ static bool open_path(BlockInput *in, Error *err)
     return one_layer(&in->config, in->path, in->opt->layer, err);
 }
 
+/* Do options say anything else than the path? */
+static bool changes(const tblock_block_options *o)
+{
+    return o->norm || o->placement || o->ffn || o->d_model || o->heads || o->kv_heads || o->head_dim || o->d_ff || o->window || o->bias;
+}
+
 bool block_input_open(BlockInput *in, const char *path, const tblock_block_options *opt, Error *err)
 {
+    const char *what = path ? path : "the block";
     *in = (BlockInput){ .path = path, .opt = opt, .causal = true, .origin = BLOCK_SEEDED };
     if (!check_options(opt, err))
         return false;
@@ -387,11 +393,9 @@ bool block_input_open(BlockInput *in, const char *path, const tblock_block_optio
         in->origin      = in->origin == BLOCK_OF_MODEL ? BLOCK_OF_MODEL : BLOCK_GIVEN;
         in->input_given = true;
     }
-    if (!apply_options(in, err))
-        return false;
-    if (!config_check(&in->config, path ? path : "the block", err) || !supported(&in->config, path ? path : "the block", err)) {
-        if (!path && err)
-            err->status = USAGE;
+    if (!apply_options(in, err) || !config_check(&in->config, what, err) || !supported(&in->config, what, err)) {
+        if (err && err->status == INPUT && (!path || changes(opt)))
+            err->status = USAGE; /* the file is sound, as it was read: the options are not, with it */
         return false;
     }
     return choose_size(in, err) && (!in->input_given || check_given(in, err));

@@ -153,8 +153,9 @@ static double seen_share(const BlockLab *lab)
 static double op_flops(const BlockLab *lab, const Flops *f, FlopOp op)
 {
     const FlopRow *r = &f->op[op];
-    bool pairs = op == OP_QK || op == OP_SOFTMAX || op == OP_AV;
-    return pairs && !lab->shape.causal ? r->full * seen_share(lab) : r->computed;
+    bool   pairs = op == OP_QK || op == OP_SOFTMAX || op == OP_AV;
+    double once  = op == OP_SOFTMAX ? (double)lab->n_tok * lab->shape.heads * (1 + lab->shape.head_dim) : 0; /* not for each pair (flops.c) */
+    return pairs && !lab->shape.causal ? (r->full - once) * seen_share(lab) + once : r->computed;
 }
 
 static double step_flops(const BlockLab *lab, const Flops *f, BlockStep step)

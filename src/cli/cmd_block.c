@@ -74,7 +74,7 @@ static const Option shape[] = {
     { "heads",     0, "N", OPT_INT, AT(heads), 0, MOST, "0", "query heads" },
     { "kv-heads",  0, "N", OPT_INT, AT(kv_heads), 0, MOST, "0", "key and value heads; as many as heads where only those are given" },
     { "head-dim",  0, "N", OPT_INT, AT(head_dim), 0, MOST, "0", "width of a head; d_model / heads where one of these is given" },
-    { "d-ff",      0, "N", OPT_INT, AT(d_ff), 0, 1 << 24, "0", "width of the feed-forward network" },
+    { "d-ff",      0, "N", OPT_INT, AT(d_ff), 0, 1 << 22, "0", "width of the feed-forward network" },
     { "window",    0, "N", OPT_INT, AT(window), -1, 1 << 28, "-1", "positions a query sees, itself included; 0: all; -1: as there" },
     { "non-causal", 0, NULL, OPT_FLAG, AT(non_causal), 0, 0, NULL, "let queries see later positions too" },
     { "bias",      0, NULL, OPT_FLAG, AT(bias), 0, 0, NULL, "biases in every product, and in a LayerNorm" },

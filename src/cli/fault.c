@@ -3,6 +3,7 @@
 
 #include "tblock.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -162,9 +163,11 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
 
 void fault_end(int signal_number)
 {
+    int kept = errno; /* the signal is held back until the handler returns: what was interrupted may go on for a moment */
     remove_temporary_files();
     signal(signal_number, SIG_DFL);
     raise(signal_number);
+    errno = kept;
 }
 
 void fault_catch(void)

@@ -21,7 +21,7 @@ const char help_description[] =
 
 const Fact help_statuses[] = {
     { "0", "done" },
-    { "1", "the answer is no: verify or info --check found something wrong" },
+    { "1", "the answer is no: verify or a check found something wrong, training came to a loss that is no number" },
     { "2", "wrong usage" },
     { "3", "bad or unsupported input file" },
     { "4", "the system failed: memory, disk, input or output" },

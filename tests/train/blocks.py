@@ -141,6 +141,13 @@ def check_not_finite(folder):
     p = run(case, "--tensors", folder / "t.safetensors", status=1)
     if b": gradient of " not in p.stderr:
         raise Failure(f"{p.stderr}")
+    golden["dy"] = golden["dy"] / np.float32(1e38)
+    golden["x"] = golden["x"] * np.float32(1e29)  # its square is infinite: norms before each half make that 0, norms behind the sum
+    write_safetensors(folder / "t.safetensors", golden)
+    run(case, "--tensors", folder / "t.safetensors", "--stack", 0)
+    p = run(case, "--tensors", folder / "t.safetensors", "--stack", 3, status=1)
+    if b"stack of 3 with norms behind its sum: the gradient behind block 0" not in p.stderr:
+        raise Failure(f"{p.stderr}")
 
 
 def check_model_layer(folder):
@@ -158,6 +165,8 @@ def check_model_layer(folder):
     if np.allclose(a["y"], b["y"]):
         raise Failure("layers 2 and 3 are the same")
     complaint("layer: expected 0 to 5", model, "--layer", 6, status=2)
+    write_safetensors(folder / "w.safetensors", {"x": x, "dy": x, "wq": np.eye(192, dtype=np.float32)})
+    complaint("tensor wq: expected none, as the block of " + str(model) + " has weights of its own", model, "--tensors", folder / "w.safetensors")
 
 
 def main():

@@ -40,6 +40,9 @@ try block config.json --layer 3
 try block model.bin --ffn gelu --d-ff 64
 try block model.bin --placement both
 try block model.bin --d-model 32
+try block model.bin --kv-heads 3
+try block config.json --kv-heads 3
+try block --d-ff 4194305
 try block --layer 1
 try block --no-rope --theta 100
 try block model.bin --tensors model.bin
