@@ -86,8 +86,10 @@ static void print_report(const TrainArgs *a, const tblock_train_report *r)
 {
     char time[24];
     if (a->json) {
-        output_format("{\"parameters\": %" PRIu64 ", \"train_tokens\": %zu, \"held_tokens\": %zu, \"memory_bytes\": %zu, ", r->n_params,
-                      r->n_train, r->n_held, r->bytes);
+        output_format("{\"parameters\": %" PRIu64 ", \"train_tokens\": %zu, \"held_tokens\": %zu, \"memory_bytes\": %zu, \"steps_done\": %" PRId64 ", ",
+                      r->n_params, r->n_train, r->n_held, r->bytes, r->step);
+        output_json_number("loss", r->loss);
+        output_format(", ");
         output_json_number("val_loss", r->val_loss);
         output_format(", ");
         output_json_number("tok_per_s", r->tok_per_s);
