@@ -43,4 +43,11 @@ check convert convert "$folder" -o "$tmp/converted.bin" --quiet
 check logits logits "$tmp/q4.bin" --ids 1,2,3 -o "$tmp/golden.safetensors" --quiet
 check verify verify "$tmp/q4.bin" "$tmp/golden.safetensors" --exact --quiet
 check attn attn "$tmp/model.bin" --ids 1,2,3 -o "$tmp/attn.json"
+printf 'What is here is dear, and what is dear is here.\n' > "$tmp/text"
+check eval eval $model "$tmp/text" --ctx 16 --quiet
+head -c 20000 docs/train.md > "$tmp/prose"
+echo '{"d_model": 16, "n_layers": 2, "heads": 2, "d_ff": 24, "vocab_size": 300, "n_ctx": 16}' > "$tmp/train.json"
+check train train "$tmp/trained.bin" --text "$tmp/prose" --config "$tmp/train.json" --steps 2 --batch 2 --quiet
+check train_resume train "$tmp/trained.bin" --text "$tmp/prose" --config "$tmp/train.json" --steps 2 --batch 2 --quiet --resume
+check block block --stack 2 --grad-check --places 1 --quiet
 exit $failures
