@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Write a model file of the Llama family as a Hugging Face folder: tools/export.py model.bin -o FOLDER.
 
-The folder has config.json, generation_config.json, model.safetensors (each tensor in the type that it is stored in) and, where the
-model file has a byte-level BPE tokenizer, tokenizer.json and tokenizer_config.json. It is written under another name and renamed
-when complete; a folder that is there is not touched. Quantized weights are refused: `tblock quantize --type f32` widens them.
+The folder has config.json, generation_config.json, model.safetensors (each tensor in the type that it is stored in), tokenizer.json
+and tokenizer_config.json with the chat template. A tokenizer that no tokenizer.json says, such as SentencePiece's, is left out with a
+warning. The folder is written under another name and renamed when complete; one that is there is not touched. Quantized weights are refused:
+`tblock quantize --type f32` widens them.
 Exit status: 2 wrong usage, 3 a file that cannot be exported, 4 the system failed."""
 import argparse
 import json
@@ -13,6 +14,8 @@ import shutil
 import struct
 import sys
 import tempfile
+
+from export_tokenizer import LeftOut, tokenizer_config, tokenizer_json
 
 DTYPES = {"F32": ("<f4", 4), "F16": ("<f2", 2), "BF16": ("<u2", 2)}
 # our name in a layer: (name in transformers, has a bias where this key of the config says so)
@@ -153,52 +156,6 @@ def hf_config(m):
     return out
 
 
-# ---- Tokenizer ----
-
-def byte_characters():
-    """The characters that stand for bytes in a byte-level vocabulary (GPT-2)."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = iter(range(256, 512))
-    return [chr(b) if b in printable else chr(next(others)) for b in range(256)]
-
-
-def tokenizer_json(m):
-    """None where the file has no tokenizer, or none of byte-level BPE."""
-    import numpy as np
-    settings = json.loads(m.meta.get("tokenizer", "null"))
-    if not settings or settings["type"] != "bpe" or settings.get("normalizer"):
-        return None
-    stand_in = byte_characters()
-    data, offsets = m.raw("tok.bytes")[1], np.frombuffer(m.raw("tok.offsets")[1], "<u4")
-    raw = [data[offsets[i]:offsets[i + 1]] for i in range(settings["size"])]
-    special = {s["id"]: s for s in settings.get("special", [])}
-    spelled = ["".join(stand_in[b] for b in piece) for piece in raw]
-    vocab = {spelled[i] if i not in special else raw[i].decode(): i for i in range(settings["size"]) if raw[i]}
-    merges = np.frombuffer(m.raw("tok.merges")[1], "<u4").reshape(-1, 3)
-    added = [{"id": i, "content": raw[i].decode(), "single_word": s.get("single_word", False), "lstrip": s.get("lstrip", False),
-              "rstrip": s.get("rstrip", False), "normalized": s.get("normalized", False), "special": s.get("special", True)}
-             for i, s in sorted(special.items())]
-    steps = [{"type": "Split", "pattern": {"Regex": s["regex"]}, "behavior": s.get("behavior", "isolated").title().replace("_", ""),
-              "invert": s.get("invert", False)} for s in settings["pretokenize"]]
-    level = {"type": "ByteLevel", "add_prefix_space": settings.get("add_prefix_space", False), "trim_offsets": True, "use_regex": False}
-    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
-            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*steps, level]}, "post_processor": None,
-            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-                      "fuse_unk": False, "byte_fallback": False, "ignore_merges": settings.get("ignore_merges", False), "vocab": vocab,
-                      "merges": [[spelled[a], spelled[b]] for a, b, _ in merges]}}
-
-
-def tokenizer_config(m, tokenizer):
-    settings = json.loads(m.meta["tokenizer"])
-    names = {t["id"]: t["content"] for t in tokenizer["added_tokens"]}
-    out = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, "model_max_length": m.config.get("n_ctx", 2048)}
-    for key in ("bos", "eos"):
-        if settings.get(key, -1) in names:
-            out[key + "_token"] = names[settings[key]]
-    return out
-
-
 # ---- The folder ----
 
 def export(m, folder):
@@ -206,16 +163,25 @@ def export(m, folder):
         with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
             json.dump(value, f, indent=2, ensure_ascii=False)
             f.write("\n")
+
+    def warn(text):
+        print(f"export.py: warning: {m.path}: {text}", file=sys.stderr)
     check_family(m)
-    config = hf_config(m)
+    config, tokenizer = hf_config(m), None
     put("config.json", config)
     put("generation_config.json", {k: config[k] for k in ("bos_token_id", "eos_token_id") if config[k] is not None})
-    tokenizer = tokenizer_json(m)
-    if tokenizer:
-        put("tokenizer.json", tokenizer)
-        put("tokenizer_config.json", tokenizer_config(m, tokenizer))
-    elif "tokenizer" in m.meta:
-        print(f"export.py: {m.path}: the tokenizer is no byte-level BPE and is left out", file=sys.stderr)
+    if "tokenizer" in m.meta:
+        try:
+            tokenizer = tokenizer_json(m)
+            put("tokenizer.json", tokenizer)
+        except LeftOut as e:
+            warn(f"the tokenizer is left out: {e}")
+    settings = tokenizer_config(m, tokenizer)
+    if settings:
+        put("tokenizer_config.json", settings)
+    if "chat" in m.meta and "chat_template" not in m.meta:
+        name = json.loads(m.meta["chat"]).get("name", "custom")
+        warn(f"the chat format {name} is left out: expected its Jinja program (metadata chat_template) too, found none")
     write_weights(m, os.path.join(folder, "model.safetensors"))
 
 

@@ -164,17 +164,23 @@ CLAIMS = {**{f"round_trip_{name}_{kind}": lambda f, live, c=c, kind=kind: round_
                                     damaged_files_are_refused)}}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def skipped(name):
+    return "no OpenBLAS" if CLAIMS[name] is trained_model_with_its_tokenizer and lacks_openblas() else None
+
+
+def run_claims(claims, why_skipped, about):
+    """claims: {name: function of a folder and --live}; why_skipped: of a name, None where it runs."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="")
     parser.add_argument("--live", action="store_true")
     a = parser.parse_args()
     failed = 0
-    for name, check in CLAIMS.items():
+    for name, check in claims.items():
         if a.only not in name:
             continue
-        if check is trained_model_with_its_tokenizer and lacks_openblas():
-            print(f"skip {name}: no OpenBLAS", flush=True)
+        why = why_skipped(name)
+        if why:
+            print(f"skip {name}: {why}", flush=True)
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
@@ -187,4 +193,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_claims(CLAIMS, skipped, __doc__))
