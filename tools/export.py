@@ -5,12 +5,15 @@ The folder has config.json, generation_config.json, model.safetensors (each tens
 and tokenizer_config.json with the chat template. A tokenizer that no tokenizer.json says, such as SentencePiece's, is left out with a
 warning. The folder is written under another name and renamed when complete; one that is there is not touched. Quantized weights are refused:
 `tblock quantize --type f32` widens them.
-Exit status: 2 wrong usage, 3 a file that cannot be exported, 4 the system failed."""
+Exit status: 2 wrong usage, 3 a file that cannot be exported, 4 the system failed, 130 interrupted."""
 import argparse
+import errno
 import json
 import mmap
 import os
 import shutil
+import signal
+import stat
 import struct
 import sys
 import tempfile
@@ -33,18 +36,36 @@ ROPE = {"linear": {"factor": "factor"},
                  "attention_factor": "attention_factor", "mscale": "mscale", "mscale_all_dim": "mscale_all_dim", "truncate": "truncate"}}
 
 
+# what is wrong with the name of a file, not with the system (as src/base/file.c has it)
+NAMES_NONE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO, errno.EISDIR)
+
+
 class Refused(Exception):
     """What cannot be exported: one line, exit status 3."""
 
 
+class SystemFailed(Exception):
+    """One line, exit status 4."""
+
+
 # ---- The model file ----
+
+def mapped(path):
+    """A regular file alone: opening a pipe would wait for its writer."""
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            raise Refused(f"{path}: expected a model file, found {'a folder' if stat.S_ISDIR(mode) else 'something that is no file'}")
+        with open(path, "rb") as f:
+            return mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(f.fileno()).st_size else b""
+    except OSError as e:
+        raise (Refused if e.errno in NAMES_NONE else SystemFailed)(f"{path}: cannot open: {e.strerror}") from None
+
 
 class ModelFile:
     def __init__(self, path):
         self.path = path
-        with open(path, "rb") as f:
-            empty = os.fstat(f.fileno()).st_size == 0
-            self.bytes = b"" if empty else mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+        self.bytes = mapped(path)
         if len(self.bytes) < 8 or struct.unpack_from("<Q", self.bytes)[0] > len(self.bytes) - 8:
             raise Refused(f"{path}: expected a model file, found {len(self.bytes)} bytes without a safetensors header")
         n = struct.unpack_from("<Q", self.bytes)[0]
@@ -53,8 +74,10 @@ class ModelFile:
         except (ValueError, RecursionError) as e:
             raise Refused(f"{path}: header: {e}") from None
         self.meta, self.data = self.header.pop("__metadata__", {}), 8 + n
-        if self.meta.get("format") != "tblock" or "config" not in self.meta:
-            raise Refused(f"{path}: metadata format: expected a model file of tblock with weights, found {self.meta.get('format')}")
+        if self.meta.get("format") != "tblock":
+            raise Refused(f"{path}: metadata format: expected tblock, a model file, found {self.meta.get('format')}")
+        if "config" not in self.meta:
+            raise Refused(f"{path}: metadata config: expected one, found none (a tokenizer without weights?)")
         self.config = json.loads(self.meta["config"])
 
     def raw(self, name):
@@ -185,20 +208,35 @@ def export(m, folder):
     write_weights(m, os.path.join(folder, "model.safetensors"))
 
 
+def write_folder(m, output):
+    """All of it or nothing. What fails here failed to be written: the model file is mapped."""
+    temporary = None
+    try:
+        temporary = tempfile.mkdtemp(prefix=".export-", dir=os.path.dirname(os.path.abspath(output)))
+        export(m, temporary)
+        os.chmod(temporary, 0o755)
+        os.rename(temporary, output)
+    except OSError as e:
+        parent = os.path.dirname(os.path.abspath(output))
+        why = e.strerror or e if os.path.isdir(parent) else f"no folder {os.path.dirname(output.rstrip('/')) or '.'}"
+        raise SystemFailed(f"{output}: cannot be written: {why}") from None
+    finally:
+        if temporary and os.path.exists(temporary):
+            shutil.rmtree(temporary)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="export.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a model file")
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="the folder to write; it must not exist")
     a = parser.parse_args()
-    temporary = None
+    if not a.output:
+        parser.error("-o: expected the name of a folder, found an empty text")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        if os.path.exists(a.output):
+        if os.path.lexists(a.output):
             raise Refused(f"{a.output}: expected a folder that is not there yet, found one")
-        m = ModelFile(a.model)
-        temporary = tempfile.mkdtemp(prefix=".export-", dir=os.path.dirname(os.path.abspath(a.output)))
-        export(m, temporary)
-        os.chmod(temporary, 0o755)
-        os.rename(temporary, a.output)
+        write_folder(ModelFile(a.model), a.output)
         return 0
     except Refused as e:
         print(f"export.py: {e}", file=sys.stderr)
@@ -210,12 +248,15 @@ def main():
     except ImportError:
         print("export.py: Python package numpy: expected one that can be imported, found none (pip install numpy)", file=sys.stderr)
         return 4
-    except (OSError, MemoryError) as e:
+    except SystemFailed as e:
         print(f"export.py: {e}", file=sys.stderr)
         return 4
-    finally:
-        if temporary and os.path.exists(temporary):
-            shutil.rmtree(temporary)
+    except MemoryError:
+        print(f"export.py: {a.model}: no memory", file=sys.stderr)
+        return 4
+    except KeyboardInterrupt:
+        print("export.py: interrupted", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":
