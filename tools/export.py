@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
 """Write a model file of the Llama family as a Hugging Face folder: tools/export.py model.bin -o FOLDER.
 
-The folder has config.json, generation_config.json, model.safetensors (each tensor in the type that it is stored in) and, where the
-model file has a byte-level BPE tokenizer, tokenizer.json and tokenizer_config.json. It is written under another name and renamed
-when complete; a folder that is there is not touched. Quantized weights are refused: `tblock quantize --type f32` widens them.
-Exit status: 2 wrong usage, 3 a file that cannot be exported, 4 the system failed."""
+The folder has config.json, generation_config.json, model.safetensors (each tensor in the type that it is stored in), tokenizer.json
+and tokenizer_config.json with the chat template. A tokenizer that no tokenizer.json says, such as SentencePiece's, is left out with a
+warning. The folder is written under another name and renamed when complete; one that is there is not touched. Quantized weights are refused:
+`tblock quantize --type f32` widens them.
+Exit status: 2 wrong usage, 3 a file that cannot be exported, 4 the system failed, 130 interrupted."""
 import argparse
+import errno
 import json
 import mmap
 import os
 import shutil
+import signal
+import stat
 import struct
 import sys
 import tempfile
+
+from export_tokenizer import LeftOut, tokenizer_config, tokenizer_json
 
 DTYPES = {"F32": ("<f4", 4), "F16": ("<f2", 2), "BF16": ("<u2", 2)}
 # our name in a layer: (name in transformers, has a bias where this key of the config says so)
@@ -30,18 +36,36 @@ ROPE = {"linear": {"factor": "factor"},
                  "attention_factor": "attention_factor", "mscale": "mscale", "mscale_all_dim": "mscale_all_dim", "truncate": "truncate"}}
 
 
+# what is wrong with the name of a file, not with the system (as src/base/file.c has it)
+NAMES_NONE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO, errno.EISDIR)
+
+
 class Refused(Exception):
     """What cannot be exported: one line, exit status 3."""
 
 
+class SystemFailed(Exception):
+    """One line, exit status 4."""
+
+
 # ---- The model file ----
+
+def mapped(path):
+    """A regular file alone: opening a pipe would wait for its writer."""
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            raise Refused(f"{path}: expected a model file, found {'a folder' if stat.S_ISDIR(mode) else 'something that is no file'}")
+        with open(path, "rb") as f:
+            return mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(f.fileno()).st_size else b""
+    except OSError as e:
+        raise (Refused if e.errno in NAMES_NONE else SystemFailed)(f"{path}: cannot open: {e.strerror}") from None
+
 
 class ModelFile:
     def __init__(self, path):
         self.path = path
-        with open(path, "rb") as f:
-            empty = os.fstat(f.fileno()).st_size == 0
-            self.bytes = b"" if empty else mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+        self.bytes = mapped(path)
         if len(self.bytes) < 8 or struct.unpack_from("<Q", self.bytes)[0] > len(self.bytes) - 8:
             raise Refused(f"{path}: expected a model file, found {len(self.bytes)} bytes without a safetensors header")
         n = struct.unpack_from("<Q", self.bytes)[0]
@@ -50,8 +74,10 @@ class ModelFile:
         except (ValueError, RecursionError) as e:
             raise Refused(f"{path}: header: {e}") from None
         self.meta, self.data = self.header.pop("__metadata__", {}), 8 + n
-        if self.meta.get("format") != "tblock" or "config" not in self.meta:
-            raise Refused(f"{path}: metadata format: expected a model file of tblock with weights, found {self.meta.get('format')}")
+        if self.meta.get("format") != "tblock":
+            raise Refused(f"{path}: metadata format: expected tblock, a model file, found {self.meta.get('format')}")
+        if "config" not in self.meta:
+            raise Refused(f"{path}: metadata config: expected one, found none (a tokenizer without weights?)")
         self.config = json.loads(self.meta["config"])
 
     def raw(self, name):
@@ -153,52 +179,6 @@ def hf_config(m):
     return out
 
 
-# ---- Tokenizer ----
-
-def byte_characters():
-    """The characters that stand for bytes in a byte-level vocabulary (GPT-2)."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = iter(range(256, 512))
-    return [chr(b) if b in printable else chr(next(others)) for b in range(256)]
-
-
-def tokenizer_json(m):
-    """None where the file has no tokenizer, or none of byte-level BPE."""
-    import numpy as np
-    settings = json.loads(m.meta.get("tokenizer", "null"))
-    if not settings or settings["type"] != "bpe" or settings.get("normalizer"):
-        return None
-    stand_in = byte_characters()
-    data, offsets = m.raw("tok.bytes")[1], np.frombuffer(m.raw("tok.offsets")[1], "<u4")
-    raw = [data[offsets[i]:offsets[i + 1]] for i in range(settings["size"])]
-    special = {s["id"]: s for s in settings.get("special", [])}
-    spelled = ["".join(stand_in[b] for b in piece) for piece in raw]
-    vocab = {spelled[i] if i not in special else raw[i].decode(): i for i in range(settings["size"]) if raw[i]}
-    merges = np.frombuffer(m.raw("tok.merges")[1], "<u4").reshape(-1, 3)
-    added = [{"id": i, "content": raw[i].decode(), "single_word": s.get("single_word", False), "lstrip": s.get("lstrip", False),
-              "rstrip": s.get("rstrip", False), "normalized": s.get("normalized", False), "special": s.get("special", True)}
-             for i, s in sorted(special.items())]
-    steps = [{"type": "Split", "pattern": {"Regex": s["regex"]}, "behavior": s.get("behavior", "isolated").title().replace("_", ""),
-              "invert": s.get("invert", False)} for s in settings["pretokenize"]]
-    level = {"type": "ByteLevel", "add_prefix_space": settings.get("add_prefix_space", False), "trim_offsets": True, "use_regex": False}
-    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
-            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*steps, level]}, "post_processor": None,
-            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-                      "fuse_unk": False, "byte_fallback": False, "ignore_merges": settings.get("ignore_merges", False), "vocab": vocab,
-                      "merges": [[spelled[a], spelled[b]] for a, b, _ in merges]}}
-
-
-def tokenizer_config(m, tokenizer):
-    settings = json.loads(m.meta["tokenizer"])
-    names = {t["id"]: t["content"] for t in tokenizer["added_tokens"]}
-    out = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, "model_max_length": m.config.get("n_ctx", 2048)}
-    for key in ("bos", "eos"):
-        if settings.get(key, -1) in names:
-            out[key + "_token"] = names[settings[key]]
-    return out
-
-
 # ---- The folder ----
 
 def export(m, folder):
@@ -206,17 +186,43 @@ def export(m, folder):
         with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
             json.dump(value, f, indent=2, ensure_ascii=False)
             f.write("\n")
+
+    def warn(text):
+        print(f"export.py: warning: {m.path}: {text}", file=sys.stderr)
     check_family(m)
-    config = hf_config(m)
+    config, tokenizer = hf_config(m), None
     put("config.json", config)
     put("generation_config.json", {k: config[k] for k in ("bos_token_id", "eos_token_id") if config[k] is not None})
-    tokenizer = tokenizer_json(m)
-    if tokenizer:
-        put("tokenizer.json", tokenizer)
-        put("tokenizer_config.json", tokenizer_config(m, tokenizer))
-    elif "tokenizer" in m.meta:
-        print(f"export.py: {m.path}: the tokenizer is no byte-level BPE and is left out", file=sys.stderr)
+    if "tokenizer" in m.meta:
+        try:
+            tokenizer = tokenizer_json(m)
+            put("tokenizer.json", tokenizer)
+        except LeftOut as e:
+            warn(f"the tokenizer is left out: {e}")
+    settings = tokenizer_config(m, tokenizer)
+    if settings:
+        put("tokenizer_config.json", settings)
+    if "chat" in m.meta and "chat_template" not in m.meta:
+        name = json.loads(m.meta["chat"]).get("name", "custom")
+        warn(f"the chat format {name} is left out: expected its Jinja program (metadata chat_template) too, found none")
     write_weights(m, os.path.join(folder, "model.safetensors"))
+
+
+def write_folder(m, output):
+    """All of it or nothing. What fails here failed to be written: the model file is mapped."""
+    temporary = None
+    try:
+        temporary = tempfile.mkdtemp(prefix=".export-", dir=os.path.dirname(os.path.abspath(output)))
+        export(m, temporary)
+        os.chmod(temporary, 0o755)
+        os.rename(temporary, output)
+    except OSError as e:
+        parent = os.path.dirname(os.path.abspath(output))
+        why = e.strerror or e if os.path.isdir(parent) else f"no folder {os.path.dirname(output.rstrip('/')) or '.'}"
+        raise SystemFailed(f"{output}: cannot be written: {why}") from None
+    finally:
+        if temporary and os.path.exists(temporary):
+            shutil.rmtree(temporary)
 
 
 def main():
@@ -224,15 +230,13 @@ def main():
     parser.add_argument("model", help="a model file")
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="the folder to write; it must not exist")
     a = parser.parse_args()
-    temporary = None
+    if not a.output:
+        parser.error("-o: expected the name of a folder, found an empty text")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        if os.path.exists(a.output):
+        if os.path.lexists(a.output):
             raise Refused(f"{a.output}: expected a folder that is not there yet, found one")
-        m = ModelFile(a.model)
-        temporary = tempfile.mkdtemp(prefix=".export-", dir=os.path.dirname(os.path.abspath(a.output)))
-        export(m, temporary)
-        os.chmod(temporary, 0o755)
-        os.rename(temporary, a.output)
+        write_folder(ModelFile(a.model), a.output)
         return 0
     except Refused as e:
         print(f"export.py: {e}", file=sys.stderr)
@@ -244,12 +248,15 @@ def main():
     except ImportError:
         print("export.py: Python package numpy: expected one that can be imported, found none (pip install numpy)", file=sys.stderr)
         return 4
-    except (OSError, MemoryError) as e:
+    except SystemFailed as e:
         print(f"export.py: {e}", file=sys.stderr)
         return 4
-    finally:
-        if temporary and os.path.exists(temporary):
-            shutil.rmtree(temporary)
+    except MemoryError:
+        print(f"export.py: {a.model}: no memory", file=sys.stderr)
+        return 4
+    except KeyboardInterrupt:
+        print("export.py: interrupted", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Make an environment with PyTorch and transformers in BUILD/references/venv (gigabytes from PyPI; remove it as you like), compute the
-# answers anew and compare: evaluations (record.py), logits of every fixture (live_logits.py), folders that tools/export.py wrote (exporting.py).
+# answers anew and compare: evaluations (record.py), logits of every fixture (live_logits.py), folders that tools/export.py wrote (exporting.py,
+# exporting_tokenizers.py).
 #   tests/references/live.sh          TORCH_INDEX: an index to take torch from, such as https://download.pytorch.org/whl/cpu (smaller)
 #                                     TORCH_PYTHON: a Python that has all of it already; then nothing is installed
 set -u
@@ -30,4 +31,5 @@ nice -n 10 "$python" tests/references/record.py --print > "$out/live.json" || ex
 "$python" tests/references/eval_answers.py "$out/live.json" || status=1
 nice -n 10 "$python" tests/references/live_logits.py || status=1
 nice -n 10 "$python" tests/train/exporting.py --live || status=1
+nice -n 10 "$python" tests/train/exporting_tokenizers.py --live || status=1
 exit $status

@@ -158,23 +158,63 @@ def damaged_files_are_refused(folder, live):
             raise Failure(f"{what}: expected one line that names the file, and no folder, found: {said}")
 
 
+def files_and_folders_are_named_with_their_status(folder, live):
+    """The names are those that were given, never the temporary one; nothing stays behind."""
+    (folder / "config.json").write_text(json.dumps(SMALL))
+    model, pipe, blocked = folder / "m.bin", folder / "pipe", folder / "blocked"
+    run(TBLOCK, "synth", folder / "config.json", "-o", model, "--quiet")
+    os.mkfifo(pipe)
+    blocked.symlink_to(folder / "nowhere")
+    before = sorted(folder.iterdir())
+    for asked, output, status, says in (
+            (model, "", 2, "-o: expected the name of a folder, found an empty text"),
+            (model, "nodir/x", 4, "nodir/x: cannot be written: no folder nodir"),
+            (model, model / "x", 4, f"{model}/x: cannot be written: no folder {model}"),
+            (model, folder, 3, f"{folder}: expected a folder that is not there yet"), (model, blocked, 3, f"{blocked}: expected a folder"),
+            (folder / "missing", folder / "hf", 3, "missing: cannot open: No such file or directory"),
+            (model / "x", folder / "hf", 3, "m.bin/x: cannot open: Not a directory"), ("", folder / "hf", 3, "cannot open: No such file"),
+            (folder, folder / "hf", 3, f"{folder}: expected a model file, found a folder"), (pipe, folder / "hf", 3, "found something that is no")):
+        said = export(asked, output, status).stderr.decode()
+        if says not in said or ".export-" in said or "Errno" in said or sorted(folder.iterdir()) != before:
+            raise Failure(f"{asked} -o {output}: expected '{says}' and nothing written, found: {said}")
+        if status == 3 and asked != model:
+            run(TBLOCK, "info", asked, status=status)  # as the program has it
+    command = f"ulimit -f 8; exec '{sys.executable}' '{ROOT}/tools/export.py' '{model}' -o '{folder}/hf'"
+    said = run("bash", "-c", command, status=4).stderr.decode()
+    if f"{folder}/hf: cannot be written: File too large" not in said or sorted(folder.iterdir()) != before:
+        raise Failure(f"no room: {said}")
+
+
+def a_tokenizer_without_weights_is_refused(folder, live):
+    (folder / "m.bin").write_bytes(b"\x40\0\0\0\0\0\0\0" + json.dumps({"__metadata__": {"format": "tblock"}}).ljust(64).encode())
+    if "metadata config: expected one" not in export(folder / "m.bin", folder / "hf", status=3).stderr.decode():
+        raise Failure("the config is not named")
+
+
 CLAIMS = {**{f"round_trip_{name}_{kind}": lambda f, live, c=c, kind=kind: round_trip(f, live, c, kind)
              for name, c in CONFIGS.items() for kind in ("f32", "bf16", "f16")},
           **{f.__name__: f for f in (trained_model_with_its_tokenizer, shipped_model, what_llama_lacks_is_refused,
-                                    damaged_files_are_refused)}}
+                                    damaged_files_are_refused, files_and_folders_are_named_with_their_status,
+                                    a_tokenizer_without_weights_is_refused)}}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def skipped(name):
+    return "no OpenBLAS" if CLAIMS[name] is trained_model_with_its_tokenizer and lacks_openblas() else None
+
+
+def run_claims(claims, why_skipped, about):
+    """claims: {name: function of a folder and --live}; why_skipped: of a name, None where it runs."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="")
     parser.add_argument("--live", action="store_true")
     a = parser.parse_args()
     failed = 0
-    for name, check in CLAIMS.items():
+    for name, check in claims.items():
         if a.only not in name:
             continue
-        if check is trained_model_with_its_tokenizer and lacks_openblas():
-            print(f"skip {name}: no OpenBLAS", flush=True)
+        why = why_skipped(name)
+        if why:
+            print(f"skip {name}: {why}", flush=True)
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
@@ -187,4 +227,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_claims(CLAIMS, skipped, __doc__))
