@@ -341,7 +341,7 @@ typedef struct tblock_verify_row {
     double  max_abs;      /* largest |ours - golden|; NaN where a NaN stands on one side only           */
     double  mean_kl;      /* mean KL divergence golden || ours per position, nats                       */
     double  max_kl;       /* the largest of a position                                                  */
-    double  top1;         /* share of positions with the same most likely token                         */
+    double  top1;         /* share of positions with the same most likely token, or NaN alone in both   */
     double  top5;         /* share of positions with the same five most likely tokens, in any order     */
     int64_t first_diff;   /* first position outside the tolerance (not bit-equal with exact); -1: none  */
     int64_t greedy_diff;  /* first greedy token that differs; -1: none or not asked                     */
@@ -362,6 +362,7 @@ typedef struct tblock_verify_report {
     size_t             n_rows;
     tblock_verify_row *rows;   /* release with tblock_free */
     char               settings[512]; /* "math bf16 (here f32), ..."; see below */
+    bool               recorded;      /* the file names everything that changes bits: settings "" then says that all is the same */
 } tblock_verify_report;
 
 /* Recompute every [PREFIX.]tokens of the golden file and compare with [PREFIX.]logits_f64 (or logits). The file is safetensors, by
@@ -374,6 +375,14 @@ typedef struct tblock_verify_report {
  * largest value that the tolerance is of the largest logit, and only says where two runs part. */
 TBLOCK_API bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt,
                               tblock_verify_report *out, tblock_error *err);
+
+/* The name of the .npy file of tokens that tblock_verify reads beside one of logits, allocated; *tokens NULL: golden_path is no .npy
+ * file. Fails with TBLOCK_INPUT (no "logits" in its name) and TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *err);
+
+/* What is wrong with a row that is not ok, in one line: "logits differ from position 3 on: expected within 0.0004, found ...". Writes
+ * at most n_out bytes, the NUL too. */
+TBLOCK_API void tblock_verify_explain(const tblock_verify_report *report, const tblock_verify_row *row, char *out, size_t n_out);
 
 /* Write the outcome of a tblock_verify as JUnit XML, which CI systems show, atomically: a test case for each row. report NULL: the
  * comparison did not run, for the reason in *why; one case, in error. name: of the test suite, such as the golden's path. Fails
