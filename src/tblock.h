@@ -458,7 +458,8 @@ typedef struct tblock_choices_row {
     size_t line;          /* of the file, from 1                                                                */
     size_t first, n;      /* its choices: score[first .. first + n)                                             */
     int    answer;        /* the right one, from 0                                                              */
-    int    best, best_norm; /* of the largest sum, and of the largest sum / n_bytes; of equals the first        */
+    int    best, best_norm; /* of the largest sum, and of the largest sum / n_bytes; of equals the first; -1: a sum is NaN, and
+                             nothing is decided                                                                 */
     bool   cut;           /* the context did not fit: its oldest tokens were left out                           */
 } tblock_choices_row;
 
@@ -498,7 +499,8 @@ enum { TBLOCK_ATTENTION_MAX_BYTES = 256 << 20, TBLOCK_ATTENTION_HTML_TOKENS = 10
 /* Run tokens as sequence 0 of c (which is emptied before and after) and keep the attention probabilities of the chosen
  * layers and heads: softmax of the scores of docs/numerics.md, "attention", with the same bits whatever the threads or the
  * instruction set. opt may be NULL. The model must outlive the result. Fails with TBLOCK_USAGE (no token, too many, a layer
- * or head that does not exist or stands there twice, more than MAX_BYTES) or TBLOCK_SYSTEM (memory). */
+ * or head that does not exist or stands there twice, more than MAX_BYTES), TBLOCK_INPUT (a kept probability is NaN, unless the context
+ * allows that) or TBLOCK_SYSTEM (memory). */
 TBLOCK_API tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens, size_t n,
                                                   const tblock_attention_options *opt, tblock_error *err);
 TBLOCK_API void tblock_attention_free(tblock_attention *a); /* NULL is accepted */
