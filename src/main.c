@@ -1,6 +1,6 @@
 /* tblock: finds the command in one table, prints the one error line, returns its status.
  *
- * The program never calls setlocale: numbers are read and written with a point everywhere. */
+ * Numbers are read and written with a point everywhere: of the locale the program sets at most LC_CTYPE, for chat's line editor. */
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/fault.h"

@@ -341,7 +341,7 @@ typedef struct tblock_verify_row {
     double  max_abs;      /* largest |ours - golden|; NaN where a NaN stands on one side only           */
     double  mean_kl;      /* mean KL divergence golden || ours per position, nats                       */
     double  max_kl;       /* the largest of a position                                                  */
-    double  top1;         /* share of positions with the same most likely token                         */
+    double  top1;         /* share of positions with the same most likely token, or NaN alone in both   */
     double  top5;         /* share of positions with the same five most likely tokens, in any order     */
     int64_t first_diff;   /* first position outside the tolerance (not bit-equal with exact); -1: none  */
     int64_t greedy_diff;  /* first greedy token that differs; -1: none or not asked                     */
@@ -362,6 +362,7 @@ typedef struct tblock_verify_report {
     size_t             n_rows;
     tblock_verify_row *rows;   /* release with tblock_free */
     char               settings[512]; /* "math bf16 (here f32), ..."; see below */
+    bool               recorded;      /* the file names everything that changes bits: settings "" then says that all is the same */
 } tblock_verify_report;
 
 /* Recompute every [PREFIX.]tokens of the golden file and compare with [PREFIX.]logits_f64 (or logits). The file is safetensors, by
@@ -374,6 +375,14 @@ typedef struct tblock_verify_report {
  * largest value that the tolerance is of the largest logit, and only says where two runs part. */
 TBLOCK_API bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt,
                               tblock_verify_report *out, tblock_error *err);
+
+/* The name of the .npy file of tokens that tblock_verify reads beside one of logits, allocated; *tokens NULL: golden_path is no .npy
+ * file. Fails with TBLOCK_INPUT (no "logits" in its name) and TBLOCK_SYSTEM. */
+TBLOCK_API bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *err);
+
+/* What is wrong with a row that is not ok, in one line: "logits differ from position 3 on: expected within 0.0004, found ...". Writes
+ * at most n_out bytes, the NUL too. */
+TBLOCK_API void tblock_verify_explain(const tblock_verify_report *report, const tblock_verify_row *row, char *out, size_t n_out);
 
 /* Write the outcome of a tblock_verify as JUnit XML, which CI systems show, atomically: a test case for each row. report NULL: the
  * comparison did not run, for the reason in *why; one case, in error. name: of the test suite, such as the golden's path. Fails
@@ -449,7 +458,8 @@ typedef struct tblock_choices_row {
     size_t line;          /* of the file, from 1                                                                */
     size_t first, n;      /* its choices: score[first .. first + n)                                             */
     int    answer;        /* the right one, from 0                                                              */
-    int    best, best_norm; /* of the largest sum, and of the largest sum / n_bytes; of equals the first        */
+    int    best, best_norm; /* of the largest sum, and of the largest sum / n_bytes; of equals the first; -1: a sum is NaN, and
+                             nothing is decided                                                                 */
     bool   cut;           /* the context did not fit: its oldest tokens were left out                           */
 } tblock_choices_row;
 
@@ -489,7 +499,8 @@ enum { TBLOCK_ATTENTION_MAX_BYTES = 256 << 20, TBLOCK_ATTENTION_HTML_TOKENS = 10
 /* Run tokens as sequence 0 of c (which is emptied before and after) and keep the attention probabilities of the chosen
  * layers and heads: softmax of the scores of docs/numerics.md, "attention", with the same bits whatever the threads or the
  * instruction set. opt may be NULL. The model must outlive the result. Fails with TBLOCK_USAGE (no token, too many, a layer
- * or head that does not exist or stands there twice, more than MAX_BYTES) or TBLOCK_SYSTEM (memory). */
+ * or head that does not exist or stands there twice, more than MAX_BYTES), TBLOCK_INPUT (a kept probability is NaN, unless the context
+ * allows that) or TBLOCK_SYSTEM (memory). */
 TBLOCK_API tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens, size_t n,
                                                   const tblock_attention_options *opt, tblock_error *err);
 TBLOCK_API void tblock_attention_free(tblock_attention *a); /* NULL is accepted */

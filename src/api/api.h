@@ -41,6 +41,8 @@ struct tblock_context {
 
 /* How many tokens a context computes at once; n_batch 0: the default. One sequence never needs more than n_ctx. */
 int context_batch(int n_batch, int n_ctx, int n_seqs);
+/* Loading reads no weight. Now that `what` is NaN, all are read, to say where it comes from (INPUT; SYSTEM). Returns false. */
+bool context_explain_nan(const tblock_context *c, const char *what, Error *err);
 /* "auto" (or NULL), "f32", "f16" or "q8"; else USAGE. auto: f32 for float weights, f16 for quantized ones. */
 bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err);
 const char *kv_type_name(KvType t);

@@ -99,6 +99,28 @@ static bool compute(tblock_attention *a, tblock_context *c, Error *err)
     return ok;
 }
 
+static bool has_nan(const float *x, size_t n)
+{
+    bool found = false;
+    for (size_t i = 0; i < n; i++)
+        found |= x[i] != x[i];
+    return found;
+}
+
+/* No probability that was kept is NaN. */
+static bool check_probabilities(const tblock_attention *a, const tblock_context *c, Error *err)
+{
+    char what[80];
+    for (int l = 0; l < a->n_layers; l++)
+        for (int h = 0; h < a->n_heads; h++)
+            for (size_t q = 0; q < a->n; q++)
+                if (has_nan(a->p + (((size_t)l * (size_t)a->n_heads + (size_t)h) * a->n + q) * a->n, a->n)) {
+                    snprintf(what, sizeof what, "the attention of layer %d, head %d, at position %zu", a->layer[l], a->head[h], q);
+                    return context_explain_nan(c, what, err);
+                }
+    return true;
+}
+
 static bool prepare(tblock_attention *a, const tblock_context *c, const int32_t *tokens, const tblock_attention_options *o,
                     Error *err)
 {
@@ -127,7 +149,8 @@ tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens,
         return NULL;
     }
     *a = (tblock_attention){.model = c->model, .settings = run_settings(c), .n = n};
-    bool ok = prepare(a, c, tokens, opt ? opt : &all, err) && tblock_seq_rewind(c, 0, 0, err) && compute(a, c, err);
+    bool ok = prepare(a, c, tokens, opt ? opt : &all, err) && tblock_seq_rewind(c, 0, 0, err) && compute(a, c, err)
+              && (c->allow_nan || check_probabilities(a, c, err));
     if (!tblock_seq_rewind(c, 0, 0, ok ? err : NULL) || !ok) {
         tblock_attention_free(a);
         return NULL;

@@ -1,6 +1,7 @@
 /* api/context_api.c: contexts, decode and sampling: checks what the caller gives, then calls the runtime. */
 #include "api/api.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,17 +190,15 @@ static size_t first_nan(const float *x, size_t n)
     return n;
 }
 
-/* Loading reads no weight. Now that a logit is NaN, all are read, to say where it comes from. */
-static bool explain_nan(const tblock_context *c, const BatchToken *t, size_t id, Error *err)
+bool context_explain_nan(const tblock_context *c, const char *what, Error *err)
 {
     const char *path = c->model->source.path;
     CheckPart   finite;
     if (!data_check_finite(&finite, &c->model->source.checkpoint, err))
         return false;
     if (finite.answer == CHECK_BAD)
-        return fail(err, INPUT, "%s: %s: the logit of token %zu after position %d became NaN", path, finite.found, id, t->pos);
-    return fail(err, INPUT, "%s: the logit of token %zu after position %d became NaN, though every weight is finite: a value grew over "
-                            "what its type holds", path, id, t->pos);
+        return fail(err, INPUT, "%s: %s: %s became NaN", path, finite.found, what);
+    return fail(err, INPUT, "%s: %s became NaN, though every weight is finite: a value grew over what its type holds", path, what);
 }
 
 /* No wanted logit of the tokens is NaN. */
@@ -208,8 +207,11 @@ static bool check_logits(const tblock_context *c, const BatchToken *token, size_
     size_t vocab = (size_t)c->model->weights.cfg.vocab_size;
     for (size_t i = 0; i < n; i++) {
         size_t id = token[i].logits ? first_nan(token[i].logits, vocab) : vocab;
-        if (id < vocab)
-            return explain_nan(c, &token[i], id, err);
+        char   what[64];
+        if (id < vocab) {
+            snprintf(what, sizeof what, "the logit of token %zu after position %d", id, token[i].pos);
+            return context_explain_nan(c, what, err);
+        }
     }
     return true;
 }

@@ -136,9 +136,10 @@ static bool read_question(Question *q, const Json *j, const char *where, Error *
     if (!json_read_string(context ? context : question, what, &q->context, err))
         return false;
     q->choices = json_get(j, "choices");
-    if (!json_is_array(q->choices) || json_count(q->choices) < 2 || json_count(q->choices) > 1000)
-        return fail(err, INPUT, "%s: \"choices\": expected an array of 2 to 1000 texts, found %s", where,
-                    json_is_array(q->choices) ? "another number" : json_kind(q->choices));
+    if (!json_is_array(q->choices))
+        return fail(err, INPUT, "%s: \"choices\": expected an array of 2 to 1000 texts, found %s", where, json_kind(q->choices));
+    if (json_count(q->choices) < 2 || json_count(q->choices) > 1000)
+        return fail(err, INPUT, "%s: \"choices\": expected 2 to 1000 texts, found %zu", where, json_count(q->choices));
     q->n = (int)json_count(q->choices);
     snprintf(what, sizeof what, "%s: \"answer\"", where);
     return json_read_int(json_get(j, "answer"), what, 0, q->n - 1, &q->answer, err);
@@ -159,15 +160,25 @@ static bool score_question(ChoicesRun *r, const Question *q, const char *where, 
         ok = json_read_string(j, what, &choice, err)
              && (*choice || fail(err, INPUT, "%s: expected a text, found an empty one", what))
              && score_choice(r, &context, choice, what, row, score, err);
-        const tblock_choice_score *best = &r->out->score[row->first + (size_t)row->best],
-                                  *norm = &r->out->score[row->first + (size_t)row->best_norm];
-        if (ok && score->sum > best->sum)
-            row->best = i;
-        if (ok && score->sum / (double)score->n_bytes > norm->sum / (double)norm->n_bytes)
-            row->best_norm = i;
     }
     free(context.id);
     return ok;
+}
+
+/* The largest scores of a row. A NaN is neither more nor less than another score: then nothing is decided. */
+static void decide(const tblock_choices_report *out, tblock_choices_row *row)
+{
+    const tblock_choice_score *s = &out->score[row->first];
+    bool                       nan = false;
+    for (int i = 0; i < (int)row->n; i++) {
+        nan = nan || isnan(s[i].sum);
+        if (s[i].sum > s[row->best].sum)
+            row->best = i;
+        if (s[i].sum / (double)s[i].n_bytes > s[row->best_norm].sum / (double)s[row->best_norm].n_bytes)
+            row->best_norm = i;
+    }
+    if (nan)
+        row->best = row->best_norm = -1;
 }
 
 static bool add_line(ChoicesRun *r, const char *line, size_t n, size_t number, Error *err)
@@ -185,6 +196,8 @@ static bool add_line(ChoicesRun *r, const char *line, size_t n, size_t number, E
     if (ok) {
         tblock_choices_row row = {.line = number, .first = r->n_scores, .n = (size_t)q.n, .answer = (int)q.answer};
         ok = score_question(r, &q, where, &row, err);
+        if (ok)
+            decide(out, &row);
         out->rows[out->n_rows] = row;
         out->n_rows += ok;
         out->n_cut  += ok && row.cut;

@@ -122,7 +122,7 @@ static void score_against(void *user, size_t token)
     moments_add(&r->log_ratio, nll[0] - nll[1]);
     r->squares += apart * apart;
     r->same1   += n_top[0] > 0 && n_top[1] > 0 && top[0][0] == top[1][0];
-    r->same5   += same_tokens(top[0], n_top[0], top[1], n_top[1]);
+    r->same5   += n_top[0] > 0 && same_tokens(top[0], n_top[0], top[1], n_top[1]); /* rows of NaN alone hold none */
     if (r->kl.n == 1 || kl > r->max) {
         r->max    = kl;
         r->max_at = token;

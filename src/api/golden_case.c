@@ -1,6 +1,7 @@
 /* api/golden_case.c: opens golden files and checks what they hold. */
 #include "api/golden_case.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,21 @@ double golden_value(const Tensor *t, size_t i)
     case DT_BF16: memcpy(&h, p + 2 * i, 2); return (double)bf16_to_f32(h);
     default:      memcpy(&f, p + 4 * i, 4); return (double)f;
     }
+}
+
+bool golden_same_bits(double a, double b) { return a == b && !signbit(a) == !signbit(b); }
+
+bool golden_is_ordinary(double x) { return fabs(x) < 1e30; }
+
+double golden_rounding(const Tensor *t, double largest)
+{
+    bool f16 = t->dtype == DT_F16;
+    int  digits = f16 ? 11 : 8, least = f16 ? -13 : -125, e = least; /* of the mantissa; of the smallest normal number, as frexp has it */
+    if (!f16 && t->dtype != DT_BF16)
+        return 0;
+    if (largest > 0)
+        frexp(largest, &e); /* largest is in [2^(e-1), 2^e) */
+    return ldexp(1, (e > least ? e : least) - digits - 1);
 }
 
 int64_t golden_token(const Tensor *t, size_t i)
@@ -90,7 +106,18 @@ const Tensor *golden_sibling(const GoldenFile *g, const GoldenCase *k, const cha
 
 const char *golden_meta(const GoldenFile *g, const char *key) { return g->st.tensors ? tensor_meta(&g->st, key) : NULL; }
 
-static bool read_case(GoldenCase *k, const GoldenFile *g, const Tensor *tokens, const tblock_context *c, Error *err)
+/* replayed: there must be room for the continuation, which follows the tokens; its last one is compared, not run. */
+static bool check_greedy(const GoldenFile *g, const GoldenCase *k, const tblock_context *c, bool replayed, Error *err)
+{
+    size_t room = (size_t)c->n_ctx - k->tokens->n_elements + 1;
+    if (!check_ids(g, k->greedy, c->model->weights.cfg.vocab_size, err))
+        return false;
+    return !replayed || k->greedy->n_elements <= room
+           || fail(err, INPUT, "%s: tensor %s: expected at most %zu tokens (a context of %d after the %zu of %s), found %zu", g->path,
+                   k->greedy->name, room, c->n_ctx, k->tokens->n_elements, k->tokens->name, k->greedy->n_elements);
+}
+
+static bool read_case(GoldenCase *k, const GoldenFile *g, const Tensor *tokens, const tblock_context *c, bool greedy, Error *err)
 {
     int    vocab = c->model->weights.cfg.vocab_size;
     size_t n     = strlen(tokens->name) - strlen("tokens");
@@ -112,7 +139,7 @@ static bool read_case(GoldenCase *k, const GoldenFile *g, const Tensor *tokens, 
         return fail(err, INPUT, "%s: tensor %s: expected 1 to %d tokens (the context), found %zu", g->path, tokens->name, c->n_ctx,
                     tokens->n_elements);
     if (!check_ids(g, tokens, vocab, err) || !check_logits(g, k->logits, tokens, vocab, err)
-        || (k->logits_f32 && !check_logits(g, k->logits_f32, tokens, vocab, err)) || (k->greedy && !check_ids(g, k->greedy, vocab, err)))
+        || (k->logits_f32 && !check_logits(g, k->logits_f32, tokens, vocab, err)) || (k->greedy && !check_greedy(g, k, c, greedy, err)))
         return false;
     if (k->logits_f32 && k->logits_f32->n_elements != k->logits->n_elements)
         return fail(err, INPUT, "%s: tensor %s: expected as many positions as %s", g->path, k->logits_f32->name, k->logits->name);
@@ -128,26 +155,22 @@ static bool ends_with(const char *s, const char *end)
     return n > m && strcmp(s + n - m, end) == 0;
 }
 
-/* The path of the tokens that belong to a .npy file of logits: the last "logits" in its own name becomes "tokens", which is as
- * long. */
-static char *tokens_path(const char *path, Error *err)
+/* The last "logits" in the file's own name becomes "tokens", which is as long. */
+bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *err)
 {
-    char *copy = strdup(path), *name, *found = NULL;
-    if (!copy) {
-        fail(err, SYSTEM, "out of memory");
-        return NULL;
-    }
-    name = strrchr(copy, '/') ? strrchr(copy, '/') + 1 : copy;
-    for (char *at = name; (at = strstr(at, "logits")); at++)
+    const char *slash = strrchr(golden_path, '/'), *found = NULL;
+    *tokens = NULL;
+    if (!ends_with(golden_path, ".npy"))
+        return true;
+    for (const char *at = slash ? slash : golden_path; (at = strstr(at, "logits")); at++)
         found = at;
-    if (found) {
-        memcpy(found, "tokens", 6);
-        return copy;
-    }
-    free(copy);
-    fail(err, INPUT, "%s: expected the name of a .npy file of logits to hold \"logits\", such as logits.npy with tokens.npy beside it",
-         path);
-    return NULL;
+    if (!found)
+        return fail(err, INPUT, "%s: expected the name of a .npy file of logits to hold \"logits\", such as logits.npy with tokens.npy "
+                                "beside it", golden_path);
+    if (!(*tokens = strdup(golden_path)))
+        return fail(err, SYSTEM, "out of memory");
+    memcpy(*tokens + (found - golden_path), "tokens", 6);
+    return true;
 }
 
 static bool open_pair(GoldenFile *g, const char *tokens, Error *err)
@@ -158,17 +181,40 @@ static bool open_pair(GoldenFile *g, const char *tokens, Error *err)
     return ok;
 }
 
-static bool open_named_pair(GoldenFile *g, Error *err)
+/* A zip whose first file is an array of numpy, told by content: the name may be /dev/fd/5. Layout: APPNOTE.TXT 4.3.7. */
+static bool is_npz(const char *path)
 {
-    char *tokens = tokens_path(g->path, err);
-    bool  ok = tokens && open_pair(g, tokens, err);
+    enum { LENGTH_AT = 26, NAME_AT = 30 };
+    FileMap m = {0};
+    if (!file_map_open(&m, path, NULL))
+        return false;
+    size_t n = m.size > NAME_AT ? (size_t)(m.data[LENGTH_AT] | m.data[LENGTH_AT + 1] << 8) : 0;
+    bool   zip = n > 4 && n <= m.size - NAME_AT && memcmp(m.data, "PK\3\4", 4) == 0 && memcmp(m.data + NAME_AT + n - 4, ".npy", 4) == 0;
+    file_map_close(&m);
+    return zip;
+}
+
+static bool open_tensors(GoldenFile *g, Error *err)
+{
+    if (is_npz(g->path))
+        return fail(err, INPUT, "%s: expected a safetensors file or a pair of .npy files, found a .npz: save its arrays as two .npy files, "
+                                "logits.npy with tokens.npy beside it", g->path);
+    return safetensors_open(&g->st, g->path, err);
+}
+
+static bool open_files(GoldenFile *g, const char *given, Error *err)
+{
+    char *tokens = NULL;
+    bool  ok = given || tblock_verify_tokens(g->path, &tokens, err);
+    if (ok)
+        ok = given || tokens ? open_pair(g, given ? given : tokens, err) : open_tensors(g, err);
     free(tokens);
     return ok;
 }
 
 static const Tensor *tensor_at(const GoldenFile *g, int i) { return g->st.tensors ? &g->st.tensors[i] : g->pair[i]; }
 
-static bool read_cases(GoldenFile *g, const tblock_context *c, Error *err)
+static bool read_cases(GoldenFile *g, const tblock_context *c, bool greedy, Error *err)
 {
     int n_tensors = g->st.tensors ? g->st.n_tensors : 2;
     for (int i = 0; i < n_tensors; i++)
@@ -179,16 +225,15 @@ static bool read_cases(GoldenFile *g, const tblock_context *c, Error *err)
     if (!g->cases)
         return fail(err, SYSTEM, "out of memory");
     for (int i = 0, n = 0; i < n_tensors; i++)
-        if (is_tokens(tensor_at(g, i)->name) && !read_case(&g->cases[n++], g, tensor_at(g, i), c, err))
+        if (is_tokens(tensor_at(g, i)->name) && !read_case(&g->cases[n++], g, tensor_at(g, i), c, greedy, err))
             return false;
     return true;
 }
 
-bool golden_open(GoldenFile *g, const char *path, const char *tokens, const tblock_context *c, Error *err)
+bool golden_open(GoldenFile *g, const char *path, const char *tokens, bool greedy, const tblock_context *c, Error *err)
 {
     *g = (GoldenFile){.path = path};
-    bool ok = tokens ? open_pair(g, tokens, err) : ends_with(path, ".npy") ? open_named_pair(g, err) : safetensors_open(&g->st, path, err);
-    if (ok && read_cases(g, c, err))
+    if (open_files(g, tokens, err) && read_cases(g, c, greedy, err))
         return true;
     golden_close(g);
     return false;

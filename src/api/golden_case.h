@@ -27,8 +27,8 @@ typedef struct GoldenFile {
 } GoldenFile;
 
 /* Open the file and check every case against the context's model and length. tokens: NULL, or the path of those that belong to a path
- * of logits, both .npy files. Errors: INPUT, SYSTEM. */
-bool golden_open(GoldenFile *g, const char *path, const char *tokens, const tblock_context *c, Error *err);
+ * of logits, both .npy files. greedy: the continuations must fit, too. Errors: INPUT, SYSTEM. */
+bool golden_open(GoldenFile *g, const char *path, const char *tokens, bool greedy, const tblock_context *c, Error *err);
 void golden_close(GoldenFile *g);    /* a zeroed one is accepted */
 
 /* [PREFIX.]name of a case; NULL: none. */
@@ -40,6 +40,17 @@ bool golden_is_floats(const Tensor *t);
 bool golden_has_shape(const Tensor *t, int64_t rows, int64_t columns);
 
 double  golden_value(const Tensor *t, size_t i);   /* F16, BF16, F32, F64 */
+
+/* The same number, zeros of another sign apart; neither is NaN. Of a golden that is wider than ours no digit is rounded away. */
+bool    golden_same_bits(double a, double b);
+
+/* Finite and under 1e30: a number that a tolerance can be taken from. Infinities and the lowest number of a type (-3.4e38) are masks. */
+bool    golden_is_ordinary(double x);
+
+/* How far t's type may have moved numbers up to `largest`: half a unit in the last place of F16 or BF16; 0 for F32 and F64, whose
+ * steps are below what a float32 run loses. */
+double  golden_rounding(const Tensor *t, double largest);
+
 int64_t golden_token(const Tensor *t, size_t i);   /* I32, I64            */
 
 #endif

@@ -18,9 +18,9 @@ typedef struct HiddenRun {
     size_t       at;                 /* position of the running piece's first token */
 } HiddenRun;
 
-/* The hidden.* tensors of a case, checked. tol: largest allowed difference as a share of a state's largest value, or below 0: equal
- * bits. Errors: INPUT (a shape or type), SYSTEM. */
-bool hidden_open(HiddenRun *h, const GoldenFile *g, const GoldenCase *k, const tblock_context *c, double tol, Error *err);
+/* The hidden.* tensors of a case, checked. share: largest allowed difference as a share of a state's largest value (besides what its
+ * type rounds off), or below 0: equal bits. Errors: INPUT (a shape or type), SYSTEM. */
+bool hidden_open(HiddenRun *h, const GoldenFile *g, const GoldenCase *k, const tblock_context *c, double share, Error *err);
 void hidden_close(HiddenRun *h);
 
 void hidden_observe(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride); /* a tblock_observer */

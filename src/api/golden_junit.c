@@ -39,42 +39,56 @@ static void put_attribute(JsonOut *o, const char *name, const char *value)
     json_out(o, "\"");
 }
 
-/* What is wrong with a row, in one line. */
-static void say_difference(const tblock_verify_report *report, const tblock_verify_row *r, char *out, size_t n)
+/* printf writes NaN with its sign, which is noise. */
+static const char *spell(double x, char out[24])
 {
-    char   rule[48] = "equal bit by bit";
-    size_t at = 0;
+    snprintf(out, 24, isnan(x) ? "nan" : "%.3g", x);
+    return out;
+}
+
+void tblock_verify_explain(const tblock_verify_report *report, const tblock_verify_row *r, char *out, size_t n)
+{
+    char rule[48] = "equal bit by bit", far[24], parted[160] = "", parted_far[24];
+    spell(r->max_abs, far), spell(r->parted_abs, parted_far);
     if (!report->exact)
         snprintf(rule, sizeof rule, "within %.3g", report->tol);
+    if (r->parted[0])
+        snprintf(parted, sizeof parted, "; the runs part in %s, from position %" PRId64 " on, max |diff| %s", r->parted, r->parted_pos,
+                 parted_far);
     if (r->first_diff >= 0)
-        at = (size_t)snprintf(out, n, "logits differ from position %" PRId64 " on: expected %s, found max |diff| %.3g", r->first_diff,
-                              rule, r->max_abs);
+        snprintf(out, n, "logits differ from position %" PRId64 " on: expected %s, found max |diff| %s%s", r->first_diff, rule, far, parted);
     else if (r->greedy_diff >= 0)
-        at = (size_t)snprintf(out, n, "greedy continuation differs at its token %" PRId64, r->greedy_diff);
-    if (r->parted[0] && at < n)
-        snprintf(out + at, n - at, "%sthe runs part in %s, position %" PRId64 ", max |diff| %.3g", at ? "; " : "", r->parted,
-                 r->parted_pos, r->parted_abs);
+        snprintf(out, n, "greedy continuation differs at its token %" PRId64 "%s", r->greedy_diff, parted);
+    else
+        snprintf(out, n, "hidden states differ from position %" PRId64 " on, in %s: expected %s, found max |diff| %s", r->parted_pos,
+                 r->parted, rule, parted_far);
+}
+
+/* What a failure's text adds: whether the golden's run was another one, as far as the golden says. */
+static void put_settings(JsonOut *o, const tblock_verify_report *report)
+{
+    put_xml(o, report->settings[0] ? "recorded with other settings: " : report->recorded ? "recorded with the same settings" : "");
+    put_xml(o, report->settings);
 }
 
 static void put_row(JsonOut *o, const char *suite, const tblock_verify_report *report, const tblock_verify_row *r)
 {
-    char text[512] = "";
+    char text[512], far[24], mean_kl[24], max_kl[24];
     json_out(o, "    <testcase");
     put_attribute(o, "classname", suite);
     put_attribute(o, "name", r->name[0] ? r->name : "tokens");
     json_out(o, ">\n");
     if (!r->ok) {
-        say_difference(report, r, text, sizeof text);
+        tblock_verify_explain(report, r, text, sizeof text);
         json_out(o, "      <failure type=\"difference\"");
         put_attribute(o, "message", text);
         json_out(o, ">");
-        put_xml(o, report->settings[0] ? "recorded with other settings: " : "recorded with the same settings, or by another program");
-        put_xml(o, report->settings);
+        put_settings(o, report);
         json_out(o, "</failure>\n");
     }
-    json_out(o, "      <system-out>%zu tokens, max |diff| %.3g, mean KL %.3g, max KL %.3g, top-1 %.2f%%, top-5 %.2f%%</system-out>\n"
+    json_out(o, "      <system-out>%zu tokens, max |diff| %s, mean KL %s, max KL %s, top-1 %.2f%%, top-5 %.2f%%</system-out>\n"
                 "    </testcase>\n",
-             r->n_tokens, r->max_abs, r->mean_kl, r->max_kl, 100 * r->top1, 100 * r->top5);
+             r->n_tokens, spell(r->max_abs, far), spell(r->mean_kl, mean_kl), spell(r->max_kl, max_kl), 100 * r->top1, 100 * r->top5);
 }
 
 static void put_error(JsonOut *o, const char *suite, const tblock_error *why)

@@ -10,34 +10,56 @@
 #include "api/golden_hidden.h"
 #include "api/logit_rows.h"
 #include "base/fp_env.h"
-#include "base/half.h"
 
 enum { PIECE = 128 };
 
 /* What is demanded. */
 typedef struct Rule {
-    double tol, largest;             /* of a logit; the largest |logit| of all cases */
+    double tol, share;               /* of a logit; of the largest value of a hidden state */
     bool   exact;
 } Rule;
 
+/* What a golden's logits are like, masks left out. */
+typedef struct Scale { double largest, lost; } Scale; /* the largest |logit|; the largest difference between f64 and f32 */
+
+enum { MASKED = 700 }; /* so far under the largest logit of its position a token has no probability, which is what masks are for */
+
+static void scan_row(Scale *s, const GoldenCase *k, size_t from, size_t n)
+{
+    double top = -INFINITY;
+    for (size_t j = from; j < from + n; j++) {
+        double v = golden_value(k->logits, j);
+        top = golden_is_ordinary(v) ? fmax(top, v) : top;
+    }
+    for (size_t j = from; j < from + n; j++) {
+        double v = golden_value(k->logits, j), f32 = k->logits_f32 ? golden_value(k->logits_f32, j) : v;
+        if (!golden_is_ordinary(v) || v < top - MASKED)
+            continue;
+        s->largest = fmax(s->largest, fabs(v));
+        s->lost    = golden_is_ordinary(f32) ? fmax(s->lost, fabs(v - f32)) : s->lost;
+    }
+}
+
 /* The default tolerance (docs/numerics.md): 8 times what an ordinary float32 run loses, where the golden shows it, at least
- * 4e-6 of the largest logit; 1e-4 of the largest logit where it does not. */
+ * 4e-6 of the largest logit; 1e-4 of the largest logit where it does not. On top of it what a stored F16 or BF16 has rounded off. */
 static Rule choose_rule(const GoldenFile *g, const tblock_verify_options *opt)
 {
-    double largest = 0, lost = 0;
+    Scale  all = {0};
+    double rounding = 0;
     bool   shown = true;
     for (size_t i = 0; i < g->n_cases; i++) {
         const GoldenCase *k = &g->cases[i];
-        shown = shown && k->logits_f32;
-        for (size_t j = 0; j < k->logits->n_elements; j++) {
-            double v = golden_value(k->logits, j);
-            largest  = fmax(largest, fabs(v));
-            if (k->logits_f32)
-                lost = fmax(lost, fabs(v - golden_value(k->logits_f32, j)));
-        }
+        Scale             s = {0};
+        for (size_t row = 0, n = k->logits->n_elements / k->n_rows; row < k->n_rows; row++)
+            scan_row(&s, k, row * n, n);
+        shown       = shown && k->logits_f32 && k->logits_f32->dtype == DT_F32;
+        rounding    = fmax(rounding, golden_rounding(k->logits, s.largest));
+        all.largest = fmax(all.largest, s.largest);
+        all.lost    = fmax(all.lost, s.lost);
     }
-    double usual = shown ? fmax(8 * lost, 4e-6 * largest) : 1e-4 * largest;
-    return (Rule){.tol = opt->exact ? 0 : opt->has_tol ? opt->tol : usual, .largest = largest, .exact = opt->exact};
+    double usual = shown ? fmax(8 * all.lost, 4e-6 * all.largest) : 1e-4 * all.largest, asked = opt->has_tol ? opt->tol : usual;
+    return (Rule){.tol   = opt->exact ? 0 : opt->has_tol ? opt->tol : usual + rounding,
+                  .share = opt->exact ? -1 : all.largest > 0 ? asked / all.largest : 0, .exact = opt->exact};
 }
 
 /* ---- One case -------------------------------------------------------------------------------------------------- */
@@ -57,12 +79,12 @@ static bool within(const Rows *r, const Rule *rule, double *worst)
             far  = isnan(a) && isnan(b) ? far : NAN;
             continue;
         }
-        same = same && f32_bits((float)a) == f32_bits((float)b);
+        same = same && golden_same_bits(a, b);
         if (a != b) /* equal infinities have no difference */
             far = isnan(far) ? far : fmax(far, fabs(a - b));
     }
     *worst = isnan(*worst) || isnan(far) ? NAN : fmax(*worst, far);
-    return rule->exact ? same : far <= rule->tol;
+    return rule->exact ? same : isfinite(far) && far <= rule->tol; /* infinite against finite is out of any tolerance */
 }
 
 static void compare_distributions(tblock_verify_row *row, const Rows *r)
@@ -72,7 +94,7 @@ static void compare_distributions(tblock_verify_row *row, const Rows *r)
     double kl = kl_divergence(r->golden, log_sum_exp(r->golden, r->n), r->ours, log_sum_exp(r->ours, r->n), r->n);
     row->mean_kl += kl;
     row->max_kl   = isnan(kl) || isnan(row->max_kl) ? NAN : fmax(row->max_kl, kl);
-    row->top1    += n_golden > 0 && n_ours > 0 && top_golden[0] == top_ours[0];
+    row->top1    += same_tokens(top_golden, n_golden > 0, top_ours, n_ours > 0); /* two rows of NaN alone agree, in this as in the five */
     row->top5    += same_tokens(top_golden, n_golden, top_ours, n_ours);
 }
 
@@ -168,12 +190,11 @@ static bool verify_case(tblock_context *c, const GoldenFile *g, const GoldenCase
                         tblock_verify_row *row, Error *err)
 {
     HiddenRun hidden = {0};
-    double    share = rule->exact ? -1 : rule->largest > 0 ? rule->tol / rule->largest : 0;
     *row = (tblock_verify_row){.n_tokens = k->tokens->n_elements, .first_diff = -1, .greedy_diff = -1};
     memcpy(row->name, k->prefix, sizeof row->name);
     if (*row->name)
         row->name[strlen(row->name) - 1] = 0; /* the dot */
-    bool ok = hidden_open(&hidden, g, k, c, share, err) && run_case(c, k, rule, &hidden, row, err)
+    bool ok = hidden_open(&hidden, g, k, c, rule->share, err) && run_case(c, k, rule, &hidden, row, err)
               && (!greedy || !k->greedy || run_greedy(c, k, row, err));
     if (ok) {
         bool forbidden = note_hidden(&hidden, rule, row);
@@ -195,19 +216,22 @@ static void spell_fact(const char *key, const char *value, char out[24])
 }
 
 /* In which of the facts that f records of its run this one is another; a file of another program records none. */
-static bool compare_settings(const GoldenFile *g, const tblock_context *c, char *out, size_t n_out, Error *err)
+static bool compare_settings(const GoldenFile *g, const tblock_context *c, tblock_verify_report *report, Error *err)
 {
+    char       *out = report->settings;
     RunFact     fact[RUN_FACTS];
     RunSettings settings = run_settings(c);
     const char *format   = golden_meta(g, "format");
-    size_t      at       = 0;
+    size_t      at = 0, n_out = sizeof report->settings;
     if (!format || strcmp(format, "tblock-logits") != 0)
         return true;
     if (!run_facts(c->model, &settings, fact, err))
         return false;
+    report->recorded = true;
     for (int i = 0; i < RUN_FACTS && at < n_out; i++) {
         const char *key = fact[i].key, *here = fact[i].value, *found = golden_meta(g, key);
         char        was[24], is[24];
+        report->recorded = report->recorded && found;
         if (!found || strcmp(found, here) == 0)
             continue;
         spell_fact(key, found, was), spell_fact(key, here, is);
@@ -231,7 +255,7 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
     out->rows   = calloc(out->n_rows, sizeof *out->rows);
     if (!out->rows)
         return fail(err, SYSTEM, "out of memory");
-    if (!compare_settings(g, c, out->settings, sizeof out->settings, err))
+    if (!compare_settings(g, c, out, err))
         return false;
     for (size_t i = 0; i < out->n_rows; i++) {
         if (!verify_case(c, g, &g->cases[i], &rule, opt->greedy, &out->rows[i], err))
@@ -250,7 +274,8 @@ bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_veri
     void           *saved_user = c->observer_user;
     FpEnv           caller     = fp_env_enter();
     *out    = (tblock_verify_report){.ok = true};
-    bool ok = golden_open(&g, golden_path, opt ? opt->tokens : NULL, c, err) && verify(c, &g, opt ? opt : &defaults, out, err);
+    opt     = opt ? opt : &defaults;
+    bool ok = golden_open(&g, golden_path, opt->tokens, opt->greedy, c, err) && verify(c, &g, opt, out, err);
     if (!ok) {
         free(out->rows);
         *out = (tblock_verify_report){0};

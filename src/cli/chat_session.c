@@ -239,7 +239,7 @@ static bool draw(Session *s, Answer *a, tblock_sampler *sampler, const float *lo
     s->end = ANSWER_DONE;
     while (logits && !is_over(s, a, n_prompt)) {
         int32_t id;
-        if (!tblock_sampler_next(sampler, logits, s->ids, s->n_ids, (uint32_t)s->n_ids, &id, err))
+        if (!sampling_draw(sampler, s->o.path, logits, s->ids, s->n_ids, &id, err))
             return false;
         if (ends_answer(s, id))
             break;

@@ -34,13 +34,20 @@ static const char *spell(double x, int digits, char out[32])
     return out;
 }
 
+/* A standard error and its unit; - where one number has none. */
+static const char *spell_error(double x, int digits, const char *unit, char out[32])
+{
+    snprintf(out, 32, isnan(x) ? "-" : "%.*g%s", digits, x, unit);
+    return out;
+}
+
 static void print_text(const tblock_eval_report *r, int window, int stride)
 {
     char a[32], b[32], c[32];
     output_format("tokens          %zu, scored %zu, in %zu window%s of %d, stride %d\n", r->n_tokens, r->n_scored, r->n_windows,
                   r->n_windows == 1 ? "" : "s", window, stride);
-    output_format("perplexity      %s +- %s\n", spell(r->perplexity, 7, a), spell(r->perplexity_error, 3, b));
-    output_format("nats a token    %s +- %s\n", spell(r->nll, 7, a), spell(r->nll_error, 3, b));
+    output_format("perplexity      %s +- %s\n", spell(r->perplexity, 7, a), spell_error(r->perplexity_error, 3, "", b));
+    output_format("nats a token    %s +- %s\n", spell(r->nll, 7, a), spell_error(r->nll_error, 3, "", b));
     if (!isnan(r->bits_per_byte))
         output_format("bits a byte     %s\n", spell(r->bits_per_byte, 6, a));
     output_format("right at first  %s %%\n", spell(100 * r->accuracy, 4, a));
@@ -68,12 +75,12 @@ static void print_against(const tblock_against_report *r, int window, int stride
     output_format("\nagainst the parent\n");
     output_format("perplexity      %s, ours / parent's %s", spell(r->parent.perplexity, 7, a),
                   spell(r->ours.perplexity / r->parent.perplexity, 7, b));
-    output_format(" (ln: %s +- %s)\n", spell(r->log_ratio, 4, a), spell(r->log_ratio_error, 3, b));
-    output_format("mean KL         %s +- %s nats\n", spell(r->mean_kl, 5, a), spell(r->mean_kl_error, 3, b));
+    output_format(" (ln: %s +- %s)\n", spell(r->log_ratio, 4, a), spell_error(r->log_ratio_error, 3, "", b));
+    output_format("mean KL         %s +- %s nats\n", spell(r->mean_kl, 5, a), spell_error(r->mean_kl_error, 3, "", b));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         output_format("  %-12s  %s\n", names[i], spell(r->percentile[i], 4, a));
     output_format("  %-12s  %s, at token %" PRId64 "\n", "largest", spell(r->max_kl, 4, a), r->max_kl_at);
-    output_format("same top-1      %s %% +- %s %%\n", spell(100 * r->top1, 5, a), spell(100 * r->top1_error, 2, b));
+    output_format("same top-1      %s %% +- %s\n", spell(100 * r->top1, 5, a), spell_error(100 * r->top1_error, 2, " %", b));
     output_format("same top-5      %s %%\n", spell(100 * r->top5, 5, a));
     output_format("RMS difference of the right token's probability  %s %%\n", spell(100 * r->rms_probability, 4, a));
 }
@@ -156,7 +163,7 @@ static bool score_text(const EvalArgs *a, tblock_context *c, tblock_context *par
 
 static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *c, tblock_error *err)
 {
-    PromptOptions   from = { .file = a->text, .ids = a->ids, .no_bos = a->no_bos, .special = a->special };
+    PromptOptions   from = { .file = a->text, .ids = a->ids, .no_bos = a->no_bos, .special = a->special, .needs_text = true };
     ComputeOptions  plain = a->compute; /* what changes bits is the model's own affair; its parent is as it is */
     Prompt          p = { 0 };
     size_t          n_added = 0;
@@ -166,6 +173,9 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
     plain.keep = (TextList){ 0 };
 
     bool good = prompt_read(&p, &from, m, a->model, a->general.quiet, err) && count_added(a, m, &n_added, err);
+    if (good && !a->ids.given && p.n < 2)
+        good = cli_fail(err, TBLOCK_INPUT, "%s: expected a text of at least two tokens, found %zu: nothing predicts the first one",
+                        a->text ? a->text : "standard input", p.n);
     if (good && a->against)
         good = (parent = compute_open(a->against, &plain, err)) != NULL &&
                (other = compute_context(parent, a->against, &plain, a->general.quiet, err)) != NULL;
@@ -212,7 +222,8 @@ static void put_choices(const tblock_choices_report *r, bool each)
 static void print_question(const tblock_choices_report *r, const tblock_choices_row *q)
 {
     char sum[32];
-    output_format("line %zu: answer %d, %s%s:", q->line, q->answer, q->best == q->answer ? "right" : "wrong",
+    output_format("line %zu: answer %d, %s%s:", q->line, q->answer,
+                  q->best < 0 ? "undecided" : q->best == q->answer ? "right" : "wrong",
                   (q->best == q->answer) == (q->best_norm == q->answer) ? "" : q->best_norm == q->answer ? ", by length right"
                                                                                                     : ", by length wrong");
     for (size_t i = 0; i < q->n; i++)
@@ -226,8 +237,9 @@ static void print_choices(const tblock_choices_report *r, bool each)
     for (size_t i = 0; each && i < r->n_rows; i++)
         print_question(r, &r->rows[i]);
     output_format("questions         %zu\n", r->n_rows);
-    output_format("accuracy          %s %% +- %s %%\n", spell(100 * r->accuracy, 4, a), spell(100 * r->accuracy_error, 3, b));
-    output_format("  by length       %s %% +- %s %%\n", spell(100 * r->accuracy_norm, 4, a), spell(100 * r->accuracy_norm_error, 3, b));
+    output_format("accuracy          %s %% +- %s\n", spell(100 * r->accuracy, 4, a), spell_error(100 * r->accuracy_error, 3, " %", b));
+    output_format("  by length       %s %% +- %s\n", spell(100 * r->accuracy_norm, 4, a),
+                  spell_error(100 * r->accuracy_norm_error, 3, " %", b));
 }
 
 static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err)

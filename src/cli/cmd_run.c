@@ -334,7 +334,7 @@ static bool draw(Run *r, bool *ended, tblock_error *err)
 {
     int32_t id;
     double  start = now_s();
-    bool    good = tblock_sampler_next(r->sampler, r->logits, r->ids, r->n_ids, (uint32_t)r->n_ids, &id, err);
+    bool    good = sampling_draw(r->sampler, r->args->model, r->logits, r->ids, r->n_ids, &id, err);
     r->stats.decode_s += now_s() - start;
     if (!good)
         return false;

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct VerifyArgs {
@@ -144,20 +143,11 @@ static void note_settings(const tblock_verify_report *report, const char *golden
 static bool report_difference(const tblock_verify_report *report, const char *golden, tblock_error *err)
 {
     const tblock_verify_row *r = report->rows;
-    char                     name[80], rule[48], max_abs[24];
+    char                     name[80], why[400];
     while (r->ok && r + 1 < report->rows + report->n_rows)
         r++;
-    if (r->first_diff >= 0)
-        return cli_fail(err, TBLOCK_NO,
-                        "%s: %s: logits differ from position %" PRId64 " on: expected %s, found max |diff| %s%s%s", golden,
-                        row_name(r, name), r->first_diff, spell_rule(report, rule), spell_number(r->max_abs, max_abs),
-                        r->parted[0] ? "; the runs part in " : "", r->parted);
-    if (r->greedy_diff < 0)
-        return cli_fail(err, TBLOCK_NO, "%s: %s: hidden states differ from position %" PRId64 " on, in %s: expected %s, found max |diff| %s",
-                        golden, row_name(r, name), r->parted_pos, r->parted, spell_rule(report, rule),
-                        spell_number(r->parted_abs, max_abs));
-    return cli_fail(err, TBLOCK_NO, "%s: %s: greedy continuation differs at its token %" PRId64, golden,
-                    row_name(r, name), r->greedy_diff);
+    tblock_verify_explain(report, r, why, sizeof why);
+    return cli_fail(err, TBLOCK_NO, "%s: %s: %s", golden, row_name(r, name), why);
 }
 
 /* --junit: also where the comparison did not run, for a reader that only sees the file. */
@@ -168,38 +158,19 @@ static bool write_junit(const VerifyArgs *a, Guarded *junit, const tblock_verify
                          && guarded_commit(junit, err));
 }
 
-/* Where a golden is a .npy file, else NULL: the name of its tokens, with "tokens" for the last "logits", as tblock_verify finds it by itself
- * where it may open files by name. To be freed. */
-static bool name_tokens(const char *golden, char **tokens, tblock_error *err)
-{
-    const char *end = strrchr(golden, '.'), *name = strrchr(golden, '/');
-    size_t      found = 0;
-    *tokens = NULL;
-    if (!end || strcmp(end, ".npy") != 0)
-        return true;
-    for (const char *at = name ? name : golden; (at = strstr(at, "logits")) != NULL; at++)
-        found = (size_t)(at - golden) + 1;
-    if (!found)
-        return cli_fail(err, TBLOCK_INPUT, "%s: expected the name of a .npy file of logits to hold \"logits\", found no such part", golden);
-    if (!(*tokens = strdup(golden)))
-        return cli_no_memory(err);
-    memcpy(*tokens + found - 1, "tokens", 6);
-    return true;
-}
-
 static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit, tblock_verify_options *o, tblock_verify_report *report,
                     tblock_error *err)
 {
     bool    sandbox = a->compute.sandbox;
     Guarded golden = { 0 }, tokens = { 0 };
     char   *name = NULL;
-    bool    good = (!sandbox || name_tokens(a->golden, &name, err)) && guarded_input(&golden, a->golden, sandbox, err) &&
+    bool    good = (!sandbox || tblock_verify_tokens(a->golden, &name, err)) && guarded_input(&golden, a->golden, sandbox, err) &&
                 guarded_input(&tokens, name, sandbox, err) && guarded_output(junit, a->junit, sandbox, err);
     o->tokens = name ? tokens.path : NULL;
     good = good && guarded_enter(sandbox, junit, 1, -1, err) && tblock_verify(c, golden.path, o, report, err);
     guarded_close(&golden, err);
     guarded_close(&tokens, err);
-    free(name);
+    tblock_free(name);
     return good;
 }
 

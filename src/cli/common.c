@@ -98,6 +98,12 @@ tblock_sampler *sampling_new(const SamplingOptions *o, int vocab_size, uint64_t 
         .repeat_penalty = (float)o->repeat_penalty, .seed = seed }, err);
 }
 
+bool sampling_draw(tblock_sampler *s, const char *path, const float *logits, const int32_t *ids, size_t n, int32_t *id, tblock_error *err)
+{
+    tblock_error why;
+    return tblock_sampler_next(s, logits, ids, n, (uint32_t)n, id, &why) || cli_fail(err, why.status, "%s: %s", path, why.msg);
+}
+
 static bool has_fma(void)
 {
 #if defined(__x86_64__)
@@ -156,6 +162,13 @@ static bool read_text(Prompt *p, const PromptOptions *o, bool quiet, tblock_erro
     return good;
 }
 
+static bool check_text(const Prompt *p, const PromptOptions *o, tblock_error *err)
+{
+    bool named = o->file && strcmp(o->file, "-") != 0;
+    return p->n_text > 0 || !o->needs_text ||
+           cli_fail(err, TBLOCK_INPUT, "%s: expected a text, found %s", named ? o->file : "standard input", named ? "an empty file" : "nothing");
+}
+
 static bool copy_ids(Prompt *p, const int32_t *ids, size_t n, tblock_error *err)
 {
     p->ids = malloc((n + 1) * sizeof *p->ids);
@@ -173,7 +186,7 @@ static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m
     int32_t *ids = NULL;
     size_t   n = 0;
     bool     good =
-        read_text(p, o, quiet, err) && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err);
+        read_text(p, o, quiet, err) && check_text(p, o, err) && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err);
     if (good && n > 0 && p->n_text == 0)
         cli_note(quiet, "the prompt is empty: starting from the token that the tokenizer puts first");
     good = good && copy_ids(p, ids, n, err);
@@ -186,7 +199,7 @@ static bool check_ids(const IdList *ids, const tblock_model *m, tblock_error *er
 {
     tblock_model_info info;
     tblock_model_describe(m, &info);
-    for (size_t i = 0; i < ids->n; i++)
+    for (size_t i = 0; info.has_weights && i < ids->n; i++) /* without weights there are no ids, which the context then says */
         if (ids->ids[i] >= info.vocab_size)
             return cli_fail(err, TBLOCK_USAGE, "--ids: expected ids from 0 to %d, found %" PRId32, info.vocab_size - 1,
                             ids->ids[i]);

@@ -43,11 +43,15 @@ extern const Option sampling_options[];
 /* tblock_sampler_new as the options say, but with this seed */
 tblock_sampler *sampling_new(const SamplingOptions *o, int vocab_size, uint64_t seed, tblock_error *err);
 
+/* tblock_sampler_next for the token after ids [n], the whole sequence; its error names the model. */
+bool sampling_draw(tblock_sampler *s, const char *path, const float *logits, const int32_t *ids, size_t n, int32_t *id, tblock_error *err);
+
 /* Where the tokens come from. */
 typedef struct PromptOptions {
     const char *text, *file;
     IdList      ids;
     bool        no_bos, special;
+    bool        needs_text; /* no option: an empty text is an error, which names its file */
     bool        continues; /* no option: the text goes on from other tokens; none is put first, and it may be empty */
 } PromptOptions;
 extern const Option prompt_options[];

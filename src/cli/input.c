@@ -17,11 +17,11 @@ static int open_file(const char *path, tblock_error *err)
         return STDIN_FILENO;
     if (strncmp(path, descriptors, sizeof descriptors - 1) == 0) {
         int copy = fcntl(atoi(path + sizeof descriptors - 1), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-        return copy >= 0 ? copy : (cli_fail(err, TBLOCK_INPUT, "%s: %s", path, strerror(errno)), -1);
+        return copy >= 0 ? copy : (cli_fail(err, TBLOCK_INPUT, "%s: cannot open: %s", path, strerror(errno)), -1);
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        cli_fail(err, TBLOCK_INPUT, "%s: %s", path, strerror(errno));
+        cli_fail(err, TBLOCK_INPUT, "%s: cannot open: %s", path, strerror(errno));
     return fd;
 }
 

@@ -5,7 +5,7 @@
 
 #include "message.h"
 
-/* The program never calls setlocale: the decimal point is a point. */
+/* The program never sets LC_NUMERIC: the decimal point is a point. */
 static bool read_betas(const char *text, double beta[2])
 {
     char *end;

@@ -57,8 +57,8 @@ static bool decimal_notation(const char *s)
     return digits && *s == '\0';
 }
 
-/* Decimal notation only: strtod alone would also take "nan", "inf", "0x1p3" and leading space. The program never calls
- * setlocale, so strtod's decimal separator is the point. */
+/* Decimal notation only: strtod alone would also take "nan", "inf", "0x1p3" and leading space. The program never sets
+ * LC_NUMERIC, so strtod's decimal separator is the point. */
 static bool parse_float(const char *s, double *out)
 {
     if (!decimal_notation(s))

@@ -33,11 +33,10 @@ for name in wide.rows16 chunks.rows16 odd.rows16 experts.rows shared.rows neox.r
         models+=("$quantized") cases+=("$quantized")
     done
 done
-# GGUF files as they are, ours and those of the shared folder.
-for folder in llama-gqa-q4_1 llama-kquants gemma2-f16 qwen2-bf16 llama3-e2e-bf16 stories260K-q8_0 stories260K-q4_0 stories260K-q5_1 stories260K-f16; do
-    for place in tests/data/gguf "${TBLOCK_SHARED:-../shared}/fixtures/gguf"; do
-        [ ! -e "$place/$folder/model.gguf" ] || { models+=("$place/$folder/model.gguf"); break; }
-    done
+# GGUF files as they are: all of ours, and those of the shared folder that we have no copy of.
+for file in tests/data/gguf/*/model.gguf "${TBLOCK_SHARED:-../shared}"/fixtures/gguf/*/model.gguf; do
+    name=$(basename "$(dirname "$file")")
+    [ -e "$file" ] && [[ " ${models[*]} " != *"/gguf/$name/model.gguf "* ]] && models+=("$file")
 done
 [ -e models/shakespeare.bin ] && models+=(models/shakespeare.bin)
 

@@ -374,10 +374,9 @@ def a_context_is_filled_to_its_last_position():
 
 # ---- Weights that are not finite ---------------------------------------------------------------------------------------
 
-def spoiled(name, tensor, bits):
-    """A copy of the small model of f32 weights with one element of a tensor replaced."""
-    base = small_model()
-    data = bytearray(base.read_bytes())
+def spoiled(name, tensor, bits, base=None):
+    """A copy of the small model of f32 weights, or of another, with one element of a tensor replaced."""
+    data = bytearray((base or small_model()).read_bytes())
     n = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:8 + n])
     entry = header[tensor]
@@ -407,6 +406,25 @@ def logits_that_are_not_a_number_name_the_weight():
     works(run("verify", path, "nan.golden", "--exact", "--allow-nan"))
     fails(run("verify", path, "nan.golden", "--exact"), 3, "final_norm")
     works(run("bench", path, "--read-mb=1", "--repeats=1", "--seconds=0.01", "--allow-nan", "-p", "8", "-n", "2"))
+
+
+@case
+def what_is_made_of_nan_is_no_answer():
+    path = spoiled("spoiled.bin", "layers.1.wk", float("nan"), text_model("whole.bin"))
+    fails(run("run", path, "-p", "ROMEO", "-n", "2", "--allow-nan"), 3, "spoiled.bin", "NaN", "nothing can be drawn")
+    for form in ("json", "html", "safetensors"):
+        fails(run("attn", path, "-p", "ROMEO", "--format", form, "-o", "attn.out"), 3, "spoiled.bin", "layers.1.wk", "the attention of layer 1",
+              what=form)
+        assert not (TEMP / "attn.out").exists(), form
+    works(run("attn", path, "-p", "ROMEO", "--layer", "0", "--json"))   # what is kept is finite
+    assert b"null" in works(run("attn", path, "-p", "ROMEO", "--json", "--allow-nan")).stdout
+    (TEMP / "one.jsonl").write_text('{"context": "ROMEO", "choices": ["a", "b"], "answer": 0}\n')
+    fails(run("eval", path, "--choices", "one.jsonl"), 3, "spoiled.bin", "layers.1.wk")
+    answer = json.loads(works(run("eval", path, "--choices", "one.jsonl", "--allow-nan", "--each", "--json")).stdout)
+    assert answer["accuracy"] == answer["accuracy_norm"] == 0 and answer["accuracy_error"] is None, answer
+    assert answer["each"][0]["best"] == answer["each"][0]["best_norm"] == -1, answer
+    said = works(run("eval", path, "--choices", "one.jsonl", "--allow-nan", "--each")).stdout.decode()
+    assert "answer 0, undecided: nan nan" in said and "accuracy          0 % +- -\n" in said, said
 
 
 # ---- Text that nobody vouches for --------------------------------------------------------------------------------------

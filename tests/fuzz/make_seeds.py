@@ -171,6 +171,11 @@ def goldens(s):
     text = json.dumps({"__metadata__": {"format": "tblock-logits"}, "tokens": tokens, "logits": logits}).encode()
     text += b" " * (-len(text) % 8)
     s.put("golden", "safetensors", struct.pack("<Q", len(text)) + text + struct.pack("<3i15f", 1, 2, 3, *range(15)))
+    greedy = {"dtype": "I32", "shape": [15], "data_offsets": [72, 132]}  # one too many for a context of 16
+    text = json.dumps({"tokens": tokens, "logits": logits, "greedy": greedy}).encode()
+    text += b" " * (-len(text) % 8)
+    s.put("golden", "greedy", struct.pack("<Q", len(text)) + text + struct.pack("<3i15f15i", 1, 2, 3, *range(15), *[4] * 15))
+    s.put("golden", "npz", struct.pack("<4sHHHHHIIIHH", b"PK\3\4", 20, 0, 0, 0, 0, 0, 0, 0, len("logits.npy"), 0) + b"logits.npy")
     s.put("golden", "npy-f4", npy("(3, 5)", "<f4", bytes(60)))
     s.put("golden", "npy-f8", npy("(1, 5)", "<f8", bytes(40)))
     s.put("golden", "npy-f2", npy("(1, 3, 5)", "<f2", bytes(30)))

@@ -1,6 +1,7 @@
 /* tests/unit/test_logit_rows.c: sums over logits against values known from closed forms. */
 #include "test.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "api/logit_rows.h"
@@ -39,6 +40,15 @@ static void kl_of_two_coins(void)
     NEAR(kl_divergence(never, 0, p, lp, 2), -log(0.25), 1e-14);
 }
 
+static void a_masked_token_adds_nothing_to_kl(void)
+{
+    double p[3] = {log(0.25), log(0.75), -INFINITY}, q[3] = {log(0.5), log(0.5), -INFINITY}, open[3] = {log(0.25), log(0.25), log(0.5)};
+    double lowest[3] = {log(0.25), log(0.75), -DBL_MAX}, want = 0.25 * log(0.5) + 0.75 * log(1.5);
+    NEAR(kl_divergence(p, log_sum_exp(p, 3), q, log_sum_exp(q, 3), 3), want, 1e-14);
+    NEAR(kl_divergence(lowest, log_sum_exp(lowest, 3), q, log_sum_exp(q, 3), 3), want, 1e-14);
+    NEAR(kl_divergence(p, log_sum_exp(p, 3), open, log_sum_exp(open, 3), 3), 0.75 * log(3), 1e-14);
+}
+
 static void top_tokens_are_in_order_and_ties_go_to_the_lower_id(void)
 {
     double x[8] = {1, 5, NAN, 5, -INFINITY, 7, 1, 0};
@@ -71,6 +81,7 @@ int main(int argc, char **argv)
     TEST(log_sum_exp_of_equal_logits_is_log_n);
     TEST(infinities_and_nan);
     TEST(kl_of_two_coins);
+    TEST(a_masked_token_adds_nothing_to_kl);
     TEST(top_tokens_are_in_order_and_ties_go_to_the_lower_id);
     TEST(same_tokens_in_any_order);
     TEST(moments_of_known_numbers);

@@ -15,9 +15,11 @@ static bool check(tblock_context *c, const char *golden)
     }
     for (size_t i = 0; i < report.n_rows; i++) {
         const tblock_verify_row *r = &report.rows[i];
-        if (!r->ok)
-            printf("FAIL %s: sequence '%s': from position %lld on, max |diff| %g%s%s%s%s\n", golden, r->name, (long long)r->first_diff,
-                   r->max_abs, r->parted[0] ? ", in " : "", r->parted, report.settings[0] ? "; recorded with " : "", report.settings);
+        char                     why[400];
+        if (r->ok)
+            continue;
+        tblock_verify_explain(&report, r, why, sizeof why);
+        printf("FAIL %s: sequence '%s': %s%s%s\n", golden, r->name, why, report.settings[0] ? "; recorded with " : "", report.settings);
     }
     bool ok = report.ok;
     if (ok)

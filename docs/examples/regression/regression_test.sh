@@ -20,13 +20,13 @@ record() {
 
 # NAME OPTION...: every golden file, by one rule
 check() {
-    local name=$1 file
+    local name=$1 file why
     shift
     for file in "$golden"/*.safetensors; do
-        if "$TBLOCK" verify "$MODEL" "$file" --quiet --junit "$golden/$name.$(basename "$file" .safetensors).xml" "$@" > "$golden/log"; then
+        if why=$("$TBLOCK" verify "$MODEL" "$file" --quiet --junit "$golden/$name.$(basename "$file" .safetensors).xml" "$@" 2>&1 > /dev/null); then
             echo "ok ${name}_$(basename "$file" .safetensors)"
         else
-            echo "FAIL ${name}_$(basename "$file" .safetensors): $(tail -n 1 "$golden/log")"
+            echo "FAIL ${name}_$(basename "$file" .safetensors): ${why//$'\n'/; }" # what differs, or why nothing was compared
             status=1
         fi
     done
@@ -38,6 +38,10 @@ if [ -z "$golden" ]; then
 elif [ "${1:-}" = --record ]; then
     mkdir -p "$golden" && record
     exit
+fi
+if ! compgen -G "$golden/*.safetensors" > /dev/null; then
+    echo "FAIL goldens: $golden: expected a folder with *.safetensors, found none: --record first"
+    exit 1
 fi
 # the same bits, on any machine: a change of the model file, of the settings or of the program's numerics shows
 check same_bits --exact

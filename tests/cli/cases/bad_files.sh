@@ -24,4 +24,7 @@ try verify model.bin model.bin
 try logits model.bin --ids 1,2 -o missing/out
 try logits model.bin --ids 1,99 -o out
 try run model.bin --ids 1 --trace missing/trace
+cp "$DATA/models/llama3-e2e/tokenizer.json" .
+try logits tokenizer.json --ids 1 -o out
+try attn tokenizer.json --ids 1 --json
 ls

@@ -24,11 +24,21 @@ grep -oE '"(questions|cut|accuracy|accuracy_norm)": [0-9.]+' choices
 tblock eval model.bin --choices "$DATA/questions.jsonl" --ctx 24 --json 2> note | grep -oE '"cut": [0-9]+'
 cat note
 
+echo "---- too few for a standard error"
+try eval model.bin --ids 5,6
+try eval model.bin --ids 5,6 --json
+try eval model.bin --ids 5,6 --against model.bin
+head -n 1 two.jsonl > single.jsonl
+try eval model.bin --choices single.jsonl
+try eval model.bin --choices single.jsonl --json
+
 echo "---- refused"
 line() { echo "$1" > bad.jsonl; try eval model.bin --choices bad.jsonl; }
 line '{"context": "a", "choices": ["b", "c"], "answer": 2}'
 line '{"context": "a", "choices": ["b", "c"]}'
 line '{"context": "a", "choices": ["b"], "answer": 0}'
+line "{\"context\": \"a\", \"choices\": [$(printf '"b",%.0s' {1..1001})\"c\"], \"answer\": 0}"
+line '{"context": "a", "choices": "b", "answer": 0}'
 line '{"context": "a", "question": "a", "choices": ["b", "c"], "answer": 0}'
 line '{"choices": ["b", "c"], "answer": 0}'
 line '{"context": "a", "choices": ["b", ""], "answer": 0}'
@@ -48,6 +58,11 @@ try eval model.bin text.txt --ctx 1
 try eval model.bin --ids 5
 try eval model.bin --ids 5,1024
 try eval model.bin none.txt
+: > empty.txt
+printf a > a.txt
+try eval model.bin empty.txt
+try eval model.bin a.txt
+try eval model.bin < empty.txt
 echo '{"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 1000000}' > config.json
 tblock synth config.json -o small.bin
 try eval model.bin text.txt --against small.bin
