@@ -1,14 +1,15 @@
 /* cli/sandbox.c: a seccomp filter. What is allowed is listed, everything else is refused: a call that a future C library makes
- * instead fails rather than being let through. */
+ * instead fails rather than being let through. The filter is written here, into room that is there already: nothing on the way to it
+ * can run out of memory and leave a part of it. */
 #include "sandbox.h"
 
 #include "message.h"
 
-#if !defined(HAVE_SECCOMP)
+#if !defined(__linux__) || !(defined(__x86_64__) || defined(__aarch64__))
 
 bool sandbox_possible(tblock_error *err)
 {
-    return cli_fail(err, TBLOCK_SYSTEM, "--sandbox: this program was built without libseccomp, which it needs (Linux only)");
+    return cli_fail(err, TBLOCK_SYSTEM, "--sandbox: expected Linux on x86-64 or aarch64, this program is for another system");
 }
 
 bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
@@ -19,16 +20,21 @@ bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
 
 #else
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
-#include <seccomp.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -40,7 +46,7 @@ static bool refused(int error, tblock_error *err)
 bool sandbox_possible(tblock_error *err)
 {
     /* with no filter given, EFAULT says that there would be filters (seccomp(2)) */
-    if (prctl(PR_SET_SECCOMP, 2 /* SECCOMP_MODE_FILTER */, NULL) != 0 && errno == EFAULT)
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) != 0 && errno == EFAULT)
         return true;
     return refused(errno, err);
 }
@@ -74,15 +80,16 @@ static bool close_writable(const int *writable, size_t n, tblock_error *err)
 
 /* With any arguments. */
 static const int allowed[] = {
-    SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(pwrite64), SCMP_SYS(lseek),
-    SCMP_SYS(close), SCMP_SYS(fstat), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select), SCMP_SYS(pselect6),
-    SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(munlock),
-    SCMP_SYS(futex), SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(gettid), SCMP_SYS(getpid), SCMP_SYS(sched_yield),
-    SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_setaffinity), SCMP_SYS(getcpu), SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler),
-    SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigaltstack), SCMP_SYS(pause),
-    SCMP_SYS(restart_syscall),
-    SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_getres), SCMP_SYS(gettimeofday), SCMP_SYS(nanosleep),
-    SCMP_SYS(getrusage), SCMP_SYS(sysinfo), SCMP_SYS(getrandom), SCMP_SYS(exit), SCMP_SYS(exit_group),
+    SYS_read, SYS_write, SYS_futex, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_lseek, SYS_close, SYS_fstat, SYS_ppoll, SYS_pselect6,
+    SYS_munmap, SYS_mremap, SYS_madvise, SYS_brk, SYS_munlock,
+    SYS_set_robust_list, SYS_rseq, SYS_gettid, SYS_getpid, SYS_sched_yield,
+    SYS_sched_getaffinity, SYS_sched_setaffinity, SYS_getcpu, SYS_sched_getparam, SYS_sched_getscheduler,
+    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack, SYS_restart_syscall,
+    SYS_clock_gettime, SYS_clock_nanosleep, SYS_clock_getres, SYS_gettimeofday, SYS_nanosleep,
+    SYS_getrusage, SYS_sysinfo, SYS_getrandom, SYS_exit, SYS_exit_group,
+#if defined(__x86_64__) /* which has them besides ppoll and pselect6 */
+    SYS_poll, SYS_select, SYS_pause,
+#endif
 };
 
 /* Only where the bits `mask` of argument `arg` are `value`. */
@@ -91,53 +98,103 @@ static const uint64_t ALL_BITS = UINT32_MAX; /* of an int */
 #define THREAD_FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
 
 static const Restricted restricted[] = {
-    { SCMP_SYS(mmap), 2, PROT_EXEC, 0 },
-    { SCMP_SYS(mprotect), 2, PROT_EXEC, 0 },
-    { SCMP_SYS(clone), 0, THREAD_FLAGS, THREAD_FLAGS }, /* a thread, which has this filter too, and no process */
-    { SCMP_SYS(newfstatat), 3, 0x1000, 0x1000 },        /* AT_EMPTY_PATH: how the C library spells fstat */
-    { SCMP_SYS(prlimit64), 2, UINT64_MAX, 0 },          /* limits are read, not set */
-    { SCMP_SYS(fcntl), 1, ALL_BITS, F_GETFL },
-    { SCMP_SYS(fcntl), 1, ALL_BITS, F_GETFD },
-    { SCMP_SYS(fcntl), 1, ALL_BITS, F_DUPFD_CLOEXEC },
-    { SCMP_SYS(ioctl), 1, ALL_BITS, TCGETS },
-    { SCMP_SYS(ioctl), 1, ALL_BITS, TCSETS },
-    { SCMP_SYS(ioctl), 1, ALL_BITS, TCSETSW },
-    { SCMP_SYS(ioctl), 1, ALL_BITS, TCSETSF },
-    { SCMP_SYS(ioctl), 1, ALL_BITS, TIOCGWINSZ },
-    { SCMP_SYS(ioctl), 1, ALL_BITS, FIONREAD },
+    { SYS_mmap, 2, PROT_EXEC, 0 },
+    { SYS_mprotect, 2, PROT_EXEC, 0 },
+    { SYS_clone, 0, THREAD_FLAGS, THREAD_FLAGS }, /* a thread, which has this filter too, and no process */
+    { SYS_newfstatat, 3, 0x1000, 0x1000 },        /* AT_EMPTY_PATH: how the C library spells fstat */
+    { SYS_prlimit64, 2, UINT64_MAX, 0 },          /* limits are read, not set */
+    { SYS_fcntl, 1, ALL_BITS, F_GETFL },
+    { SYS_fcntl, 1, ALL_BITS, F_GETFD },
+    { SYS_fcntl, 1, ALL_BITS, F_DUPFD_CLOEXEC },
+    { SYS_ioctl, 1, ALL_BITS, TCGETS },
+    { SYS_ioctl, 1, ALL_BITS, TCSETS },
+    { SYS_ioctl, 1, ALL_BITS, TCSETSW },
+    { SYS_ioctl, 1, ALL_BITS, TCSETSF },
+    { SYS_ioctl, 1, ALL_BITS, TIOCGWINSZ },
+    { SYS_ioctl, 1, ALL_BITS, FIONREAD },
 };
 
-/* A call that a kernel of this machine does not have (-EDOM, say pause on aarch64) needs no rule. */
-static bool added(int result) { return result == 0 || result == -EDOM; }
+/* ---- The filter ------------------------------------------------------------------------------------------------- */
 
-static bool add_rules(scmp_filter_ctx filter)
+#if defined(__x86_64__)
+#define THIS_MACHINE AUDIT_ARCH_X86_64
+#else
+#define THIS_MACHINE AUDIT_ARCH_AARCH64
+#endif
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half of an argument comes first");
+
+enum {
+    N_ALLOWED = sizeof allowed / sizeof *allowed, N_RESTRICTED = sizeof restricted / sizeof *restricted,
+    MOST_BEGIN = 4, MOST_PLAIN = 2, MOST_RESTRICTED = 9, MOST_END = 3,
+    MOST_CODE = MOST_BEGIN + MOST_PLAIN * N_ALLOWED + MOST_RESTRICTED * (N_RESTRICTED + 1) + MOST_END
+};
+_Static_assert((int)MOST_CODE <= (int)BPF_MAXINSNS, "the kernel takes this much");
+
+typedef struct Filter { struct sock_filter code[MOST_CODE]; unsigned short n; } Filter;
+
+static void add(Filter *f, unsigned code, uint32_t k, size_t if_equal, size_t if_not)
 {
-    bool good = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) == 0;
-    for (size_t i = 0; good && i < sizeof allowed / sizeof *allowed; i++)
-        good = added(seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0));
-    for (size_t i = 0; good && i < sizeof restricted / sizeof *restricted; i++) {
-        const Restricted *r = &restricted[i];
-        struct scmp_arg_cmp rule = { .arg = r->arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = r->mask, .datum_b = r->value };
-        good = added(seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, r->call, 1, &rule));
+    assert(f->n < MOST_CODE && if_equal <= UINT8_MAX && if_not <= UINT8_MAX);
+    f->code[f->n++] = (struct sock_filter){ (unsigned short)code, (unsigned char)if_equal, (unsigned char)if_not, k };
+}
+
+static void load(Filter *f, size_t offset) { add(f, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0); }
+static void skip_unless(Filter *f, uint32_t value, size_t skipped) { add(f, BPF_JMP | BPF_JEQ | BPF_K, value, 0, skipped); }
+static void answer(Filter *f, uint32_t what) { add(f, BPF_RET | BPF_K, what, 0, 0); }
+static void load_call(Filter *f) { load(f, offsetof(struct seccomp_data, nr)); }
+
+/* Between its number, which is loaded, and the next rule, which finds it loaded, one or both halves of an argument are looked at. */
+static void allow_where(Filter *f, const Restricted *r)
+{
+    size_t   at = offsetof(struct seccomp_data, args) + r->arg * sizeof(uint64_t);
+    uint32_t mask[2] = { (uint32_t)r->mask, (uint32_t)(r->mask >> 32) }, value[2] = { (uint32_t)r->value, (uint32_t)(r->value >> 32) };
+    size_t   left = 1 + 3 * ((mask[0] != 0) + (size_t)(mask[1] != 0));
+    skip_unless(f, (uint32_t)r->call, left);
+    for (int half = 0; half < 2; half++) {
+        if (mask[half] == 0)
+            continue;
+        left -= 3;
+        load(f, at + (size_t)half * sizeof(uint32_t));
+        add(f, BPF_ALU | BPF_AND | BPF_K, mask[half], 0, 0);
+        skip_unless(f, value[half], left);
     }
-    /* its flags lie in memory, where a filter cannot look: without it the C library falls back to clone */
-    good = good && added(seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0));
+    answer(f, SECCOMP_RET_ALLOW);
+    load_call(f);
+}
+
+/* A number of another system's calls (32 bits; x32's have a bit of their own) is none of these. */
+static void make_filter(Filter *f)
+{
+    load(f, offsetof(struct seccomp_data, arch));
+    add(f, BPF_JMP | BPF_JEQ | BPF_K, THIS_MACHINE, 1, 0);
+    answer(f, SECCOMP_RET_ERRNO | EPERM);
+    load_call(f);
+    for (size_t i = 0; i < N_ALLOWED; i++) {
+        skip_unless(f, (uint32_t)allowed[i], 1);
+        answer(f, SECCOMP_RET_ALLOW);
+    }
+    for (size_t i = 0; i < N_RESTRICTED; i++)
+        allow_where(f, &restricted[i]);
     /* to itself only, as raise and abort do */
-    good = good && added(seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid())));
-    return good;
+    allow_where(f, &(Restricted){ SYS_tgkill, 0, ALL_BITS, (uint64_t)getpid() });
+    /* its flags lie in memory, where a filter cannot look: without it the C library falls back to clone */
+    skip_unless(f, SYS_clone3, 1);
+    answer(f, SECCOMP_RET_ERRNO | ENOSYS);
+    answer(f, SECCOMP_RET_ERRNO | EPERM);
 }
 
 bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
 {
+    Filter            filter = { .n = 0 };
+    struct sock_fprog program = { .filter = filter.code };
     if (!close_writable(writable, n, err))
         return false;
-    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-    if (!filter)
-        return cli_no_memory(err);
-    bool good = add_rules(filter) || cli_fail(err, TBLOCK_SYSTEM, "--sandbox: libseccomp cannot make the filter");
-    int  result = good ? seccomp_load(filter) : 0;
-    seccomp_release(filter);
-    return good && (result == 0 || refused(-result, err));
+    make_filter(&filter);
+    program.len = filter.n;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return refused(errno, err);
+    long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+    return result == 0 || refused(result > 0 ? ESRCH : errno, err); /* over 0: a thread that cannot have it */
 }
 
 #endif

@@ -128,7 +128,7 @@ def every_allocation_of_a_command_may_fail():
     for name, args in commands.items():
         env = dict(os.environ, LD_PRELOAD=str(library), COUNT_ALLOCATIONS=str(TEMP / "count"))
         works(run(*args, env=env, input=b"Hello"), name)
-        n = int((TEMP / "count").read_text())
+        n = int((TEMP / "count").read_text().split()[0])
         del env["COUNT_ALLOCATIONS"]
         tries = range(n) if SOAK else sorted(set(range(0, n, n // 20 + 1)) | set(range(min(n, 5))))
         for i in tries:
@@ -137,6 +137,41 @@ def every_allocation_of_a_command_may_fail():
                 if r.returncode != 0:
                     fails(r, 4, what=f"{name}: allocation {i}{lasting} of {n}")
         assert not temporaries(TEMP), name
+
+
+@case
+def every_allocation_in_the_sandbox_may_fail():
+    """From a little before it is entered on; one by one, and all from one on."""
+    library = BUILD / "tests/faults/failing_malloc.so"
+    if not library.exists() or "asan" in str(BUILD) or "tsan" in str(BUILD):
+        raise Skip("no failing_malloc.so in this build")
+    need_sandbox()
+    model = text_model()
+    (TEMP / "text.txt").write_text("To be, or not to be, that is the question.\n" * 7)
+    works(run("logits", model, "-p", "ROMEO:", "-o", "golden"))
+    commands = {
+        "run": ["run", model, "-p", "A", "-n", "4", "--sandbox", "--save-state", "out"],
+        "run --threads 2": ["run", model, "-p", "A", "-n", "4", "--sandbox", "--threads", "2", "--save-state", "out"],
+        "eval": ["eval", model, "text.txt", "--ctx", "32", "--sandbox"],
+        "verify": ["verify", model, "golden", "--sandbox", "--junit", "out"],
+        "verify of nothing": ["verify", model, "text.txt", "--sandbox"],
+    }
+    before = 20   # allocations: what the way in takes
+    for name, args in commands.items():
+        env = dict(os.environ, LD_PRELOAD=str(library))
+        expected = run(*args, env=dict(env, COUNT_ALLOCATIONS=str(TEMP / "count")))
+        assert expected.returncode == (3 if name == "verify of nothing" else 0), (name, expected.stderr)
+        n, entered = map(int, (TEMP / "count").read_text().split())
+        first = max(entered - before, 0)
+        for i in range(first, n) if SOAK else sorted({*range(first, min(entered + 3, n)), *range(first, n, (n - first) // 30 + 1)}):
+            for lasting in ("", "+"):
+                r = run(*args, env=dict(env, FAIL_ALLOCATION=f"{i}{lasting}"))
+                what = f"{name}: allocation {i}{lasting} of {n}, {entered} before the sandbox"
+                if r.returncode != expected.returncode:
+                    fails(r, 4, what=what)
+                else:
+                    assert r.stdout == expected.stdout, what
+        wait_until(lambda: not temporaries(TEMP), f"{name}: the helper's tidying")
 
 
 @case
