@@ -151,7 +151,7 @@ def every_allocation_in_the_sandbox_may_fail():
     works(run("logits", model, "-p", "ROMEO:", "-o", "golden"))
     commands = {
         "run": ["run", model, "-p", "A", "-n", "4", "--sandbox", "--save-state", "out"],
-        "run --threads 2": ["run", model, "-p", "A", "-n", "4", "--sandbox", "--threads", "2", "--save-state", "out"],
+        "run --threads 2": ["run", model, "-p", "A", "-n", "4", "--sandbox", "--threads", "2", "--save-state", "/dev/null"],
         "eval": ["eval", model, "text.txt", "--ctx", "32", "--sandbox"],
         "verify": ["verify", model, "golden", "--sandbox", "--junit", "out"],
         "verify of nothing": ["verify", model, "text.txt", "--sandbox"],
@@ -239,7 +239,7 @@ def a_full_disk_leaves_the_old_file():
         fails(r, 4, "target", what=name)
         assert target.read_bytes() == OLD, name
         assert not temporaries(TEMP), name
-        fails(run(*with_output(args, "/dev/full")), 4, "/dev/full", what=name)
+        fails(run(*with_output(args, "/dev/full")), 4, "/dev/full", "No space left on device", what=name)
     for args in (["run", model, "--ids", "1"], ["info", model], ["help"], ["completions", "bash"]):
         with open("/dev/full", "wb") as full:
             fails(run(*args, stdout=full), 4, "standard output", what=args[0])
@@ -496,6 +496,86 @@ def the_sandbox_changes_no_output():
         assert (TEMP / "plain.out").read_bytes() == (TEMP / "inside.out").read_bytes(), name
         assert (TEMP / "inside.out").stat().st_mode & 0o777 == 0o640, name
         assert not temporaries(TEMP), name
+
+
+@case
+def the_sandbox_writes_in_place_what_is_no_file():
+    """Devices, FIFOs and descriptors that are open: the same bytes, statuses and messages as without it."""
+    need_sandbox()
+    model, ids = small_model(), ["--ids", "1,2,3"]
+    works(run("logits", model, *ids, "-o", "golden"))
+    commands = {"logits": ["logits", model, *ids, "-o"], "run": ["run", model, *ids, "-n", "3", "--save-state"],
+                "attn": ["attn", model, *ids, "--format", "safetensors", "-o"], "attn json": ["attn", model, *ids, "--format", "json", "-o"],
+                "verify": ["verify", model, "golden", "--junit"]}
+    os.mkfifo(TEMP / "fifo")
+
+    def through_descriptor(args):
+        with open(TEMP / "file", "wb") as file:
+            file.write(b"before ")
+            file.flush()
+            r = run(*args, f"/dev/fd/{file.fileno()}", pass_fds=[file.fileno()])
+        return r.returncode, r.stdout, r.stderr, (TEMP / "file").read_bytes()
+
+    def through_fifo(args):
+        reader = subprocess.Popen(["cat", TEMP / "fifo"], stdout=subprocess.PIPE)
+        r = run(*args, "fifo")
+        return r.returncode, r.stdout, r.stderr, reader.communicate(timeout=PATIENCE)[0]
+
+    def by_name(name):
+        def write(args):
+            r = run(*args, name)
+            return r.returncode, r.stdout if r.returncode == 0 else b"", r.stderr   # the sandbox opens outputs before it computes
+        return write
+    for command, args in commands.items():
+        for how in (through_descriptor, through_fifo, *map(by_name, ("/dev/null", "/dev/stdout", "/dev/full", "/dev/fd/77", "none/file", "."))):
+            plain, inside = how(args), how([*args[:2], "--sandbox", *args[2:]])
+            assert plain == inside, (command, plain[:3], inside[:3])
+    assert not temporaries(TEMP)
+
+
+@case
+def the_sandbox_leaves_a_link_that_leads_nowhere():
+    need_sandbox()
+    os.symlink("nothing", TEMP / "link")
+    for more in ([], ["--sandbox"]):
+        fails(run("logits", small_model(), "--ids", "1", "-o", "link", *more), 4, "link", "leads nowhere")
+    assert os.readlink(TEMP / "link") == "nothing" and not (TEMP / "nothing").exists()
+    (TEMP / "nothing").write_bytes(OLD)
+    works(run("logits", small_model(), "--ids", "1", "-o", "link", "--sandbox"))
+    assert os.readlink(TEMP / "link") == "nothing" and (TEMP / "nothing").read_bytes() != OLD
+
+
+@case
+def the_sandbox_waits_for_pipes():
+    """Texts come from pipes whose writers are slow, or not there yet; what must be a regular file is refused at once."""
+    need_sandbox()
+    model, pause = text_model(), 0.3
+    question = b'{"context": "To be", "choices": ["or not", "x"], "answer": 0}\n'
+    (TEMP / "text").write_bytes(b"To be, or not")
+    (TEMP / "line").write_bytes(b'{"text": "To be"}\n')
+    (TEMP / "question").write_bytes(question)
+    os.mkfifo(TEMP / "fifo")
+    for args, text in ((["tokenize", model, "--file"], "text"), (["tokenize", model, "--jsonl"], "line"), (["eval", model, "--choices"], "question"),
+                       (["run", model, "-n", "2", "-f"], "text"), (["eval", model], "text")):
+        plain, data = works(run(*args, text)).stdout, (TEMP / text).read_bytes()
+        read, write = os.pipe()
+        process = start(*args, f"/dev/fd/{read}", "--sandbox", stdin=subprocess.DEVNULL, pass_fds=[read])
+        os.close(read)
+        time.sleep(pause)
+        os.write(write, data[:5])
+        time.sleep(pause)
+        os.write(write, data[5:])
+        os.close(write)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0 and out == plain, (args, err)
+        process = start(*args, "fifo", "--sandbox", stdin=subprocess.DEVNULL)
+        time.sleep(pause)
+        (TEMP / "fifo").write_bytes(data)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0 and out == plain, (args, "fifo", err)
+    fails(run("verify", model, "fifo", "--sandbox"), 3, "fifo", "found a FIFO")
+    for args in (["tokenize", model, "--file", "none"], ["eval", model, "--choices", "none"], ["verify", model, "none"]):
+        fails(run(*args, "--sandbox"), 3, "none", "No such file")
 
 
 BENCH = ["--read-mb=1", "--repeats=1", "--seconds=0.01", "-p", "8", "-n", "2"]
