@@ -316,6 +316,71 @@ def closed_standard_files_are_no_accident():
     fails(r, 4, "standard output", what="info >&-")
 
 
+def sum_of(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@case
+def no_output_replaces_what_is_read():
+    """A model file, any file of a folder, a link to it, the prompt, the golden and its tokens: with and without --sandbox."""
+    sandboxes = [[], ["--sandbox"]] if has_sandbox() else [[]]
+    work = TEMP / "work"
+    work.mkdir()
+    shutil.copyfile(MODEL, work / "mm.bin")
+    os.symlink("mm.bin", work / "link.bin")
+    os.link(work / "mm.bin", work / "hard.bin")
+    shutil.copytree(DATA / "models/llama-gqa", work / "fold")
+    shutil.copytree(DATA / "models/llama-gqa", work / "broken")
+    (work / "broken/model.safetensors").write_bytes(b"nothing")
+    os.symlink("fold/config.json", work / "config.link")
+    (work / "prompt").write_text("ROMEO:")
+    (work / "x.csv").write_bytes(b"")
+    works(run("logits", "work/mm.bin", "-p", "A", "-o", "work/golden"))
+    works(run("run", "work/mm.bin", "-p", "A", "-n", "2", "--save-state", "work/state"))
+    works(run("logits", "work/fold", "--ids", "1,2", "-o", "work/fold.golden"))
+    data = (work / "fold.golden").read_bytes()
+    n = struct.unpack("<Q", data[:8])[0]
+    entry = json.loads(data[8:8 + n])["logits"]
+    write_npy("work/a-logits.npy", "<f4", tuple(entry["shape"]), data[8 + n:][slice(*entry["data_offsets"])])
+    write_npy("work/a-tokens.npy", "<i4", "(2,)", struct.pack("<2i", 1, 2))
+    before = sum_of(work)
+    parts = ["config.link", *(f"fold/{name}" for name in ("model.safetensors", "config.json", "tokenizer.json") if (work / "fold" / name).exists())]
+    pairs = [("mm.bin", name) for name in ("mm.bin", "link.bin", "hard.bin")] + [("link.bin", "mm.bin")] + [("fold", name) for name in parts]
+    lines = []
+    for model, out in pairs:
+        model, out = f"work/{model}", f"work/{out}"
+        lines += [["logits", model, "--ids", "1,2", "-o", out], ["run", model, "--ids", "1", "-n", "1", "--save-state", out],
+                  ["run", model, "--ids", "1", "-n", "1", "--trace", out], ["attn", model, "--ids", "1,2", "--format", "json", "-o", out],
+                  ["attn", model, "--ids", "1,2", "--format", "safetensors", "-o", out], ["info", model, "--html", out],
+                  ["bench", model, *BENCH, "--svg", out], ["bench", model, *BENCH, "--csv", out],
+                  ["verify", model, "work/fold.golden", "--junit", out]]
+    for option in ("--trace", "--save-state"):
+        lines += [["run", "work/mm.bin", "-n", "1", "-f", "work/prompt", option, "work/prompt"]]
+    lines += [["logits", "work/mm.bin", "-f", "work/prompt", "-o", "work/prompt"],
+              ["attn", "work/mm.bin", "-f", "work/prompt", "--format", "json", "-o", "work/prompt"],
+              ["run", "work/mm.bin", "-p", "A", "-n", "1", "--load-state", "work/state", "--trace", "work/state"],
+              ["verify", "work/fold", "work/a-logits.npy", "--junit", "work/a-tokens.npy"],
+              ["verify", "work/fold", "work/a-logits.npy", "--junit", "work/a-logits.npy"],
+              ["bench", "work/mm.bin", *BENCH, "--csv", "work/x.csv", "--svg", "work/x.csv"]]
+    for args in lines:
+        for more in sandboxes if args[0] != "info" else [[]]:
+            fails(run(*args, *more), 2, "found", what=" ".join(map(str, args + more)))
+            assert sum_of(work) == before, args + more
+    for more in sandboxes:   # a report is also written of a model that cannot be opened: not over its parts
+        for part in ("config.json", "model.safetensors"):
+            fails(run("verify", "work/broken", "work/fold.golden", "--junit", f"work/broken/{part}", *more), 3, "work/broken")
+            assert sum_of(work) == before, part
+        fails(run("verify", "work/broken", "work/fold.golden", "--junit", "j.xml", *more), 3, "work/broken")
+        assert b"work/fold.golden" in (TEMP / "j.xml").read_bytes()
+        os.unlink(TEMP / "j.xml")
+        with open(work / "prompt", "rb") as prompt:
+            fails(run("run", "work/mm.bin", "-n", "1", "--trace", "work/prompt", *more, stdin=prompt), 2, "standard input")
+        assert sum_of(work) == before
+        works(run("run", "work/mm.bin", "-p", "A", "-n", "1", "--load-state", "work/state", "--save-state", "work/state", *more))
+        (work / "state").write_bytes(before["state"])
+    assert not temporaries(work)
+
+
 # ---- Signals -----------------------------------------------------------------------------------------------------------
 
 @case
@@ -466,11 +531,17 @@ def special_tokens_in_a_prompt_are_text():
 
 # ---- Sandbox -----------------------------------------------------------------------------------------------------------
 
-def need_sandbox():
+def has_sandbox():
     r = run("run", small_model(), "--ids", "1", "-n", "1", "--sandbox")
     if r.returncode == 4 and b"--sandbox" in r.stderr:
-        raise Skip(r.stderr.decode().strip())
+        return False
     works(r)
+    return True
+
+
+def need_sandbox():
+    if not has_sandbox():
+        raise Skip("no sandbox is to be had")
 
 
 @case
