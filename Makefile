@@ -39,6 +39,9 @@ LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
 # line editing of tblock chat; without it, plain lines
 EDIT_LIBS := $(shell pkg-config --libs libedit 2>/dev/null)
 EDIT_CFLAGS := $(if $(EDIT_LIBS),$(shell pkg-config --cflags libedit) -DHAVE_LIBEDIT)
+# --sandbox of the program: libseccomp makes its filter on the machine that builds; the library does not need it
+SECCOMP   := $(shell pkg-config --exists libseccomp 2>/dev/null && echo yes)
+HOSTCC    ?= $(if $(filter neon,$(config)),cc,$(CC))
 ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(THREADS) $(WARN) $(CFLAGS)
 CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
 LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
@@ -105,6 +108,16 @@ $(BUILD)/src/report/attn_html.o: $(BUILD)/src/report/attn_page.html.inc
 $(BUILD)/src/report/attn_html.o: CPPFLAGS += -I$(BUILD)/src
 
 $(BUILD)/src/cli/chat_line.o: CPPFLAGS += $(EDIT_CFLAGS)
+ifeq ($(SECCOMP),yes)
+$(BUILD)/src/cli/sandbox.o: $(BUILD)/src/cli/sandbox_filter.inc
+$(BUILD)/src/cli/sandbox.o: CPPFLAGS += -DHAVE_SECCOMP -I$(BUILD)/src
+endif
+build/sandbox_filter: tools/sandbox_filter.c Makefile
+	@mkdir -p $(@D)
+	$(call Q,host) $(HOSTCC) -std=c17 $(WARN) -D_GNU_SOURCE $(shell pkg-config --cflags libseccomp) -o $@ $< $(shell pkg-config --libs libseccomp)
+$(BUILD)/src/cli/sandbox_filter.inc: build/sandbox_filter
+	@mkdir -p $(@D)
+	$(call Q,filter) $< $(ARCH) > $@.new && mv $@.new $@
 
 headers:
 	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing
@@ -190,7 +203,8 @@ msan: ## the unit tests and fuzzers' replays with clang's memory sanitizer
 
 lint: ## clang-tidy, cppcheck and gcc -fanalyzer with the settings of tests/lint
 	@tools/setup.sh lint
-	@CPPFLAGS="$(CPPFLAGS) $(EDIT_CFLAGS)" tests/lint/lint.sh
+	@$(if $(SECCOMP),$(MAKE) --no-print-directory BUILD=build/lint build/lint/src/cli/sandbox_filter.inc)
+	@CPPFLAGS="$(CPPFLAGS) $(EDIT_CFLAGS) $(if $(SECCOMP),-DHAVE_SECCOMP)" tests/lint/lint.sh
 
 coverage: ## which lines of src/ the tests run: the share that this machine can run, the worst files
 	@tools/setup.sh test

@@ -4,8 +4,8 @@
 
 #include "tblock.h"
 
-/* Whether this is Linux on a processor that the filter is written for, and the kernel has what it needs; else false and why
- * (TBLOCK_SYSTEM). To be asked before work is done. */
+/* Whether the program was built with libseccomp and the kernel has what it needs; else false and why (TBLOCK_SYSTEM). To be asked
+ * before work is done. */
 bool sandbox_possible(tblock_error *err);
 
 /* From here on the system refuses (EPERM) every call but those for reading and writing what is open, memory, time, threads of this
