@@ -121,6 +121,11 @@ void tblock_close(tblock_model *m)
     free(m);
 }
 
+bool tblock_output_apart(const tblock_model *m, const char *path, const char *output, tblock_error *err)
+{
+    return m ? source_check_apart(&m->source, output, err) : source_path_apart(path, output, err);
+}
+
 void tblock_model_describe(const tblock_model *m, tblock_model_info *out)
 {
     const Config *c    = &m->weights.cfg;

@@ -124,7 +124,7 @@ static bool count_all(Info *info, const tblock_report_options *opt, InfoPoint *c
 static bool write_page(const Info *info, const tblock_report_options *opt, Error *err)
 {
     char *page;
-    if (!file_check_apart(opt->html, info->path, err) || !info_html(info, opt, &page, err))
+    if (!info_html(info, opt, &page, err))
         return false;
     bool ok = file_write(opt->html, page, strlen(page), err);
     free(page);
@@ -185,6 +185,8 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
     char  *json;
     size_t n_bytes;
     Info   info = { .path = path, .cfg = &c, .count = &count, .type = WT_BF16 };
+    if (opt->html && !file_check_apart(opt->html, path, err))
+        return false;
     if (opt->check)
         return fail(err, USAGE, "check: goes with a model file, and %s is a config", path);
     if (opt->type && !weight_type_parse_made(opt->type, &info.type))
@@ -242,6 +244,8 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
     Count         count;
     DataCheck     check;
     char          chat[80];
+    if (opt->html && !source_check_apart(src, opt->html, err))
+        return false;
     if (opt->type)
         return fail(err, USAGE, "type: goes with a bare config: %s has types of its own", src->path);
     SourceContents contents;

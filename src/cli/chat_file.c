@@ -27,11 +27,9 @@ static bool write_all(int fd, const char *text, size_t n)
     return true;
 }
 
-bool chat_file_write(const char *path, const char *model_path, const char *text, size_t n, tblock_error *err)
+bool chat_file_write(const char *path, const char *text, size_t n, tblock_error *err)
 {
     char temp[PATH_MAX];
-    if (same_file(path, model_path))
-        return cli_fail(err, TBLOCK_USAGE, "%s: expected a file other than the model", path);
     const char *slash = strrchr(path, '/');
     int         folder = slash ? (int)(slash - path) + 1 : 0;
     /* as base/file.c names it, so that fault.c finds it */

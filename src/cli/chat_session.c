@@ -347,7 +347,8 @@ bool session_save(const Session *s, const char *path, tblock_error *err)
         return cli_no_memory(err);
     for (size_t i = 0; i < s->n; i++)
         m[i] = (tblock_chat_message){ .role = s->message[i].role, .text = s->message[i].text, .n_bytes = s->message[i].n };
-    bool good = tblock_chat_to_json(m, s->n, &json, err) && chat_file_write(path, s->o.path, json, strlen(json), err);
+    bool good = tblock_output_apart(s->model, s->o.path, path, err) && tblock_chat_to_json(m, s->n, &json, err) &&
+                chat_file_write(path, json, strlen(json), err);
     tblock_free(json);
     free(m);
     return good;

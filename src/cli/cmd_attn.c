@@ -155,7 +155,8 @@ static bool attn(void *args, tblock_error *err)
     const char     *format = choose_format(a, err);
     tblock_model   *m = format ? compute_open(a->model, &a->compute, err) : NULL;
 
-    bool good = m && prompt_read(&prompt, &a->prompt, m, a->model, a->general.quiet, err) &&
+    bool good = m && output_apart(a->out, m, &(Inputs){ a->model, { prompt_file(&a->prompt) } }, err) &&
+                prompt_read(&prompt, &a->prompt, m, a->model, a->general.quiet, err) &&
                 attend(a, format, m, &prompt, err);
     prompt_free(&prompt);
     tblock_close(m);

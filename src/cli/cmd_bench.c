@@ -51,7 +51,7 @@ static bool read_lists(Bench *b, tblock_error *err)
 }
 
 /* A measurement takes minutes: what cannot be written is better known before. */
-static bool check_output(const char *option, const char *path, const char *model, tblock_error *err)
+static bool check_output(const char *option, const char *path, tblock_error *err)
 {
     struct stat a;
     if (!path)
@@ -59,8 +59,6 @@ static bool check_output(const char *option, const char *path, const char *model
     if (stat(path, &a) == 0) {
         if (S_ISDIR(a.st_mode))
             return cli_fail(err, TBLOCK_SYSTEM, "--%s: %s: expected a file, found a folder", option, path);
-        if (same_file(path, model))
-            return cli_fail(err, TBLOCK_USAGE, "--%s: %s is the model file", option, path);
         return true;
     }
     const char *slash = strrchr(path, '/');
@@ -75,8 +73,11 @@ static bool check_output(const char *option, const char *path, const char *model
 static bool plan(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
-    if (!read_lists(b, err) || !check_output("csv", a->csv, a->model, err) || !check_output("svg", a->svg, a->model, err) ||
-        (a->csv && !bench_csv_check(a->csv, err)) || !(b->model = compute_open(a->model, &a->compute, err)))
+    if (a->csv && a->svg && strcmp(a->csv, a->svg) == 0)
+        return cli_fail(err, TBLOCK_USAGE, "--csv and --svg: expected two files, found %s for both", a->csv);
+    if (!read_lists(b, err) || !check_output("csv", a->csv, err) || !check_output("svg", a->svg, err) ||
+        !(b->model = compute_open(a->model, &a->compute, err)) || !output_apart(a->csv, b->model, &(Inputs){ a->model, { NULL } }, err) ||
+        !output_apart(a->svg, b->model, &(Inputs){ a->model, { a->csv } }, err) || (a->csv && !bench_csv_check(a->csv, err)))
         return false;
     tblock_model_describe(b->model, &b->info);
     fill_in(b);

@@ -249,7 +249,7 @@ static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err
                                  .user = (void *)(uintptr_t)a };
     Guarded file = { 0 };
     bool    from_file = strcmp(a->choices, "-") != 0;
-    bool    good = guarded_input(&file, from_file ? a->choices : NULL, a->compute.sandbox, err) &&
+    bool    good = guarded_text(&file, from_file ? a->choices : NULL, a->compute.sandbox, err) &&
                 guarded_enter(a->compute.sandbox, NULL, 0, -1, err) &&
                 tblock_eval_choices(c, from_file ? file.path : a->choices, &o, &r, err);
     guarded_close(&file, err);

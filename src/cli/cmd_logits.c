@@ -20,7 +20,8 @@ static bool logits(void *args, tblock_error *err)
     tblock_logits_options o = { .last = a->last, .hidden = a->hidden };
     Guarded           out = { 0 };
 
-    bool good = m && prompt_read(&prompt, &a->prompt, m, a->model, quiet, err) &&
+    bool good = m && output_apart(a->out, m, &(Inputs){ a->model, { prompt_file(&a->prompt) } }, err) &&
+                prompt_read(&prompt, &a->prompt, m, a->model, quiet, err) &&
                 (c = compute_context(m, a->model, &a->compute, quiet, err)) != NULL &&
                 guarded_output(&out, a->out, a->compute.sandbox, err) && guarded_enter(a->compute.sandbox, &out, 1, -1, err) &&
                 tblock_logits_write(c, prompt.ids, prompt.n, out.path, &o, err) && guarded_commit(&out, err);

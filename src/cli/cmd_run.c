@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct RunArgs {
@@ -86,10 +87,9 @@ static bool load(Run *r, tblock_error *err)
 static bool check_save_state(const RunArgs *a, tblock_error *err)
 {
     const char *path = a->save_state;
-    if (!path)
-        return true;
-    if (same_file(path, a->model))
-        return cli_fail(err, TBLOCK_USAGE, "--save-state %s: expected a file other than the model", path);
+    struct stat st;
+    if (!path || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+        return true; /* written in place, or refused */
     if (!*path)
         return cli_fail(err, TBLOCK_USAGE, "--save-state: expected the name of a file, found an empty one");
     const char *slash = strrchr(path, '/');
@@ -99,6 +99,17 @@ static bool check_save_state(const RunArgs *a, tblock_error *err)
     bool good = access(folder, W_OK | X_OK) == 0;
     free(folder);
     return good || cli_fail(err, TBLOCK_SYSTEM, "--save-state %s: %s", path, strerror(errno));
+}
+
+/* A state may replace the one that it goes on from, which has been read then. */
+static bool check_outputs(const Run *r, tblock_error *err)
+{
+    const RunArgs *a = r->args;
+    const char    *prompt = prompt_file(&a->prompt);
+    if (a->trace && a->save_state && strcmp(a->trace, a->save_state) == 0)
+        return cli_fail(err, TBLOCK_USAGE, "--trace and --save-state: expected two files, found %s for both", a->trace);
+    return output_apart(a->save_state, r->model, &(Inputs){ a->model, { prompt } }, err) &&
+           output_apart(a->trace, r->model, &(Inputs){ a->model, { prompt, a->load_state, a->save_state } }, err);
 }
 
 /* The prompt, and before it the tokens of a state. */
@@ -143,8 +154,6 @@ static bool open_trace(Run *r, tblock_error *err)
     const char *path = r->args->trace;
     if (!path)
         return true;
-    if (same_file(path, r->args->model))
-        return cli_fail(err, TBLOCK_USAGE, "--trace %s: expected a file other than the model", path);
     r->trace = fopen(path, "we");
     if (!r->trace)
         return cli_fail(err, TBLOCK_SYSTEM, "%s: %s", path, strerror(errno));
@@ -454,7 +463,7 @@ static bool run(void *args, tblock_error *err)
     RunStats stats = { .seed = a->sampling.seed.value, .drafts = strcmp(a->draft, "none") != 0,
                        .memory_fd = a->stats || a->json ? run_stats_open_memory() : -1 };
     Run  r = { .args = a, .stats = stats, .ahead.length = DRAFT_START, .stop = { .texts = a->stop.texts, .n = a->stop.n } };
-    bool good = check_save_state(a, err) && load(&r, err) && read_prompt(&r, err) && open_trace(&r, err);
+    bool good = check_save_state(a, err) && load(&r, err) && check_outputs(&r, err) && read_prompt(&r, err) && open_trace(&r, err);
     good = good && guarded_output(&r.state, a->save_state, a->compute.sandbox, err)
            && guarded_enter(a->compute.sandbox, &r.state, 1, r.trace ? fileno(r.trace) : -1, err);
     if (good) {

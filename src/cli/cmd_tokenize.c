@@ -174,7 +174,7 @@ static bool tokenize(void *args, tblock_error *err)
     const char   *path = a->jsonl ? a->jsonl : a->file;
     tblock_model *m = !a->sandbox || sandbox_possible(err) ? tblock_open(a->model, NULL, err) : NULL;
     bool good = m && need_tokenizer(m, a->model, "there is nothing to tokenize with", err) &&
-                guarded_input(&input, path && strcmp(path, "-") != 0 ? path : NULL, a->sandbox, err) &&
+                guarded_text(&input, path && strcmp(path, "-") != 0 ? path : NULL, a->sandbox, err) &&
                 guarded_enter(a->sandbox, NULL, 0, -1, err);
     if (input.path)
         *(a->jsonl ? &inner.jsonl : &inner.file) = input.path;

@@ -158,6 +158,21 @@ static bool write_junit(const VerifyArgs *a, Guarded *junit, const tblock_verify
                          && guarded_commit(junit, err));
 }
 
+/* The report must not replace what is compared. Where the model could not be opened either, that is what is told. */
+static bool check_junit(const VerifyArgs *a, const tblock_model *m, tblock_error *err)
+{
+    tblock_error why = { 0 };
+    char        *tokens = NULL;
+    if (!a->junit)
+        return true;
+    bool named = tblock_verify_tokens(a->golden, &tokens, &why) || why.status != TBLOCK_SYSTEM;
+    bool good = named && output_apart(a->junit, m, &(Inputs){ a->model, { a->golden, tokens } }, &why);
+    tblock_free(tokens);
+    if (!good && m)
+        *err = why;
+    return good;
+}
+
 static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit, tblock_verify_options *o, tblock_verify_report *report,
                     tblock_error *err)
 {
@@ -191,10 +206,11 @@ static bool verify(void *args, tblock_error *err)
     Guarded              junit = { 0 };
     if (a->exact && !isnan(a->tol))
         return cli_fail(err, TBLOCK_USAGE, "--exact and --tol: expected one of them, found both");
-    if (a->junit && (same_file(a->junit, a->model) || same_file(a->junit, a->golden)))
-        return cli_fail(err, TBLOCK_USAGE, "--junit: expected another file than %s, which is read", a->junit);
-
-    tblock_model   *m = compute_open(a->model, &a->compute, err);
+    tblock_model *m = compute_open(a->model, &a->compute, err);
+    if (!check_junit(a, m, err)) {
+        tblock_close(m);
+        return false;
+    }
     tblock_context *c = m ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
     tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .has_tol = !isnan(a->tol), .tol = a->tol };
     bool ran = c && compare(a, c, &junit, &o, &report, err);

@@ -228,10 +228,26 @@ void prompt_free(Prompt *p)
     *p = (Prompt){ 0 };
 }
 
+const char *prompt_file(const PromptOptions *o) { return o->text || o->ids.given ? NULL : o->file ? o->file : "-"; }
+
+static int look_at(const char *path, struct stat *st) { return strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, st) : stat(path, st); }
+
 bool same_file(const char *a, const char *b)
 {
     struct stat one, other;
-    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+    return look_at(a, &one) == 0 && look_at(b, &other) == 0 && S_ISREG(one.st_mode) && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+bool output_apart(const char *output, const tblock_model *m, const Inputs *in, tblock_error *err)
+{
+    if (!output)
+        return true;
+    for (int i = 0; i < MOST_INPUTS; i++)
+        if (in->file[i] && same_file(output, in->file[i]))
+            return cli_fail(err, TBLOCK_USAGE, "%s: expected an output other than the input %s, found the same file", output,
+                            strcmp(in->file[i], "-") == 0 ? "standard input" : in->file[i]);
+    return tblock_output_apart(m, in->model, output, err);
 }
 
 bool seed_choose(Seed *seed, bool quiet, tblock_error *err)

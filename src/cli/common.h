@@ -73,8 +73,19 @@ void prompt_free(Prompt *p);
 /* Fails for a model without tokenizer; says what to do instead. */
 bool need_tokenizer(const tblock_model *m, const char *path, const char *instead, tblock_error *err);
 
-/* Are both there, and one and the same? */
+/* Where the prompt is read from: a file's name, "-" for standard input, NULL for neither. */
+const char *prompt_file(const PromptOptions *o);
+
+/* Are both there, and one and the same regular file? "-" is standard input. */
 bool same_file(const char *a, const char *b);
+
+/* What a command reads beside its model: names of files, of which NULL is none and "-" standard input. */
+enum { MOST_INPUTS = 4 };
+typedef struct Inputs { const char *model; const char *file[MOST_INPUTS]; } Inputs;
+
+/* An output must replace none of them, and no file of the model (m; NULL: it could not be opened): fails (TBLOCK_USAGE, naming both).
+ * To be asked before anything is opened for writing. output may be NULL. */
+bool output_apart(const char *output, const tblock_model *m, const Inputs *in, tblock_error *err);
 
 /* Replace a random seed by a value and tell it (unless quiet), so that the run can be repeated. */
 bool seed_choose(Seed *seed, bool quiet, tblock_error *err);

@@ -14,11 +14,43 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool failed(Guarded *g, const char *what, int error, tblock_error *err)
+/* Fills err, closes g. */
+static bool failed(Guarded *g, int status, const char *what, int error, tblock_error *err)
 {
-    cli_fail(err, error == ENOENT && !g->renamed ? TBLOCK_INPUT : TBLOCK_SYSTEM, "%s: %s: %s", g->shown, what, strerror(error));
+    cli_fail(err, status, "%s: %s: %s", g->shown, what, strerror(error));
     guarded_close(g, NULL);
     return false;
+}
+
+static bool cannot_write(Guarded *g, int error, tblock_error *err) { return failed(g, TBLOCK_SYSTEM, "cannot write", error, err); }
+
+static const char *kind_of(mode_t mode)
+{
+    return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : S_ISCHR(mode) ? "a character device"
+         : S_ISBLK(mode) ? "a block device" : "a socket";
+}
+
+/* As in base/file.c: the descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1: another name. */
+static int descriptor_of(const char *path)
+{
+    static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
+    if (strcmp(path, "/dev/stdout") == 0)
+        return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0)
+        return STDERR_FILENO;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        const char *digits = path + strlen(folders[i]);
+        if (strncmp(path, folders[i], strlen(folders[i])) == 0 && *digits && strlen(digits) <= 6 && strspn(digits, "0123456789") == strlen(digits))
+            return atoi(digits);
+    }
+    return -1;
+}
+
+/* Open by name, or take another descriptor of what is open. */
+static int open_or_take(const char *path, int flags)
+{
+    int number = descriptor_of(path);
+    return number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : open(path, flags | O_CLOEXEC | O_NOCTTY);
 }
 
 /* Name the descriptor for the library. */
@@ -31,13 +63,30 @@ static bool opened(Guarded *g, int fd)
     return true;
 }
 
+/* ---- Inputs ----------------------------------------------------------------------------------------------------- */
+
+static bool open_input(Guarded *g, int flags, tblock_error *err)
+{
+    int fd = open_or_take(g->path, O_RDONLY | flags);
+    return fd >= 0 ? opened(g, fd) : failed(g, errno == ENOENT ? TBLOCK_INPUT : TBLOCK_SYSTEM, "cannot open", errno, err);
+}
+
+/* Looked at before it is opened, which lets the writer of a FIFO go; it may change in between, so the open must not wait. */
 bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err)
 {
+    struct stat st;
     *g = (Guarded){ .path = path, .shown = path };
     if (!path || !sandbox)
         return true;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    return fd >= 0 ? opened(g, fd) : failed(g, "cannot open", errno, err);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return cli_fail(err, TBLOCK_INPUT, "%s: expected a regular file, found %s", path, kind_of(st.st_mode));
+    return open_input(g, O_NONBLOCK, err);
+}
+
+bool guarded_text(Guarded *g, const char *path, bool sandbox, tblock_error *err)
+{
+    *g = (Guarded){ .path = path, .shown = path };
+    return !path || !sandbox || open_input(g, 0, err);
 }
 
 /* ---- The helper ------------------------------------------------------------------------------------------------- */
@@ -91,7 +140,7 @@ static bool start_helper(Guarded *g, const char *temp, const char *target, tbloc
     if (g->from >= 0)
         close(g->from);
     unlink(temp);
-    return failed(g, "no helper for --sandbox", error, err);
+    return failed(g, TBLOCK_SYSTEM, "no helper for --sandbox", error, err);
 }
 
 /* ---- Outputs ---------------------------------------------------------------------------------------------------- */
@@ -118,42 +167,60 @@ static bool open_renamed(Guarded *g, const struct stat *old, tblock_error *err)
 {
     char target[PATH_MAX], temp[PATH_MAX];
     if (old ? !realpath(g->shown, target) : snprintf(target, sizeof target, "%s", g->shown) >= (int)sizeof target)
-        return failed(g, "cannot write", old ? errno : ENAMETOOLONG, err);
+        return cannot_write(g, old ? errno : ENAMETOOLONG, err);
     int fd = open_temp(target, temp);
     if (fd < 0)
-        return failed(g, "cannot write", errno, err);
+        return cannot_write(g, errno, err);
     opened(g, fd);
     if (old && fchmod(fd, old->st_mode & 0777) != 0) {
         int error = errno;
         unlink(temp);
-        return failed(g, "cannot write", error, err);
+        return cannot_write(g, error, err);
     }
     return start_helper(g, temp, target, err);
 }
 
+/* The library writes anywhere in a file of ours: what is written in place may be no place to seek in. */
+static bool open_copied(Guarded *g, tblock_error *err)
+{
+    g->target = open_or_take(g->shown, O_WRONLY);
+    if (g->target < 0)
+        return cannot_write(g, errno, err);
+    g->copied = true;
+    FILE *file = tmpfile();
+    int   fd = file ? fcntl(fileno(file), F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1, error = errno;
+    if (file)
+        fclose(file);
+    return fd >= 0 ? opened(g, fd) : failed(g, TBLOCK_SYSTEM, "cannot write: no temporary file", error, err);
+}
+
+/* What base/file.c would write, and as it would. */
 bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *err)
 {
-    struct stat st;
+    struct stat st, link;
     *g = (Guarded){ .path = path, .shown = path };
     if (!path || !sandbox || !*path)
         return true;
+    if (descriptor_of(path) >= 0)
+        return open_copied(g, err);
     bool exists = stat(path, &st) == 0;
     if (!exists && errno != ENOENT)
-        return failed(g, "cannot write", errno, err);
-    if (strncmp(path, "/dev/fd/", 8) == 0 || strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0)
-        return true; /* the library knows these, and they are open */
+        return cannot_write(g, errno, err);
+    if (exists && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)))
+        return open_copied(g, err);
+    if (exists && !S_ISREG(st.st_mode))
+        return cli_fail(err, TBLOCK_SYSTEM, "%s: cannot write: expected a file, found %s", path, kind_of(st.st_mode));
     if (exists && access(path, W_OK) != 0)
-        return failed(g, "cannot write", errno, err);
-    if (!exists || S_ISREG(st.st_mode))
-        return open_renamed(g, exists ? &st : NULL, err);
-    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    return fd >= 0 ? opened(g, fd) : failed(g, "cannot write", errno, err);
+        return cannot_write(g, errno, err);
+    if (!exists && lstat(path, &link) == 0)
+        return cli_fail(err, TBLOCK_SYSTEM, "%s: cannot write: a symbolic link that leads nowhere", path);
+    return open_renamed(g, exists ? &st : NULL, err);
 }
 
 bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock_error *err)
 {
     enum { MOST = 8 };
-    int    fd[2 * MOST + 1];
+    int    fd[3 * MOST + 1];
     size_t n_fd = 0;
     assert(n <= MOST);
     if (!sandbox)
@@ -163,10 +230,44 @@ bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock
             fd[n_fd++] = list[i].fd;
         if (list[i].renamed)
             fd[n_fd++] = list[i].to;
+        if (list[i].copied)
+            fd[n_fd++] = list[i].target;
     }
     if (also >= 0)
         fd[n_fd++] = also;
     return sandbox_enter(fd, n_fd, err);
+}
+
+/* ---- The end ---------------------------------------------------------------------------------------------------- */
+
+static bool write_all(int fd, const char *data, size_t n)
+{
+    while (n > 0) {
+        ssize_t put = write(fd, data, n);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return false;
+        data += put;
+        n -= (size_t)put;
+    }
+    return true;
+}
+
+/* Returns 0 or errno. */
+static int copy_to_target(const Guarded *g)
+{
+    char    piece[1 << 14];
+    off_t   at = 0;
+    ssize_t got;
+    while ((got = pread(g->fd, piece, sizeof piece, at)) != 0) {
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 || !write_all(g->target, piece, (size_t)got))
+            return errno;
+        at += got;
+    }
+    return 0;
 }
 
 static int tell_helper(const Guarded *g, char order)
@@ -192,10 +293,16 @@ static void close_pipes(Guarded *g)
 
 bool guarded_commit(Guarded *g, tblock_error *err)
 {
-    int error = g->renamed ? tell_helper(g, COMPLETE) : 0;
+    int error = g->copied ? copy_to_target(g) : 0;
+    if (g->copied && close(g->target) != 0 && !error) /* where a full disk may be told last */
+        error = errno;
+    g->copied = false;
+    if (error)
+        return cannot_write(g, error, err);
+    error = g->renamed ? tell_helper(g, COMPLETE) : 0;
     close_pipes(g);
     if (error)
-        return failed(g, "cannot rename the finished file", error, err);
+        return failed(g, TBLOCK_SYSTEM, "cannot rename the finished file", error, err);
     guarded_close(g, NULL);
     return true;
 }
@@ -218,6 +325,8 @@ void guarded_close(Guarded *g, tblock_error *err)
     if (g->renamed)
         tell_helper(g, FORGET);
     close_pipes(g);
+    if (g->copied)
+        close(g->target);
     if (g->open)
         close(g->fd);
     *g = (Guarded){ 0 };

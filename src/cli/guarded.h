@@ -13,14 +13,21 @@ typedef struct Guarded {
     int         fd;
     bool        renamed;    /* an output that gets its name at the end, from the helper behind `to`, `from` */
     int         to, from;
+    bool        copied;     /* an output that is no regular file: at the end it is copied from fd, which has no name, to `target` */
+    int         target;
     char        name[32];
 } Guarded;
 
-/* An input file; path may be NULL. */
+/* An input file that is mapped, so a regular one; path may be NULL. */
 bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err);
 
+/* An input that is read from its beginning to its end, and may be a pipe, whose writer is waited for; path may be NULL. */
+bool guarded_text(Guarded *g, const char *path, bool sandbox, tblock_error *err);
+
 /* An output file; path may be NULL. As base/file.h has it, it appears whole or not at all: it lies under a temporary name, and since a
- * process in the sandbox cannot rename, a helper process waits outside that renames the file when told to, and else removes it. */
+ * process in the sandbox cannot rename, a helper process waits outside that renames the file when told to, and else removes it. What
+ * base/file.h writes in place (devices, FIFOs, open descriptors) is written at the end. That it is no file which is read is the
+ * caller's to ask before (common.h): it gets a name that does not tell. */
 bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *err);
 
 /* Enter the sandbox (sandbox.h), if asked for: these outputs, and the descriptor `also` (-1: none), may still be written to. */

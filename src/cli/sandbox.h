@@ -11,7 +11,7 @@ bool sandbox_possible(tblock_error *err);
 /* From here on the system refuses (EPERM) every call but those for reading and writing what is open, memory, time, threads of this
  * process and the settings of its terminal: nothing can be opened, renamed, removed or run, no socket made, no memory made
  * executable. Descriptors over 2 that can be written to are closed, except the n of `writable`. For all threads, and for good. Fails
- * (TBLOCK_SYSTEM) where the program was built without libseccomp or the kernel has no such filters. */
+ * (TBLOCK_SYSTEM) as above, and without memory; then there is no filter at all. */
 bool sandbox_enter(const int *writable, size_t n, tblock_error *err);
 
 #endif

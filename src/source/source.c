@@ -1,5 +1,7 @@
 #include "source/source.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,6 +173,34 @@ bool source_check_apart(const Source *s, const char *output, Error *err)
         if (!file_check_apart(output, s->used[i], err))
             return false;
     return file_check_apart(output, s->path, err);
+}
+
+static bool may_be_part(const char *name)
+{
+    static const char *const ends[] = { ".safetensors", ".json", ".bin", ".pth", ".gguf", ".model", ".jinja", "merges.txt" };
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (n >= strlen(ends[i]) && strcmp(name + n - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return false;
+}
+
+bool source_path_apart(const char *path, const char *output, Error *err)
+{
+    char folder[PATH_BYTES], part[PATH_BYTES];
+    if (!file_check_apart(output, path, err))
+        return false;
+    if (!path_in(path, "", folder)) /* longer than any that there is */
+        return true;
+    DIR *d = opendir(*folder ? folder : ".");
+    if (!d)
+        return errno == ENOMEM ? fail(err, SYSTEM, "%s: out of memory", path) : true;
+    bool apart = true;
+    for (struct dirent *e; apart && (e = readdir(d)) != NULL;)
+        if (may_be_part(e->d_name) && path_in(path, e->d_name, part))
+            apart = file_check_apart(output, part, err);
+    closedir(d);
+    return apart;
 }
 
 bool source_warn(Source *s, Error *err, const char *fmt, ...)

@@ -52,6 +52,9 @@ TensorFile *source_files(Source *s, int n, Error *err);
 
 /* An output must replace none of the files that the source consists of: fails (USAGE, naming both). */
 bool source_check_apart(const Source *s, const char *output, Error *err);
+/* The same of a source that is not open, or cannot be: what it consists of is unknown, so that every file in its folder counts that is
+ * named as a part of one. */
+bool source_path_apart(const char *path, const char *output, Error *err);
 
 /* For a reader that has the config (s->checkpoint.config, checked): its JSON, and room for all tensors and their rows. */
 bool source_begin(Source *s, Error *err);

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# 300 random command lines for each command, the same each time: whatever is said, the status is 0 to 4, and an error is one
-# line. Values are drawn from a pool of good and bad ones; models are tiny or broken, so that nothing takes long.
+# 300 random command lines for each command, the same each time: whatever is said, it ends soon, the status is 0 to 4, and an error is
+# one line: "tblock: ...", without control characters; before it there are notes at most, and with --quiet nothing. Options are those
+# that help tells of the command, mostly with a value of the kind that they ask for, and some of other commands; files and values are
+# drawn from pools of good and bad ones; models are tiny or broken, so that nothing takes long.
 #   random_options.sh [--soak] [SEED]
 set -u
+export LC_ALL=C
 cd "$(dirname "$0")/../.." || exit 4
 TBLOCK=${TBLOCK:-$PWD/${BUILD:-build/release}/tblock}
 [[ $TBLOCK = /* ]] || TBLOCK=$PWD/$TBLOCK
@@ -21,24 +24,31 @@ if [ "${1:-}" = --soak ]; then # 10,000 in all, and of another seed each time
     echo "seed $1"
 fi
 state=${1:-20240607}
-ulimit -t 20 # of computing for each run: nothing here waits, so what hangs is killed
+seconds=20 # for each run: nothing here waits; status 124 where it takes longer
+ulimit -t $seconds
 
 mkdir folder
 echo '{"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 32}' > config.json
 "$TBLOCK" synth config.json -o tiny.bin || { echo "FAIL random_options: synth"; exit 1; }
 "$TBLOCK" logits tiny.bin --ids 1,2,3 -o golden || { echo "FAIL random_options: logits"; exit 1; }
+"$TBLOCK" run tiny.bin --ids 1,2,3 -n 2 --save-state state > out || { echo "FAIL random_options: run"; exit 1; }
+echo '{"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 260, "n_ctx": 32}' > train.json
+for i in {1..40}; do echo "To be, or not to be, that is the question $i."; done > text.txt
 if [ -e "$shipped" ]; then ln -s "$shipped" text.bin; else ln -s tiny.bin text.bin; fi
 printf '{"text": "a"}\n{"ids": [1]}\n' > lines.jsonl
 head -c 5000 tiny.bin > cut.bin
-chmod a-w tiny.bin config.json golden lines.jsonl cut.bin
+cp -r . ../"${work##*/}".kept && trap 'rm -rf "$work" "$work.kept"' EXIT
+chmod a-w tiny.bin config.json train.json golden state lines.jsonl text.txt cut.bin
 
-files=(tiny.bin tiny.bin tiny.bin text.bin text.bin config.json golden lines.jsonl cut.bin folder missing - '' /dev/null)
+files=(tiny.bin tiny.bin tiny.bin text.bin text.bin config.json golden state text.txt lines.jsonl cut.bin folder missing - '' /dev/null)
 values=(bash zhs 0 1 2 3 5 0.5 1e-3 -1 nan inf 1e999 99999999999999999999 0x10 random auto f32 f16 bf16 q8 q4 'embed=q8' 'layers.*=f16' scalar avx2 neon '' ' ' a ROMEO:
     $'\xff\xfe' 'two words' --temp -n -- '%s%n' 1,2,3 '1 2' 1,,2 39,40 ,)
-options=(--prompt --prompt-file --ids --no-bos --special --predict --stop --echo --json --stats --trace --temp --top-k --top-p
-    --min-p --repeat-penalty --seed --ctx --isa --math --kv-type --mlock --huge-pages --quiet --help --version --exact --layer --head --format --stride --against --choices --delimiter --each
-    --tol --greedy --junit --man --last --hidden --output --text --file --jsonl --pieces --type --tensors --keep -n -c -p -f -s -o -q -h -n3 -qn2
-    -c9 -Z --tmep --predict=2 --temp=0 --ids=1,2 --seed=random --quiet=1 -- --= ---)
+strange=(-Z --tmep --predict=2 --temp=0 --ids=1,2 --seed=random --quiet=1 --threads=2 --sandbox --sandbox=1 --man --stats -n3 -qn2 -c9 -o -h -- --= ---)
+
+# Sets own to the options of a command with the kind of their value, such as "--temp F". Left out: what bench gets below.
+read_options() {
+    mapfile -t own < <("$TBLOCK" help "$1" | sed -nE 's/^ {2,6}(-[a-z], )?(--[a-z-]+)( [^ ]+)?( .*)?$/\2\3/p' | grep -vE '^--(seconds|read-mb|repeats) ')
+}
 
 draw() { # DRAW-LIMIT: sets $drawn to 0 .. limit - 1
     state=$(((state * 6364136223846793005 + 1442695040888963407) & 0x7fffffffffffffff))
@@ -49,39 +59,85 @@ pick() { # NAME OF ARRAY: sets $picked
     draw ${#list[@]}
     picked=${list[drawn]}
 }
-make_line() { # sets line
+add_value() { # OPTION KIND: adds a value to line, mostly one that is right
+    draw 6
+    if [ "$drawn" -eq 0 ]; then pick values; line+=("$picked"); return; fi
+    case $1 in
+    --trace | --junit | --output | --save-state | --csv | --svg | --html | --plot) draw 3; line+=("out$drawn"); return ;; # files of its own
+    --load-state) line+=(state); return ;;
+    esac
+    case $2 in
+    FILE | MODEL | PARENT) pick files; line+=("$picked") ;;
+    "N|random") draw 3; line+=("$drawn") ;;
+    PATTERN=TYPE) pick keeps; line+=("$picked") ;;
+    F,F) draw 10; line+=("0.9,0.$drawn") ;;
+    *"|"*) IFS='|' read -ra choices <<< "$2"; pick choices; line+=("$picked") ;;
+    N | X) draw 6; line+=("$drawn") ;;
+    F) draw 10; line+=("0.$drawn") ;;
+    IDS | LIST) draw 40; line+=("$drawn,1") ;;
+    *) pick values; line+=("$picked") ;;
+    esac
+}
+add_option() {
+    local name kind
+    draw 5
+    if [ "$drawn" -eq 0 ] || [ ${#own[@]} -eq 0 ]; then
+        pick strange
+        line+=("$picked")
+    else
+        pick own
+        read -r name kind <<< "$picked"
+        line+=("$name")
+        if [ -n "$kind" ]; then add_value "$name" "$kind"; fi
+    fi
+}
+make_line() { # sets line, quiet
     local n
     line=("$1")
-    draw 8
-    if [ "$drawn" -gt 0 ]; then pick files; line+=("$picked"); fi
-    if [ "$1" = verify ]; then pick files; line+=("$picked"); fi
-    if [ "$1" = quantize ]; then line+=(out0 --type=q4); fi
-    if [ "$1" = bench ]; then line+=(--read-mb=1 --repeats=1 --seconds=0); fi
+    draw 2
+    quiet=$drawn
+    if [ "$quiet" -eq 1 ]; then line+=(--quiet); fi
+    case $1 in
+    train) draw 3; line+=("out$drawn" --text text.txt --config train.json --steps 2 --batch 2 --ctx 8 --threads 1) ;;
+    help | completions) draw 3; if [ "$drawn" -gt 0 ]; then pick words; line+=("$picked"); fi ;;
+    *) draw 8; if [ "$drawn" -gt 0 ]; then pick files; line+=("$picked"); fi ;;
+    esac
+    case $1 in
+    verify) pick files; line+=("$picked") ;;
+    quantize) line+=(out0 --type=q4) ;;
+    bench) line+=(--read-mb=1 --repeats=1 --seconds=0) ;;
+    run | chat) draw 8; if [ "$drawn" -gt 0 ]; then line+=(-n "$drawn"); fi ;; # a short run
+    synth | convert | logits | attn) draw 4; if [ "$drawn" -lt 3 ]; then line+=(-o "out$drawn"); fi ;;
+    esac
     draw 7
-    for ((n = drawn; n > 0; n--)); do
-        pick options
-        line+=("$picked")
-        case $picked in
-        --predict | -n | --ctx | -c) draw 10; line+=("$drawn") ;; # a short run
-        --trace | --junit | --output | -o) draw 3; line+=("out$drawn") ;;   # files of its own
-        --*=* | --no-bos | --special | --echo | --json | --stats) ;;
-        *) draw 4; if [ "$drawn" -gt 0 ]; then pick values; line+=("$picked"); fi ;;
-        esac
-    done
+    for ((n = drawn; n > 0; n--)); do add_option; done
+}
+keeps=('embed=q8' 'layers.*=f16' 'wq=q4' '*=bf16')
+words=(bash zsh fish zhs run train help verify nothing '')
+
+# Is what it said on standard error (in said) right for its status? --stats and the progress of training are told there too.
+is_right() {
+    local rest=${said%$'\n'} last
+    [ $status -eq 0 ] && return 0
+    last=${rest##*$'\n'}
+    [ $status -le 4 ] && [[ $said = *$'\n' && $last = 'tblock: '?* && ${said//$'\n'/} != *[[:cntrl:]]* ]] || return 1
+    if [ $quiet -eq 1 ] && [[ " ${line[*]} " != *' --stats '* ]]; then [ "$rest" = "$last" ]; return; fi
+    [[ $command = train || " ${line[*]} " = *' --stats '* ]] || ! grep -qv '^tblock: ' err
 }
 
 failed=0
-for command in run grad convert chat info tokenize logits verify eval attn block synth quantize bench completions help; do
+for command in run grad convert chat info tokenize logits verify eval attn block train synth quantize bench completions help; do
     bad=0 good=0 n_lines=$lines
     if [ $command = bench ]; then n_lines=$((lines / 6)); fi # those that are right take a second
+    read_options $command
+    if [ ${#own[@]} -lt 2 ]; then echo "FAIL $command: help tells of ${#own[@]} options"; failed=1; continue; fi
     for ((i = 0; i < n_lines; i++)); do
         make_line $command
-        "$TBLOCK" "${line[@]}" < lines.jsonl > out 2> err
+        timeout $seconds "$TBLOCK" "${line[@]}" < lines.jsonl > out 2> err
         status=$?
         [ $status -eq 0 ] && good=$((good + 1))
-        said=
-        if [ $status -ne 0 ]; then IFS= read -r -d '' said < err; fi
-        if [ $status -gt 4 ] || { [ $status -ge 1 ] && [[ $said != *'tblock: '* ]]; }; then
+        IFS= read -r -d '' said < err
+        if ! is_right; then
             bad=$((bad + 1))
             [ $bad -gt 3 ] || { printf '%q ' "${line[@]}"; printf ': status %s: %s\n' $status "$said"; } >&2
         fi
@@ -95,5 +151,8 @@ for command in run grad convert chat info tokenize logits verify eval attn block
     else
         echo "ok random_lines_of_$command"
     fi
+    for file in tiny.bin config.json train.json golden state lines.jsonl text.txt cut.bin; do
+        if ! cmp -s $file "$work.kept/$file"; then echo "FAIL $command: changed $file, which it read"; failed=1; fi
+    done
 done
 exit $failed

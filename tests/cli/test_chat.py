@@ -268,7 +268,7 @@ def bad_files_change_nothing():
     assert "no such" in t.say("/load missing.json").lower()
     assert "name of a file" in t.say("/load")
     assert "tblock: " in t.say("/save missing/folder.json")
-    assert "other than the model" in t.say("/save " + MODEL)
+    assert "other than the input" in t.say("/save " + MODEL)
     assert saved(t) == before
 
 

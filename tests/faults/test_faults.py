@@ -128,7 +128,7 @@ def every_allocation_of_a_command_may_fail():
     for name, args in commands.items():
         env = dict(os.environ, LD_PRELOAD=str(library), COUNT_ALLOCATIONS=str(TEMP / "count"))
         works(run(*args, env=env, input=b"Hello"), name)
-        n = int((TEMP / "count").read_text())
+        n = int((TEMP / "count").read_text().split()[0])
         del env["COUNT_ALLOCATIONS"]
         tries = range(n) if SOAK else sorted(set(range(0, n, n // 20 + 1)) | set(range(min(n, 5))))
         for i in tries:
@@ -137,6 +137,41 @@ def every_allocation_of_a_command_may_fail():
                 if r.returncode != 0:
                     fails(r, 4, what=f"{name}: allocation {i}{lasting} of {n}")
         assert not temporaries(TEMP), name
+
+
+@case
+def every_allocation_in_the_sandbox_may_fail():
+    """From a little before it is entered on; one by one, and all from one on."""
+    library = BUILD / "tests/faults/failing_malloc.so"
+    if not library.exists() or "asan" in str(BUILD) or "tsan" in str(BUILD):
+        raise Skip("no failing_malloc.so in this build")
+    need_sandbox()
+    model = text_model()
+    (TEMP / "text.txt").write_text("To be, or not to be, that is the question.\n" * 7)
+    works(run("logits", model, "-p", "ROMEO:", "-o", "golden"))
+    commands = {
+        "run": ["run", model, "-p", "A", "-n", "4", "--sandbox", "--save-state", "out"],
+        "run --threads 2": ["run", model, "-p", "A", "-n", "4", "--sandbox", "--threads", "2", "--save-state", "/dev/null"],
+        "eval": ["eval", model, "text.txt", "--ctx", "32", "--sandbox"],
+        "verify": ["verify", model, "golden", "--sandbox", "--junit", "out"],
+        "verify of nothing": ["verify", model, "text.txt", "--sandbox"],
+    }
+    before = 20   # allocations: what the way in takes
+    for name, args in commands.items():
+        env = dict(os.environ, LD_PRELOAD=str(library))
+        expected = run(*args, env=dict(env, COUNT_ALLOCATIONS=str(TEMP / "count")))
+        assert expected.returncode == (3 if name == "verify of nothing" else 0), (name, expected.stderr)
+        n, entered = map(int, (TEMP / "count").read_text().split())
+        first = max(entered - before, 0)
+        for i in range(first, n) if SOAK else sorted({*range(first, min(entered + 3, n)), *range(first, n, (n - first) // 30 + 1)}):
+            for lasting in ("", "+"):
+                r = run(*args, env=dict(env, FAIL_ALLOCATION=f"{i}{lasting}"))
+                what = f"{name}: allocation {i}{lasting} of {n}, {entered} before the sandbox"
+                if r.returncode != expected.returncode:
+                    fails(r, 4, what=what)
+                else:
+                    assert r.stdout == expected.stdout, what
+        wait_until(lambda: not temporaries(TEMP), f"{name}: the helper's tidying")
 
 
 @case
@@ -204,7 +239,7 @@ def a_full_disk_leaves_the_old_file():
         fails(r, 4, "target", what=name)
         assert target.read_bytes() == OLD, name
         assert not temporaries(TEMP), name
-        fails(run(*with_output(args, "/dev/full")), 4, "/dev/full", what=name)
+        fails(run(*with_output(args, "/dev/full")), 4, "/dev/full", "No space left on device", what=name)
     for args in (["run", model, "--ids", "1"], ["info", model], ["help"], ["completions", "bash"]):
         with open("/dev/full", "wb") as full:
             fails(run(*args, stdout=full), 4, "standard output", what=args[0])
@@ -279,6 +314,71 @@ def closed_standard_files_are_no_accident():
             assert golden.read_bytes() == wanted, f"{args} {closed}: something was printed into the output file"
     r = subprocess.run(["bash", "-c", f"{TBLOCK} info {model} >&-"], capture_output=True, timeout=PATIENCE)
     fails(r, 4, "standard output", what="info >&-")
+
+
+def sum_of(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@case
+def no_output_replaces_what_is_read():
+    """A model file, any file of a folder, a link to it, the prompt, the golden and its tokens: with and without --sandbox."""
+    sandboxes = [[], ["--sandbox"]] if has_sandbox() else [[]]
+    work = TEMP / "work"
+    work.mkdir()
+    shutil.copyfile(MODEL, work / "mm.bin")
+    os.symlink("mm.bin", work / "link.bin")
+    os.link(work / "mm.bin", work / "hard.bin")
+    shutil.copytree(DATA / "models/llama-gqa", work / "fold")
+    shutil.copytree(DATA / "models/llama-gqa", work / "broken")
+    (work / "broken/model.safetensors").write_bytes(b"nothing")
+    os.symlink("fold/config.json", work / "config.link")
+    (work / "prompt").write_text("ROMEO:")
+    (work / "x.csv").write_bytes(b"")
+    works(run("logits", "work/mm.bin", "-p", "A", "-o", "work/golden"))
+    works(run("run", "work/mm.bin", "-p", "A", "-n", "2", "--save-state", "work/state"))
+    works(run("logits", "work/fold", "--ids", "1,2", "-o", "work/fold.golden"))
+    data = (work / "fold.golden").read_bytes()
+    n = struct.unpack("<Q", data[:8])[0]
+    entry = json.loads(data[8:8 + n])["logits"]
+    write_npy("work/a-logits.npy", "<f4", tuple(entry["shape"]), data[8 + n:][slice(*entry["data_offsets"])])
+    write_npy("work/a-tokens.npy", "<i4", "(2,)", struct.pack("<2i", 1, 2))
+    before = sum_of(work)
+    parts = ["config.link", *(f"fold/{name}" for name in ("model.safetensors", "config.json", "tokenizer.json") if (work / "fold" / name).exists())]
+    pairs = [("mm.bin", name) for name in ("mm.bin", "link.bin", "hard.bin")] + [("link.bin", "mm.bin")] + [("fold", name) for name in parts]
+    lines = []
+    for model, out in pairs:
+        model, out = f"work/{model}", f"work/{out}"
+        lines += [["logits", model, "--ids", "1,2", "-o", out], ["run", model, "--ids", "1", "-n", "1", "--save-state", out],
+                  ["run", model, "--ids", "1", "-n", "1", "--trace", out], ["attn", model, "--ids", "1,2", "--format", "json", "-o", out],
+                  ["attn", model, "--ids", "1,2", "--format", "safetensors", "-o", out], ["info", model, "--html", out],
+                  ["bench", model, *BENCH, "--svg", out], ["bench", model, *BENCH, "--csv", out],
+                  ["verify", model, "work/fold.golden", "--junit", out]]
+    for option in ("--trace", "--save-state"):
+        lines += [["run", "work/mm.bin", "-n", "1", "-f", "work/prompt", option, "work/prompt"]]
+    lines += [["logits", "work/mm.bin", "-f", "work/prompt", "-o", "work/prompt"],
+              ["attn", "work/mm.bin", "-f", "work/prompt", "--format", "json", "-o", "work/prompt"],
+              ["run", "work/mm.bin", "-p", "A", "-n", "1", "--load-state", "work/state", "--trace", "work/state"],
+              ["verify", "work/fold", "work/a-logits.npy", "--junit", "work/a-tokens.npy"],
+              ["verify", "work/fold", "work/a-logits.npy", "--junit", "work/a-logits.npy"],
+              ["bench", "work/mm.bin", *BENCH, "--csv", "work/x.csv", "--svg", "work/x.csv"]]
+    for args in lines:
+        for more in sandboxes if args[0] != "info" else [[]]:
+            fails(run(*args, *more), 2, "found", what=" ".join(map(str, args + more)))
+            assert sum_of(work) == before, args + more
+    for more in sandboxes:   # a report is also written of a model that cannot be opened: not over its parts
+        for part in ("config.json", "model.safetensors"):
+            fails(run("verify", "work/broken", "work/fold.golden", "--junit", f"work/broken/{part}", *more), 3, "work/broken")
+            assert sum_of(work) == before, part
+        fails(run("verify", "work/broken", "work/fold.golden", "--junit", "j.xml", *more), 3, "work/broken")
+        assert b"work/fold.golden" in (TEMP / "j.xml").read_bytes()
+        os.unlink(TEMP / "j.xml")
+        with open(work / "prompt", "rb") as prompt:
+            fails(run("run", "work/mm.bin", "-n", "1", "--trace", "work/prompt", *more, stdin=prompt), 2, "standard input")
+        assert sum_of(work) == before
+        works(run("run", "work/mm.bin", "-p", "A", "-n", "1", "--load-state", "work/state", "--save-state", "work/state", *more))
+        (work / "state").write_bytes(before["state"])
+    assert not temporaries(work)
 
 
 # ---- Signals -----------------------------------------------------------------------------------------------------------
@@ -449,11 +549,17 @@ def special_tokens_in_a_prompt_are_text():
 
 # ---- Sandbox -----------------------------------------------------------------------------------------------------------
 
-def need_sandbox():
+def has_sandbox():
     r = run("run", small_model(), "--ids", "1", "-n", "1", "--sandbox")
     if r.returncode == 4 and b"--sandbox" in r.stderr:
-        raise Skip(r.stderr.decode().strip())
+        return False
     works(r)
+    return True
+
+
+def need_sandbox():
+    if not has_sandbox():
+        raise Skip("no sandbox is to be had")
 
 
 @case
@@ -479,6 +585,86 @@ def the_sandbox_changes_no_output():
         assert (TEMP / "plain.out").read_bytes() == (TEMP / "inside.out").read_bytes(), name
         assert (TEMP / "inside.out").stat().st_mode & 0o777 == 0o640, name
         assert not temporaries(TEMP), name
+
+
+@case
+def the_sandbox_writes_in_place_what_is_no_file():
+    """Devices, FIFOs and descriptors that are open: the same bytes, statuses and messages as without it."""
+    need_sandbox()
+    model, ids = small_model(), ["--ids", "1,2,3"]
+    works(run("logits", model, *ids, "-o", "golden"))
+    commands = {"logits": ["logits", model, *ids, "-o"], "run": ["run", model, *ids, "-n", "3", "--save-state"],
+                "attn": ["attn", model, *ids, "--format", "safetensors", "-o"], "attn json": ["attn", model, *ids, "--format", "json", "-o"],
+                "verify": ["verify", model, "golden", "--junit"]}
+    os.mkfifo(TEMP / "fifo")
+
+    def through_descriptor(args):
+        with open(TEMP / "file", "wb") as file:
+            file.write(b"before ")
+            file.flush()
+            r = run(*args, f"/dev/fd/{file.fileno()}", pass_fds=[file.fileno()])
+        return r.returncode, r.stdout, r.stderr, (TEMP / "file").read_bytes()
+
+    def through_fifo(args):
+        reader = subprocess.Popen(["cat", TEMP / "fifo"], stdout=subprocess.PIPE)
+        r = run(*args, "fifo")
+        return r.returncode, r.stdout, r.stderr, reader.communicate(timeout=PATIENCE)[0]
+
+    def by_name(name):
+        def write(args):
+            r = run(*args, name)
+            return r.returncode, r.stdout if r.returncode == 0 else b"", r.stderr   # the sandbox opens outputs before it computes
+        return write
+    for command, args in commands.items():
+        for how in (through_descriptor, through_fifo, *map(by_name, ("/dev/null", "/dev/stdout", "/dev/full", "/dev/fd/77", "none/file", "."))):
+            plain, inside = how(args), how([*args[:2], "--sandbox", *args[2:]])
+            assert plain == inside, (command, plain[:3], inside[:3])
+    assert not temporaries(TEMP)
+
+
+@case
+def the_sandbox_leaves_a_link_that_leads_nowhere():
+    need_sandbox()
+    os.symlink("nothing", TEMP / "link")
+    for more in ([], ["--sandbox"]):
+        fails(run("logits", small_model(), "--ids", "1", "-o", "link", *more), 4, "link", "leads nowhere")
+    assert os.readlink(TEMP / "link") == "nothing" and not (TEMP / "nothing").exists()
+    (TEMP / "nothing").write_bytes(OLD)
+    works(run("logits", small_model(), "--ids", "1", "-o", "link", "--sandbox"))
+    assert os.readlink(TEMP / "link") == "nothing" and (TEMP / "nothing").read_bytes() != OLD
+
+
+@case
+def the_sandbox_waits_for_pipes():
+    """Texts come from pipes whose writers are slow, or not there yet; what must be a regular file is refused at once."""
+    need_sandbox()
+    model, pause = text_model(), 0.3
+    question = b'{"context": "To be", "choices": ["or not", "x"], "answer": 0}\n'
+    (TEMP / "text").write_bytes(b"To be, or not")
+    (TEMP / "line").write_bytes(b'{"text": "To be"}\n')
+    (TEMP / "question").write_bytes(question)
+    os.mkfifo(TEMP / "fifo")
+    for args, text in ((["tokenize", model, "--file"], "text"), (["tokenize", model, "--jsonl"], "line"), (["eval", model, "--choices"], "question"),
+                       (["run", model, "-n", "2", "-f"], "text"), (["eval", model], "text")):
+        plain, data = works(run(*args, text)).stdout, (TEMP / text).read_bytes()
+        read, write = os.pipe()
+        process = start(*args, f"/dev/fd/{read}", "--sandbox", stdin=subprocess.DEVNULL, pass_fds=[read])
+        os.close(read)
+        time.sleep(pause)
+        os.write(write, data[:5])
+        time.sleep(pause)
+        os.write(write, data[5:])
+        os.close(write)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0 and out == plain, (args, err)
+        process = start(*args, "fifo", "--sandbox", stdin=subprocess.DEVNULL)
+        time.sleep(pause)
+        (TEMP / "fifo").write_bytes(data)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0 and out == plain, (args, "fifo", err)
+    fails(run("verify", model, "fifo", "--sandbox"), 3, "fifo", "found a FIFO")
+    for args in (["tokenize", model, "--file", "none"], ["eval", model, "--choices", "none"], ["verify", model, "none"]):
+        fails(run(*args, "--sandbox"), 3, "none", "No such file")
 
 
 BENCH = ["--read-mb=1", "--repeats=1", "--seconds=0.01", "-p", "8", "-n", "2"]

@@ -1,6 +1,8 @@
 /* What is refused inside the program's sandbox, tried from inside: each case is a child process that enters it and tries. */
 #include "cli/sandbox.h"
 
+#include "../faults/failing_malloc.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -75,6 +77,15 @@ static int types_for_user(void) { return refused(syscall(SYS_ioctl, STDIN_FILENO
 static int controls_itself(void) { return refused(prctl(PR_SET_DUMPABLE, 1)); }
 static int opens_by_ring(void) { return refused(syscall(425 /* io_uring_setup */, 1, page)); }
 
+#if defined(__x86_64__)
+static int opens_as_x32(void) { return refused(syscall(0x40000000L | SYS_openat, AT_FDCWD, "/etc/passwd", O_RDONLY)); }
+#endif
+static int turns_into_code_again(void) /* with a bit that an int has no room for */
+{
+    uintptr_t at = ((uintptr_t)page + 4095) & ~(uintptr_t)4095;
+    return refused(syscall(SYS_mprotect, at, 4096, (1L << 40) | PROT_EXEC | PROT_READ));
+}
+
 typedef struct Attempt { const char *what; int (*fn)(void); } Attempt;
 static const Attempt attempts[] = {
     { "open", opens }, { "create", creates }, { "openat", opens_at }, { "openat2", opens_anew }, { "execve", runs },
@@ -82,28 +93,43 @@ static const Attempt attempts[] = {
     { "unlink", removes }, { "rename", renames }, { "link", links }, { "stat", looks }, { "chmod", changes_mode },
     { "kill", signals_others }, { "ptrace", traces }, { "setrlimit", sets_limits }, { "mmap executable", makes_code },
     { "mprotect executable", turns_into_code }, { "TIOCSTI", types_for_user }, { "prctl", controls_itself },
-    { "io_uring_setup", opens_by_ring },
+    { "io_uring_setup", opens_by_ring }, { "mprotect with more bits", turns_into_code_again },
+#if defined(__x86_64__)
+    { "openat of x32", opens_as_x32 },
+#endif
 };
 enum { N_ATTEMPTS = sizeof attempts / sizeof *attempts };
 
-/* In a child: enter with one writable descriptor (-1: none), then fn. Returns the exit status of the child, 128 + signal, or 250:
- * the sandbox could not be entered. */
-static int inside(int (*fn)(void), int writable)
+/* Returns the exit status of a child that does fn, or 128 + signal. */
+static int in_child(int (*fn)(void))
 {
     fflush(stdout);
     pid_t child = fork();
-    if (child == 0) {
-        tblock_error err = { 0 };
-        if (!sandbox_enter(&writable, writable >= 0, &err)) {
-            fprintf(stderr, "%s\n", err.msg);
-            _exit(250);
-        }
+    if (child == 0)
         _exit(fn());
-    }
     int status = 0;
     if (child < 0 || waitpid(child, &status, 0) != child)
         return 251;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int (*inside_fn)(void);
+static int inside_writable;
+static int enter_and_do(void)
+{
+    tblock_error err = { 0 };
+    if (sandbox_enter(&inside_writable, inside_writable >= 0, &err))
+        return inside_fn();
+    fprintf(stderr, "%s\n", err.msg);
+    return 250;
+}
+
+/* In a child: enter with one writable descriptor (-1: none), then fn. As in_child, or 250: the sandbox could not be entered. */
+static int inside(int (*fn)(void), int writable)
+{
+    inside_fn = fn;
+    inside_writable = writable;
+    return in_child(enter_and_do);
 }
 
 static bool can_try(void)
@@ -135,6 +161,42 @@ static void attempts_work_outside(void)
     CHECK(connects_here() == 200, "socketpair");
     CHECK(makes_code() == 200, "mmap executable");
     CHECK(looks() == 200, "stat");
+}
+
+/* Each allocation on the way in fails, alone or with all after it: either the sandbox is not entered, which is told, or it is whole. */
+static int without_memory(long at, bool lasting)
+{
+    tblock_error err = { 0 };
+    failing_malloc_arm(at, lasting);
+    bool entered = sandbox_enter(NULL, 0, &err);
+    long n = failing_malloc_disarm();
+    if (!entered)
+        return err.status == TBLOCK_SYSTEM && err.msg[0] && at < n ? 0 : 202;
+    for (int i = 0; i < N_ATTEMPTS; i++) {
+        int result = attempts[i].fn();
+        if (result != 0)
+            return result;
+    }
+    void *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED || write(STDOUT_FILENO, "", 0) != 0 ? 203 : n > at ? 0 : 204; /* 204: it was the last one */
+}
+
+static long  fail_at;
+static bool  fail_all;
+static int   enters_without_memory(void) { return without_memory(fail_at, fail_all); }
+
+static void a_filter_is_whole_or_there_is_none(void)
+{
+    enum { MOST = 20000 };
+    if (!can_try())
+        return;
+    for (int lasting = 0; lasting < 2; lasting++) {
+        int result = 0;
+        fail_all = lasting;
+        for (fail_at = 0; result == 0 && fail_at < MOST; fail_at++)
+            result = in_child(enters_without_memory);
+        CHECK(result == 204 && fail_at > 1, "allocation %ld%s: %d", fail_at - 1, lasting ? " and all after it" : "", result);
+    }
 }
 
 static void *add_one(void *n)
@@ -207,6 +269,7 @@ int main(int argc, char **argv)
     TEST(attempts_work_outside);
     TEST(threads_and_memory_are_left);
     TEST(only_the_given_output_is_written);
+    TEST(a_filter_is_whole_or_there_is_none);
     TEST(a_crash_is_still_one);
     return TEST_END();
 }

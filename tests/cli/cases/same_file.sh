@@ -12,5 +12,12 @@ tblock info model.bin --html link.bin > out; echo "[$?]"
 tblock run model.bin --ids 1,2 -n 2 --trace link.bin; echo "[$?]"
 tblock bench link.bin --svg model.bin; echo "[$?]"
 tblock bench model.bin --csv link.bin; echo "[$?]"
+tblock run model.bin --ids 1,2 -n 2 --trace both --save-state both; echo "[$?]"
+tblock bench model.bin --csv both --svg both; echo "[$?]"
+tblock logits model.bin --ids 1,2 -o golden; echo "[$?]"
+tblock verify model.bin golden --junit link.bin; echo "[$?]"
+tblock verify model.bin golden --junit golden; echo "[$?]"
+tblock verify config.json golden --junit config.json; echo "[$?]"
 tblock logits model.bin --ids 1,2 -o ""; echo "[$?]"
+ls
 cmp model.bin before.bin && cmp config.json before.json && echo unchanged

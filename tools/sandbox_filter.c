@@ -1,0 +1,105 @@
+/* tools/sandbox_filter.c: the filter of --sandbox, made by libseccomp when tblock is built: one line for each instruction, to be included
+ * into an array of struct sock_filter (src/cli/sandbox.c).
+ *   sandbox_filter x86_64|aarch64
+ * What is allowed is listed, everything else is refused: a call that a future C library makes instead fails rather than being let through.
+ *
+ * Not at run time: where an allocation fails in it, libseccomp 2.5.4 may load a part of the filter and say that all is well (59 instructions
+ * of 106, by strace), or crash. Here that ends the build, and the program allocates nothing for its filter. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <termios.h>
+#include <unistd.h>
+
+/* With any arguments. */
+static const int allowed[] = {
+    SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(pwrite64), SCMP_SYS(lseek),
+    SCMP_SYS(close), SCMP_SYS(fstat), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select), SCMP_SYS(pselect6),
+    SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(munlock),
+    SCMP_SYS(futex), SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(gettid), SCMP_SYS(getpid), SCMP_SYS(sched_yield),
+    SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_setaffinity), SCMP_SYS(getcpu), SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler),
+    SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigaltstack), SCMP_SYS(pause),
+    SCMP_SYS(restart_syscall),
+    SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_getres), SCMP_SYS(gettimeofday), SCMP_SYS(nanosleep),
+    SCMP_SYS(getrusage), SCMP_SYS(sysinfo), SCMP_SYS(getrandom), SCMP_SYS(exit), SCMP_SYS(exit_group),
+};
+
+/* Only where the bits `mask` of argument `arg` are `value`. */
+typedef struct Restricted { int call; unsigned arg; uint64_t mask, value; } Restricted;
+static const uint64_t ALL_BITS = UINT32_MAX; /* of an int */
+#define THREAD_FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
+
+/* Stands for the number of the process that enters, which is filled in then: in no other rule. */
+enum { PROCESS = 0x7e57ab1e };
+
+static const Restricted restricted[] = {
+    { SCMP_SYS(mmap), 2, PROT_EXEC, 0 },
+    { SCMP_SYS(mprotect), 2, PROT_EXEC, 0 },
+    { SCMP_SYS(clone), 0, THREAD_FLAGS, THREAD_FLAGS }, /* a thread, which has this filter too, and no process */
+    { SCMP_SYS(newfstatat), 3, 0x1000, 0x1000 },        /* AT_EMPTY_PATH: how the C library spells fstat */
+    { SCMP_SYS(prlimit64), 2, UINT64_MAX, 0 },          /* limits are read, not set */
+    { SCMP_SYS(fcntl), 1, ALL_BITS, F_GETFL },
+    { SCMP_SYS(fcntl), 1, ALL_BITS, F_GETFD },
+    { SCMP_SYS(fcntl), 1, ALL_BITS, F_DUPFD_CLOEXEC },
+    { SCMP_SYS(ioctl), 1, ALL_BITS, TCGETS },
+    { SCMP_SYS(ioctl), 1, ALL_BITS, TCSETS },
+    { SCMP_SYS(ioctl), 1, ALL_BITS, TCSETSW },
+    { SCMP_SYS(ioctl), 1, ALL_BITS, TCSETSF },
+    { SCMP_SYS(ioctl), 1, ALL_BITS, TIOCGWINSZ },
+    { SCMP_SYS(ioctl), 1, ALL_BITS, FIONREAD },
+    { SCMP_SYS(tgkill), 0, ALL_BITS, PROCESS },         /* to itself only, as raise and abort do */
+};
+
+/* A call that a kernel of this machine does not have (-EDOM, say pause on aarch64) needs no rule. */
+static bool added(int result) { return result == 0 || result == -EDOM; }
+
+static bool add_rules(scmp_filter_ctx filter, uint32_t machine)
+{
+    /* other systems' calls are refused like others, instead of ending the program */
+    bool good = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(EPERM)) == 0;
+    if (machine != seccomp_arch_native())
+        good = good && seccomp_arch_add(filter, machine) == 0 && seccomp_arch_remove(filter, seccomp_arch_native()) == 0;
+    for (size_t i = 0; good && i < sizeof allowed / sizeof *allowed; i++)
+        good = added(seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0));
+    for (size_t i = 0; good && i < sizeof restricted / sizeof *restricted; i++) {
+        const Restricted *r = &restricted[i];
+        struct scmp_arg_cmp rule = { .arg = r->arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = r->mask, .datum_b = r->value };
+        good = added(seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, r->call, 1, &rule));
+    }
+    /* its flags lie in memory, where a filter cannot look: without it the C library falls back to clone */
+    return good && added(seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0));
+}
+
+static bool print_filter(FILE *f)
+{
+    struct sock_filter op;
+    int                n_process = 0;
+    rewind(f);
+    while (fread(&op, sizeof op, 1, f) == 1) {
+        bool process = op.k == PROCESS;
+        n_process += process;
+        printf("{ 0x%02x, %u, %u, ", (unsigned)op.code, (unsigned)op.jt, (unsigned)op.jf);
+        printf(process ? "(uint32_t)getpid() },\n" : "0x%08x },\n", (unsigned)op.k);
+    }
+    return n_process == 1 && !ferror(f) && fflush(stdout) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t machine = argc == 2 ? seccomp_arch_resolve_name(argv[1]) : 0;
+    FILE    *f       = tmpfile();
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    bool good = machine && f && filter && add_rules(filter, machine) && seccomp_export_bpf(filter, fileno(f)) == 0 && print_filter(f);
+    if (!good)
+        fprintf(stderr, "sandbox_filter: cannot make a filter for %s\n", argc == 2 ? argv[1] : "no machine");
+    seccomp_release(filter);
+    return good ? 0 : 1;
+}
