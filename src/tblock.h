@@ -71,10 +71,10 @@ typedef struct tblock_open_options {
 TBLOCK_API tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err);
 TBLOCK_API void          tblock_close(tblock_model *m); /* NULL is accepted; contexts must be closed before */
 
-/* An output must not replace what it is made from: fails (TBLOCK_USAGE, naming both) where `output` is, under whatever name, a regular file
- * that m was read from, of a folder any that was read. m may be NULL, for a model at `path` that could not be opened, say: then a file
- * counts that lies where its parts would and is named like one. What this library writes to a path of the caller's it asks this of;
- * a program that writes a file of its own, or hands over a name such as /dev/fd/3 for one, asks before. */
+/* An output must not replace what it is made from: fails (TBLOCK_USAGE, naming both) where `output` is, under whatever name, a regular
+ * file that m was read from, of a folder any that was read. m may be NULL, for a model at `path` that could not be opened, say: then a
+ * file counts that lies where its parts would and is named like one. Functions that write what a model makes ask this of the path that
+ * they are given; a program that writes a file of its own, or hands over a name such as /dev/fd/3 for one, asks before. */
 TBLOCK_API bool tblock_output_apart(const tblock_model *m, const char *path, const char *output, tblock_error *err);
 
 typedef struct tblock_model_info {
