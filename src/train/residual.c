@@ -44,7 +44,9 @@ void scale_all(const Crew *c, float *x, float m, size_t n)
         crew_each(c, pieces(n, ADD_PIECE), scale_piece, &r);
 }
 
-/* Four elements to a draw of Philox: key = seed, counter = (number / 4 in 64 bits, site, step). */
+/* Four elements to a draw of Philox: key = seed, counter = (number / 4 in 64 bits, site, step). params_init's counters end in (tensor, 1) and the
+ * windows' in (step's high word, 2): in the steps of index 1 and 2 some masks take words that weights and windows were made of. That
+ * harms nothing: within a mask elements stay independent, and they come from other weights and windows than their words, but by chance. */
 static void drop_piece(void *arg, int i, float *scratch)
 {
     const Residual *r    = arg;
