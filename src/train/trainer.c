@@ -99,7 +99,7 @@ bool trainer_check(Trainer *t, Error *err)
     NetBatch b = { .token = t->token, .target = t->target, .n_seqs = 1 };
     take_window(t, 0, 0);
     double loss = net_loss(t->net, t->w, NULL, &b, 0);
-    return isfinite(loss) ? true : fail(err, NO, "step %lld: the parameters that it made are of no use: expected a finite loss, found %g; a "
+    return isfinite(loss) ? true : fail(err, NO, "step %lld: the loss with the parameters that it made is no number: expected a finite one, found %g; a "
                                         "smaller --lr, a longer --warmup or --clip may help", (long long)t->step, fabs(loss));
 }
 

@@ -292,10 +292,10 @@ def parameters_without_a_loss_are_not_kept(c):
     """The loss of a step is that before it: a last step that ruins everything is seen all the same."""
     ruin = ["--batch", "2", "--save-every", "1", "--warmup", "0", "--schedule", "constant", "--validation", "0", "--lr", "1000",
             "--weight-decay", "1000"]
-    c.train("m", settings=[*ruin, "--steps", "40"], status=1, says="the parameters that it made are of no use")
+    c.train("m", settings=[*ruin, "--steps", "40"], status=1, says="the loss with the parameters that it made is no number")
     last = meta_of(f"{c.out('m')}.ckpt")["step"]
     need(int(last) < 40 and not c.out("m").exists(), f"a checkpoint of step {last}, or a model")
-    c.train("m", "--resume", settings=[*ruin, "--steps", "40"], status=1, says=f"step {int(last) + 1}: the parameters")
+    c.train("m", "--resume", settings=[*ruin, "--steps", "40"], status=1, says=f"step {int(last) + 1}: the loss with the parameters")
     need(meta_of(f"{c.out('m')}.ckpt")["step"] == last, "the checkpoint was replaced")
 
 
