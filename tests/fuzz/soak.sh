@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Run every fuzzer for SECONDS (SECONDS_EACH, 1800), as many at once as there are processors, and print one line each: executions, a
-# second, edges covered, inputs kept, seconds of processor time.
+# Run every fuzzer for SECONDS (SECONDS_EACH, 1800), as many at once as there are processors, and print one line each:
+# executions, edges and features covered, inputs kept, seconds of processor time. A timeout that does not come again is none.
 #   tests/fuzz/soak.sh [SECONDS]      TARGETS="json text": these alone; FUZZ_JOBS=N: so many at once
 # The corpus grows in build/fuzz/corpus, what fails lies in build/fuzz/found: put it, small (-minimize_crash=1), into
 # tests/fuzz/corpus/TARGET, where make test replays it. Status 1 where something was found.
@@ -18,31 +18,55 @@ python3 tests/fuzz/make_seeds.py build/fuzz/seeds || exit 4
 # the longest input, where libFuzzer's 4096 are too few
 longest() { case $1 in model) echo 32768 ;; hf|golden|pth|gguf) echo 16384 ;; tokenizer) echo 8192 ;; json|config|llama2c|chat) echo 4096 ;; *) echo 1024 ;; esac; }
 
-# soak TARGET: its line; status 1 where something was found
-soak() {
-    local target=$1 corpus=build/fuzz/corpus/$1 log=build/fuzz/$1.log status last runs rate what
-    mkdir -p "$corpus" "build/fuzz/seeds/$target"
-    local folders=("$corpus" "build/fuzz/seeds/$target")
-    [ ! -d "tests/fuzz/corpus/$target" ] || folders+=("tests/fuzz/corpus/$target")
+# fuzz TARGET SECONDS: appends to its log, and to LOG.times what `times` says: the shell, its children
+fuzz() {
+    local corpus=build/fuzz/corpus/$1 log=build/fuzz/$1.log folders
+    folders=("$corpus" "build/fuzz/seeds/$1")
+    [ ! -d "tests/fuzz/corpus/$1" ] || folders+=("tests/fuzz/corpus/$1")
     (
-        ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 nice -n 19 "$programs/fuzz_$target" \
-            "${folders[@]}" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -malloc_limit_mb=1500 -max_len="$(longest "$target")" \
-            -print_final_stats=1 -artifact_prefix="build/fuzz/found/$target-" > "$log" 2>&1
+        ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 nice -n 19 "$programs/fuzz_$1" \
+            "${folders[@]}" -max_total_time="$2" -timeout=20 -rss_limit_mb=3000 -malloc_limit_mb=1500 -max_len="$(longest "$1")" \
+            -print_final_stats=1 -artifact_prefix="build/fuzz/found/$1-" >> "$log" 2>&1
         status=$?
-        times >> "$log" # last its children: user and system
+        times >> "$log.times"
         exit $status
     )
-    status=$?
+}
+
+# starved TARGET: did it only time out, and over inputs that take no time now? Another program had the processor then.
+starved() {
+    local file files
+    files=("build/fuzz/found/$1-timeout-"*)
+    [ -e "${files[0]}" ] || return 1
+    for file in "${files[@]}"; do
+        timeout 10 "$programs/fuzz_$1" "$file" > build/fuzz/replay.log 2>&1 || return 1
+    done
+    rm "${files[@]}"
+}
+
+# soak TARGET: its line; status 1 where something was found
+soak() {
+    local target=$1 corpus=build/fuzz/corpus/$1 log=build/fuzz/$1.log status=0 last runs cpu what begin=$SECONDS left
+    mkdir -p "$corpus" "build/fuzz/seeds/$target"
+    rm -f "$log" "$log.times"
+    while left=$((seconds - (SECONDS - begin))) && [ "$left" -gt 0 ]; do
+        fuzz "$target" "$left"
+        status=$?
+        if [ $status -eq 0 ] || ! starved "$target"; then
+            break
+        fi
+        status=0
+    done
     last=$(grep -aE '^#[0-9]+.* cov: ' "$log" | tail -n 1)
     number() { sed -n "s/.* $1: *\([0-9]*\).*/\1/p" <<<"$last"; }
-    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-    rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")
-    what="$(printf '%11s executions %5s/s %6s edges %6s features %5s inputs %5s CPU s' "${runs:-?}" "${rate:-?}" "$(number cov)" "$(number ft)" \
-        "$(find "$corpus" -type f | wc -l)" "$(tail -n 1 "$log" | awk -F '[ms ]' '{ printf "%.0f", $1 * 60 + $2 + $4 * 60 + $5 }')")"
+    runs=$(awk '/^stat::number_of_executed_units:/ { n += $2 } END { print n }' "$log")
+    cpu=$(awk -F '[ms ]' 'NR % 2 == 0 { n += $1 * 60 + $2 + $4 * 60 + $5 } END { printf "%.0f", n }' "$log.times")
+    what="$(printf '%11s executions %6s edges %6s features %5s inputs %5s CPU s' "${runs:-?}" "$(number cov)" "$(number ft)" \
+        "$(find "$corpus" -type f | wc -l)" "$cpu")"
     if [ $status -eq 0 ]; then
         printf 'ok fuzz_%-10s %s\n' "$target" "$what"
     else
-        printf 'FAIL fuzz_%s: %s (%s)\n' "$target" "$(grep -aE -m1 'SUMMARY|ERROR: |libFuzzer: ' "$log" || echo "exit status $status, see $log")" "$what"
+        printf 'FAIL fuzz_%s: %s (%s)\n' "$target" "$(grep -aE 'SUMMARY|ERROR: |libFuzzer: ' "$log" | tail -n 1 || echo "exit status $status, see $log")" "$what"
     fi
     return $((status != 0))
 }
