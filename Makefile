@@ -154,7 +154,7 @@ $(BENCH_BIN): %: %.o $(BUILD)/librooms.a
 # the whole process's allocator: in a test, or preloaded into the program
 $(BUILD)/tests/faults/alloc: $(BUILD)/tests/faults/failing_malloc.o
 $(BUILD)/tests/faults/failing_malloc.so: $(BUILD)/tests/faults/failing_malloc.o
-	$(call Q,ld) $(CC) $(THREADS) -shared -o $@ $^
+	$(call Q,ld) $(CC) $(THREADS) $(if $(filter coverage,$(config)),$(OPT)) -shared -o $@ $^
 
 # parts of the program, not of the library
 $(BUILD)/tests/unit/test_sandbox: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/cli/message.o $(BUILD)/tests/faults/failing_malloc.o
