@@ -46,6 +46,15 @@ class Skip(Exception):
     pass
 
 
+def not_sanitized():
+    """A sanitizer's own memory has no place in a little address space."""
+    if BUILD.name.endswith("san"):  # config=asan and the like
+        raise Skip("a sanitizer wants its address space")
+
+
+# The search for leaks at the end needs calls that a sandbox refuses, and a thread. The cases of tests/cli have it.
+os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0")
+
 # ---- Running -----------------------------------------------------------------------------------------------------------
 
 def run(*args, timeout=PATIENCE, **how):

@@ -15,8 +15,8 @@ import subprocess
 import sys
 import time
 
-from faults import (BUILD, DATA, MODEL, OLD, PATIENCE, SOAK, TBLOCK, TEMP, Skip, case, fails, is_mapped, limit_files, main, run, small_model,
-                    start, temporaries, text_model, wait_until, works)
+from faults import (BUILD, DATA, MODEL, OLD, PATIENCE, SOAK, TBLOCK, TEMP, Skip, case, fails, is_mapped, limit_files, main, not_sanitized, run,
+                    small_model, start, temporaries, text_model, wait_until, works)
 
 # ---- A file that changes while it is mapped ----------------------------------------------------------------------------
 
@@ -176,6 +176,7 @@ def every_allocation_in_the_sandbox_may_fail():
 
 @case
 def little_address_space_is_an_error():
+    not_sanitized()
     model = text_model()
     for megabytes in list(range(4, 80, 1 if SOAK else 6)):
         for args in (["run", model, "-p", "A", "-n", "3", "--threads", "4"], ["info", model, "--check"],

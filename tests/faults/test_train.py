@@ -13,8 +13,8 @@ import subprocess
 import sys
 import time
 
-from faults import (BUILD, OLD, PATIENCE, SOAK, TBLOCK, TEMP, Skip, case, fails, limit_files, lacks_openblas, main, run, start, temporaries,
-                    works)
+from faults import (BUILD, OLD, PATIENCE, SOAK, TBLOCK, TEMP, Skip, case, fails, limit_files, lacks_openblas, main, not_sanitized, run, start,
+                    temporaries, works)
 
 CONFIG = {"d_model": 32, "n_layers": 2, "heads": 4, "kv_heads": 2, "d_ff": 48, "vocab_size": 301, "n_ctx": 32, "tied_embeddings": True}
 SETTINGS = ["--text", "text.txt", "--config", "config.json", "--batch", "4", "--micro-batch", "2", "--dropout", "0.1", "--save-every", "3",
@@ -96,6 +96,7 @@ def every_allocation_of_training_may_fail():
 
 @case
 def little_address_space_ends_training_with_an_error():
+    not_sanitized()
     prepare()
     for megabytes in range(20, 140, 1 if SOAK else 10):
         limit = megabytes << 20
