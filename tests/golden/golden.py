@@ -10,6 +10,7 @@ of the models that have a tokenizer. Folders: tests/data/models, the cases of ma
 (which are not converted), and where they lie $TBLOCK_SHARED (../shared): recorded fixtures too large or not ours to copy, and llama2.c files.
 """
 import argparse
+import fcntl
 import json
 import os
 import pathlib
@@ -180,11 +181,14 @@ def main():
     add_options(parser)
     parser.add_argument("--models", action="store_true", help="convert only, and print the models' paths")
     args = parser.parse_args()
-    if args.models:
-        for line in list_models(Test(args.build)):
+    test = Test(args.build)
+    with open(test.out / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # exact.sh and neon.sh take the models that this makes
+        if not args.models:
+            return run_checks(checks(test), args.only)
+        for line in list_models(test):
             print(line)
         return 0
-    return run_checks(checks(Test(args.build)), args.only)
 
 
 if __name__ == "__main__":
