@@ -197,11 +197,10 @@ static void find_bad(Block *b, int n)
 {
     static const char *const where[] = { "before each half", "behind its sum" };
     for (int i = 0; !b->page.bad[0] && i < 2 * (n + 1); i++) {
-        int p = i / (n + 1), at = i % (n + 1);
-        if (!isfinite(b->page.stack_rms[p][at]))
-            snprintf(b->page.bad, sizeof b->page.bad, "stack of %d with norms %s: the stream behind block %d is not finite", n, where[p], at);
-        else if (!isfinite(b->page.stack_ratio[p][at]))
-            snprintf(b->page.bad, sizeof b->page.bad, "stack of %d with norms %s: the gradient behind block %d is not finite", n, where[p], at);
+        int         p = i / (n + 1), at = i % (n + 1);
+        const char *bad = !isfinite(b->page.stack_rms[p][at]) ? "stream" : !isfinite(b->page.stack_ratio[p][at]) ? "gradient" : NULL;
+        if (bad)
+            snprintf(b->page.bad, sizeof b->page.bad, "stack of %d with norms %s: the %s behind block %d is not finite", n, where[p], bad, at);
     }
 }
 

@@ -293,8 +293,8 @@ static bool prepare(Train *x, Error *err)
     TrainSettings s = make_settings(x);
     if (s.seq_len > x->config.n_ctx)
         return fail(err, USAGE, "ctx: expected at most %d (n_ctx of the model), found %d", x->config.n_ctx, s.seq_len);
-    if (!check_schedule(&s.schedule, err)
-        || (x->opt->resume && !train_state_compare_config(&x->ckpt, &x->config, err)) || !list_settings(x, &s, err) || !check_settings(x, 0, err) || !choose_vocabulary(x, err)
+    if (!check_schedule(&s.schedule, err) || (x->opt->resume && !train_state_compare_config(&x->ckpt, &x->config, err))
+        || !list_settings(x, &s, err) || !check_settings(x, 0, err) || !choose_vocabulary(x, err)
         || !train_text_encode(&x->text, x->vocabulary, x->config.vocab_size, err)
         || !train_text_split(&x->text, share, s.seq_len, &data, err))
         return false;
@@ -333,7 +333,8 @@ static bool write_plot(const Train *x, Error *err)
 /* A step can make parameters that have no loss any more, which the next one would find: such ones do not replace the last checkpoint. */
 static bool save(Train *x, Error *err)
 {
-    return trainer_check(&x->t, err) && train_state_save(&x->t, x->ckpt_path, x->setting, x->n_settings, x->vocabulary, err) && write_plot(x, err);
+    return trainer_check(&x->t, err) && train_state_save(&x->t, x->ckpt_path, x->setting, x->n_settings, x->vocabulary, err)
+        && write_plot(x, err);
 }
 
 static void make_block(void *user, const WeightBlock *b)

@@ -386,6 +386,8 @@ bool json_is_number(const Json *j) { return cJSON_IsNumber(j); }
 bool json_is_bool(const Json *j) { return cJSON_IsBool(j); }
 bool json_is_null(const Json *j) { return cJSON_IsNull(j); }
 
+bool json_equal(const Json *a, const Json *b) { return cJSON_Compare(a, b, true); }
+
 const char *json_kind(const Json *j)
 {
     return !j                  ? "nothing"
@@ -418,8 +420,6 @@ static void number_text(char text[NUMBER_TEXT], double x)
 }
 
 /* What stands there instead, for a message. */
-bool json_equal(const Json *a, const Json *b) { return cJSON_Compare(a, b, true); }
-
 static const char *found(const Json *j, char text[NUMBER_TEXT])
 {
     if (!json_is_number(j))

@@ -79,19 +79,6 @@ bool bench_csv_check(const char *path, tblock_error *err)
     return good;
 }
 
-static bool write_all(int fd, const Bytes *csv, const char *path, tblock_error *err)
-{
-    for (size_t at = 0; at < csv->n;) {
-        ssize_t n = write(fd, csv->data + at, csv->n - at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return system_error(path, err);
-        at += (size_t)n;
-    }
-    return true;
-}
-
 int bench_csv_open(const char *path, tblock_error *err)
 {
     int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
@@ -107,7 +94,7 @@ bool bench_csv_append(const Bench *b, int fd, const char *path, tblock_error *er
     bool good = check_columns(fd, path, &empty, err) && (!empty || bytes_add(&csv, columns, sizeof columns - 1, err));
     for (int i = 0; good && i < b->n_rows; i++)
         good = add_row(&csv, b, &b->row[i], err);
-    good = good && write_all(fd, &csv, path, err);
+    good = good && (write_all(fd, csv.data, csv.n) || system_error(path, err));
     if (close(fd) != 0 && good)
         good = system_error(path, err);
     free(csv.data);

@@ -3,6 +3,7 @@
 #include "common.h"
 #include "input.h"
 #include "message.h"
+#include "output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,20 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static bool write_all(int fd, const char *text, size_t n)
-{
-    while (n > 0) {
-        ssize_t done = write(fd, text, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return false;
-        text += done;
-        n -= (size_t)done;
-    }
-    return true;
-}
 
 bool chat_file_write(const char *path, const char *text, size_t n, tblock_error *err)
 {

@@ -1,6 +1,7 @@
 #include "guarded.h"
 
 #include "message.h"
+#include "output.h"
 #include "sandbox.h"
 
 #include <assert.h>
@@ -239,20 +240,6 @@ bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock
 }
 
 /* ---- The end ---------------------------------------------------------------------------------------------------- */
-
-static bool write_all(int fd, const char *data, size_t n)
-{
-    while (n > 0) {
-        ssize_t put = write(fd, data, n);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return false;
-        data += put;
-        n -= (size_t)put;
-    }
-    return true;
-}
 
 /* Returns 0 or errno. */
 static int copy_to_target(const Guarded *g)

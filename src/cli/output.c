@@ -35,19 +35,24 @@ bool bytes_add(Bytes *b, const char *data, size_t n, tblock_error *err)
     return true;
 }
 
+bool write_all(int fd, const char *data, size_t n)
+{
+    while (n > 0) {
+        ssize_t put = write(fd, data, n);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return false;
+        data += put;
+        n -= (size_t)put;
+    }
+    return true;
+}
+
 static void write_out(const char *data, size_t n)
 {
-    while (n > 0 && !output.error) {
-        ssize_t done = write(STDOUT_FILENO, data, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0) {
-            output.error = errno;
-            return;
-        }
-        data += done;
-        n -= (size_t)done;
-    }
+    if (!output.error && !write_all(STDOUT_FILENO, data, n))
+        output.error = errno;
 }
 
 static void empty_buffer(void)

@@ -12,6 +12,9 @@ typedef struct Bytes { char *data; size_t n, room; } Bytes;
 
 bool bytes_add(Bytes *b, const char *data, size_t n, tblock_error *err); /* fails without memory */
 
+/* write(2) until all n bytes are there; false: errno says why not. */
+bool write_all(int fd, const char *data, size_t n);
+
 void output_write(const char *data, size_t n);
 
 /* printf to standard output; returns the number of bytes. */
