@@ -2,11 +2,13 @@
  * activations, is compared with the same run of the first build by the scalar kernels, on one thread, alone, the prompt whole: all logits of
  * the prompt, the tokens drawn greedily and those that are sampled, by memcmp.
  *
- *   matrix [--product [--seconds N] | --no-runs] [--digests FILE] --builds LIBTBLOCK.SO... --models NAME=PATH[:TYPE]...
+ *   matrix [--product [--part K/N] [--seconds N] | --no-runs] [--digests FILE] --builds LIBTBLOCK.SO... --models NAME=PATH[:TYPE]...
  *
  * Axes: build, instruction set, threads, length of a prompt piece, alone or beside two other sequences; weights, KV type, math, activations.
  * Default: runs in which every two values of any two axes meet (pairwise), chosen with a fixed seed. --product: every
- * combination, in a scattered order; N seconds of it if that is less. Libraries are opened with dlopen, so that different
+ * combination, in a scattered order; N seconds of it if that is less; the K-th of N parts of it, from 1, each as scattered. Two modes of
+ * which one is a name for the other (auto, and what auto stands for) have references of the same bits: the product runs the first of them in
+ * full, the others once in each build and instruction set, where a name is resolved. Libraries are opened with dlopen, so that different
  * compilers' builds stand side by side in one process. --digests writes one line for each reference, to be compared with a file;
  * with --no-runs that is all. */
 #include <dlfcn.h>
@@ -298,7 +300,8 @@ static void describe(const int row[N_AXES], char *text, size_t n)
 static const char *what_differs(const Result *a, const Result *b, int vocab, char *text, size_t n)
 {
     const size_t floats = (size_t)PROMPT * (size_t)vocab;
-    for (size_t i = 0; i < floats; i++)
+    const bool   same   = memcmp(a->logits, b->logits, floats * sizeof *a->logits) == 0;
+    for (size_t i = 0; !same && i < floats; i++)
         if (memcmp(a->logits + i, b->logits + i, sizeof *a->logits) != 0) {
             snprintf(text, n, "position %zu, logit %zu: %a and %a", i / (size_t)vocab, i % (size_t)vocab, (double)a->logits[i], (double)b->logits[i]);
             return text;
@@ -411,7 +414,30 @@ static void row_at(uint64_t i, int row[N_AXES])
     }
 }
 
-static void product(double limit)
+/* Is this mode another name of one before it? Then the references of both have the same bits. */
+static bool is_alias(const int row[N_AXES])
+{
+    const Model *m = &models[row[WEIGHTS]];
+    int          other[N_AXES];
+    char         why[256];
+    memcpy(other, row, sizeof other);
+    for (other[MATH] = 0; other[MATH] <= row[MATH]; other[MATH]++)
+        for (other[ACTIVATIONS] = 0; other[ACTIVATIONS] < COUNT(activations); other[ACTIVATIONS]++) {
+            if (other[MATH] == row[MATH] && other[ACTIVATIONS] == row[ACTIVATIONS])
+                return false;
+            if (allowed(other) && !what_differs(reference(row), reference(other), m->vocab, why, sizeof why))
+                return true;
+        }
+    return false;
+}
+
+/* Does the product have this row? Of an alias: one thread, the prompt whole, alone. */
+static bool in_product(const int row[N_AXES])
+{
+    return allowed(row) && ((row[THREADS] == 0 && row[PIECE] == 0 && row[BESIDE] == 0) || !is_alias(row));
+}
+
+static void product(int part, int parts, double limit)
 {
     uint64_t     all = 1, done = 0, meant = 0;
     const double start = seconds();
@@ -421,16 +447,14 @@ static void product(double limit)
     const uint64_t prime = 2147483647; /* a stride that visits every row once: it divides no product of small sizes */
     for (uint64_t k = 0, i = 0; k < all; k++, i = (i + prime) % all) {
         row_at(i, row);
-        meant += allowed(row);
-        if (!allowed(row) || (limit > 0 && seconds() - start > limit))
+        if (!in_product(row) || (int)(meant++ % (uint64_t)parts) != part - 1 || (limit > 0 && seconds() - start > limit))
             continue;
         check(row);
-        done++;
-        if (done % 1000 == 0)
+        if (++done % 1000 == 0)
             fprintf(stderr, "matrix: %" PRIu64 " runs, %.0f s\n", done, seconds() - start);
     }
     if (!failures)
-        printf("ok matrix_product (%" PRIu64 " of %" PRIu64 " runs)\n", done, meant);
+        printf("ok matrix_product (part %d of %d: %" PRIu64 " runs of %" PRIu64 ")\n", part, parts, done, meant);
 }
 
 /* One line for each reference; those of the file must be the same. */
@@ -465,7 +489,7 @@ int main(int argc, char **argv)
     bool        whole = false, runs = true;
     double      limit = 0;
     const char *file  = NULL;
-    int         i     = 1;
+    int         i = 1, part = 1, parts = 1;
     for (; i < argc && strcmp(argv[i], "--builds") != 0; i++) {
         if (strcmp(argv[i], "--product") == 0)
             whole = true;
@@ -473,6 +497,8 @@ int main(int argc, char **argv)
             runs = false;
         else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
             limit = atof(argv[++i]);
+        else if (strcmp(argv[i], "--part") == 0 && i + 1 < argc && sscanf(argv[i + 1], "%d/%d", &part, &parts) == 2 && part > 0 && part <= parts)
+            i++;
         else if (strcmp(argv[i], "--digests") == 0 && i + 1 < argc)
             file = argv[++i];
         else
@@ -493,7 +519,7 @@ int main(int argc, char **argv)
     if (file)
         digests(file);
     if (runs && whole)
-        product(limit);
+        product(part, parts, limit);
     else if (runs)
         pairwise();
     fprintf(stderr, "matrix: %.1f s of CPU time\n", (double)clock() / CLOCKS_PER_SEC);

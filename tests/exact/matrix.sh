@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
 # The exactness matrix (matrix.c): builds x instruction sets x threads x pieces x alone or beside x weights x KV types x math x activations.
-#   tests/exact/matrix.sh [--product [SECONDS]] [--update]
+#   tests/exact/matrix.sh [--product [SECONDS] [--part K/N]] [--update]
 # Default, in make test: a pairwise selection with a seed of its own, of the two builds that the tests have (gcc and clang, -O2) and of
 # those of the other four that an earlier `--product` left, if they are newer than the sources. --product, in make soak: builds
-# gcc and clang at -O1, -O2 and -O3 and runs every combination, SECONDS of them (SECONDS_EACH; all where neither is given).
+# gcc and clang at -O1, -O2 and -O3 and runs every combination, SECONDS of them (SECONDS_EACH; all where neither is given), in as many
+# parts at once as there are processors; --part: part K of N alone, so that the whole may be run in several nights.
 # --update rewrites matrix.txt, the digests of the references: read the diff, and raise TBLOCK_NUMERICS_VERSION.
 # Uses BUILD and PYTHON as tests/run.sh sets them.
 set -u
 cd "$(dirname "$0")/../.." || exit 4
 BUILD=${BUILD:-build/release} PYTHON=${PYTHON:-.venv/bin/python}
 known=tests/exact/matrix.txt program=$BUILD/tests/exact/matrix out=$BUILD/golden
-product=false seconds=${SECONDS_EACH:-} update=false
+product=false seconds=${SECONDS_EACH:-} part='' update=false
 while [ $# -gt 0 ]; do
     case $1 in
     --product) product=true; [[ ${2:-} != [0-9]* ]] || { seconds=$2; shift; } ;;
+    --part) part=${2:-}; shift ;;
     --update) update=true ;;
-    *) echo "usage: tests/exact/matrix.sh [--product [SECONDS]] [--update]" >&2; exit 2 ;;
+    *) echo "usage: tests/exact/matrix.sh [--product [SECONDS] [--part K/N]] [--update]" >&2; exit 2 ;;
     esac
     shift
 done
@@ -55,11 +57,28 @@ models=()
 for type in f32 f16 bf16 q8_0 q4_0 q4_k q5_k q6_k; do models+=("$type=$out/matrix-$type.gguf"); done
 for type in q8 q4; do models+=("$type=$out/matrix-f32.gguf:$type"); done
 
-options=(--digests "$BUILD/matrix.digests")
-! $product || options+=(--product)
-! $product || [ -z "$seconds" ] || options+=(--seconds "$seconds")
-! $update || options+=(--no-runs)
-"$program" "${options[@]}" --builds "${builds[@]}" --models "${models[@]}" || failed=1
+# matrix OPTION...: runs it over all builds and models
+matrix() { "$program" "$@" --builds "${builds[@]}" --models "${models[@]}"; }
+
+if $product && ! $update; then
+    matrix --no-runs --digests "$BUILD/matrix.digests" || failed=1
+    limit=() parts=("$part")
+    [ -z "$seconds" ] || limit=(--seconds "$seconds")
+    [ -n "$part" ] || mapfile -t parts < <(seq -f "%g/$(nproc)" "$(nproc)")
+    for part in "${parts[@]}"; do
+        matrix --product --part "$part" "${limit[@]}" > "$BUILD/matrix.part.${part%/*}" &
+    done
+    for part in "${parts[@]}"; do
+        wait -n || failed=1
+    done
+    for part in "${parts[@]}"; do
+        grep -v '^axes' "$BUILD/matrix.part.${part%/*}"
+    done
+else
+    options=(--digests "$BUILD/matrix.digests")
+    ! $update || options+=(--no-runs)
+    matrix "${options[@]}" || failed=1
+fi
 if $update; then
     { echo "# References of tests/exact/matrix.sh: digest of the logits, tokens drawn. A change here is a change of numerics."
       cat "$BUILD/matrix.digests"; } > $known
