@@ -196,6 +196,22 @@ static bool plan(Convert *c, Error *err)
     return c->types && (c->sum || fail(err, SYSTEM, "out of memory"));
 }
 
+/* A model's tokens are rows of its embedding: more of them, and nothing would open the file. */
+static bool check_tokenizer(const Convert *c, Error *err)
+{
+    const TensorFile *from  = c->opt->tokenizer ? &c->tokenizer_view : &c->in.file;
+    const int         vocab = c->in.checkpoint.config.vocab_size;
+    Tokenizer        *t     = NULL;
+    if (c->opt->no_tokenizer || !(c->opt->tokenizer || source_meta(&c->in, "tokenizer")))
+        return true;
+    if (!tokenizer_open(&t, from, err))
+        return false;
+    const int size = tokenizer_size(t);
+    tokenizer_free(t);
+    return size <= vocab || fail(err, INPUT, "%s: tokenizer: expected at most vocab_size %d tokens, found %d",
+                                 c->opt->tokenizer ? c->opt->tokenizer : c->in.path, vocab, size);
+}
+
 static bool open_input(Convert *c, const char *path, Error *err)
 {
     const tblock_convert_options *o = c->opt;
@@ -282,8 +298,8 @@ bool tblock_convert(const char *in_path, const char *out_path, const tblock_conv
         *report = (tblock_convert_report){ 0 };
     if (c.opt->threads < 0 || c.opt->threads > 1024)
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", c.opt->threads);
-    bool ok = open_input(&c, in_path, err) && plan(&c, err) && list_files(&c, err) && check_apart(&c, out_path, err)
-           && write_file(&c, out_path, err) && (!report || make_report(&c, report, err));
+    bool ok = open_input(&c, in_path, err) && check_tokenizer(&c, err) && plan(&c, err) && list_files(&c, err)
+           && check_apart(&c, out_path, err) && write_file(&c, out_path, err) && (!report || make_report(&c, report, err));
     release(&c);
     return ok;
 }

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import harness
-from harness import Skip, edited, need, temp, convert, converted, made, source_tensors, MODELS, ROOT, Q, K
+from harness import Skip, edited, need, temp, convert, converted, made, source_tensors, MODELS, ROOT, TOKENIZERS, Q, K
 import numpy as np
 
 TBLOCK = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tblock")
@@ -32,10 +32,10 @@ def same(src, *options, c_options=None):
         raise AssertionError("%s: byte %d of %d and %d: %r, %r" % (src, at, len(a), len(b), a[max(0, at - 40):at + 40], b[max(0, at - 40):at + 40]))
 
 
-def both_refuse(src, *expected):
+def both_refuse(src, *expected, options=()):
     """Both converters refuse, each with all the expected parts in one line, and nothing is left."""
-    status, _, err = convert(src, out="refused.bin")
-    done = tblock("convert", src, "-o", temp("refused.bin"))
+    status, _, err = convert(src, *options, out="refused.bin")
+    done = tblock("convert", src, "-o", temp("refused.bin"), *options)
     for status, err in ((status, err), (done.returncode, done.stderr)):
         assert status == 3 and err.count("\n") == 1, (status, err)
         for part in expected:
@@ -292,6 +292,20 @@ def test_both_refuse_the_same():
              ("qkv_proj", "[144, 48]", "[143, 48]"))):
         if os.path.exists(os.path.join(MODELS, fixture)):
             both_refuse(edited(fixture, **change), *expected)
+
+
+def test_a_tokenizer_larger_than_the_embedding_is_refused():
+    """Its last ids would have no row. A smaller one is common: tables are padded."""
+    tokens = need(TOKENIZERS, "bpe-gpt2", "tokenizer.json")
+    file   = json.load(open(tokens, encoding="utf-8"))
+    n      = 1 + max([*file["model"]["vocab"].values(), *(t["id"] for t in file["added_tokens"])])
+    folder = edited("llama-gqa")
+    vocab  = json.load(open(os.path.join(folder, "config.json")))["vocab_size"]
+    expected = "tokenizer: expected at most vocab_size %d tokens, found %d" % (vocab, n)
+    assert vocab < n
+    both_refuse(folder, expected, options=("--tokenizer", tokens))
+    shutil.copy(tokens, folder)
+    both_refuse(folder, expected)
 
 
 def test_configs_that_are_no_configs_are_refused():

@@ -85,6 +85,7 @@ def convert(args):
     sources = Sources()
     try:
         checkpoint, vocab = load(args, sources)
+        check_size(checkpoint, vocab)
         talk = chat.from_folder(args.src, sources, vocab) if vocab and os.path.isdir(args.src) else None
         for f in sources.files:
             if os.path.exists(args.output) and os.path.samefile(f.path, args.output):
@@ -103,7 +104,6 @@ def convert(args):
         sources.close()
     for line in (checkpoint.warnings if checkpoint else []) + (vocab.warnings if vocab else []) + \
             (talk.warnings() if talk else []) + \
-            mismatch(args.output, checkpoint, vocab) + \
             ["tensor %s: %d values are NaN or infinite: kept" % item for item in seen.not_finite.items()]:
         print("convert.py: warning: %s" % line, file=sys.stderr)
     if not args.quiet:
@@ -169,12 +169,10 @@ def metadata(checkpoint, vocab, talk, entries, sources, sha256):
     return result
 
 
-def mismatch(path, checkpoint, vocab):
+def check_size(checkpoint, vocab):
     """A tokenizer may be smaller than the embedding (padded tables are common); ids past its end would have no row."""
     if checkpoint and vocab and vocab.size() > checkpoint.config["vocab_size"]:
-        return ["%s: the tokenizer has %d ids, the embedding %d rows: a text may have ids that the model cannot take" %
-                (vocab.file, vocab.size(), checkpoint.config["vocab_size"])]
-    return []
+        raise bad(vocab.file, "tokenizer", "at most vocab_size %d tokens" % checkpoint.config["vocab_size"], str(vocab.size()))
 
 
 # ---- what the user sees ----
