@@ -36,7 +36,7 @@ static bool block(void *args, tblock_error *err)
     blas_without_threads();
     tblock_block_options o = options_of(a);
     bool good = tblock_block(a->path, &o, &text, err); /* a block with a fault still has its page */
-    if (text && (a->json || !a->general.quiet)) {
+    if (text && (a->json || !a->out || !a->general.quiet)) { /* quiet with --output: the file is all */
         size_t n = strlen(text);
         output_write(text, n);
         if (n == 0 || text[n - 1] != '\n')

@@ -129,11 +129,13 @@ static bool answer_text(const EvalArgs *a, const tblock_against_report *r, int w
         output_format("{\"window\": %d, \"stride\": %d, ", window, stride);
         a->against ? put_against(r) : put_text(&r->ours);
         output_format(", \"interrupted\": %s}\n", stopped ? "true" : "false");
-    } else {
+    } else if (r->ours.n_scored || !stopped) {
         a->against ? print_against(r, window, stride) : print_text(&r->ours, window, stride);
     }
-    if (stopped)
+    if (stopped && r->ours.n_scored)
         cli_note(a->general.quiet, "interrupted: these are the numbers of the first %zu scored tokens", r->ours.n_scored);
+    else if (stopped)
+        cli_note(a->general.quiet, "interrupted before a token was scored");
     return end(stopped, err);
 }
 
@@ -255,7 +257,10 @@ static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err
     guarded_close(&file, err);
     output_progress_end();
     if (good) {
-        a->json ? put_choices(&r, a->each) : print_choices(&r, a->each);
+        if (a->json)
+            put_choices(&r, a->each);
+        else if (r.n_rows || !r.stopped)
+            print_choices(&r, a->each);
         if (r.n_cut > 0)
             cli_note(a->general.quiet, "%zu of the questions did not fit into the context: their beginnings were left out", r.n_cut);
         if (r.stopped)

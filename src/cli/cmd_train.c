@@ -125,7 +125,7 @@ static bool check(TrainArgs *a, tblock_error *err)
     if (!seed_choose(&a->seed, a->general.quiet, err))
         return false;
     o.seed = a->seed.value;
-    return train_check(&o, a->limit, a->json, a->general.quiet, err);
+    return train_check(&o, a->limit, a->json, err);
 }
 
 static bool constant(const TrainArgs *a) { return strcmp(a->schedule, "constant") == 0; }

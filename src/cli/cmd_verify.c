@@ -120,7 +120,7 @@ static void print_json(const tblock_verify_report *report)
 {
     output_format("{\"ok\": %s, \"exact\": %s, ", report->ok ? "true" : "false", report->exact ? "true" : "false");
     output_json_number("tol", report->tol);
-    output_format(", \"other_settings\": ");
+    output_format(", \"recorded\": %s, \"other_settings\": ", report->recorded ? "true" : "false");
     output_json_text(report->settings, strlen(report->settings));
     output_format(", \"sequences\": [");
     for (size_t i = 0; i < report->n_rows; i++) {

@@ -20,20 +20,20 @@ static void print_json_row(const tblock_grad_check_row *r)
     output_format(", \"element\": %zu}\n", r->element);
 }
 
-bool train_check(const tblock_grad_check_options *o, double limit, bool json, bool quiet, tblock_error *err)
+bool train_check(const tblock_grad_check_options *o, double limit, bool json, tblock_error *err)
 {
     tblock_grad_check_row *rows;
     size_t                 n, bad = 0, worst = 0;
     if (!tblock_grad_check(o, &rows, &n, err))
         return false;
-    if (!json && !quiet)
+    if (!json)
         output_format("%-32s %5s  %10s  %14s  %14s\n", "", "n", "worst", "gradient", "difference");
     for (size_t i = 0; i < n; i++) {
         bad += !(rows[i].worst <= limit);
         worst = !(rows[i].worst <= rows[worst].worst) ? i : worst;
         if (json)
             print_json_row(&rows[i]);
-        else if (!quiet)
+        else
             print_row(&rows[i], limit);
     }
     bool ok = bad == 0 || cli_fail(err, TBLOCK_NO, "gradient check: expected relative errors of at most %g, found %.3g in %s, element %zu", limit,

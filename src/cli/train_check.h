@@ -5,6 +5,6 @@
 #include "tblock.h"
 
 /* Print the worst relative error of every parameter; fails with TBLOCK_NO where one is above the limit. */
-bool train_check(const tblock_grad_check_options *o, double limit, bool json, bool quiet, tblock_error *err);
+bool train_check(const tblock_grad_check_options *o, double limit, bool json, tblock_error *err);
 
 #endif

@@ -17,6 +17,7 @@ tblock block --grad-check --json | grep -c '"gradient_check"'
 try block --quiet --seed 3 -o a.safetensors --threads 1
 try block --quiet --seed 3 -o b.safetensors --threads 2
 cmp a.safetensors b.safetensors
+tblock block --quiet | sed -n 1p
 tail -c +9 a.safetensors | tr ',{' '\n\n' | grep -aoE '^"(y|attn|dx|grad[^"]*)"' | tr '\n' ' '; echo
 tblock synth config.json -o model.bin --seed 1
 try_status block model.bin --layer 1 --stack 9
