@@ -259,9 +259,10 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	ln -sf libtblock.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libtblock.so.$(SOMAJOR)"
 	ln -sf libtblock.so.$(SOMAJOR) "$(DESTDIR)$(LIBDIR)/libtblock.so"
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
-	install -m 644 README.md LICENSE docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/tblock"
-	install -d "$(DESTDIR)$(PREFIX)/share/doc/tblock/examples/regression"
-	install -m 644 docs/examples/regression/* "$(DESTDIR)$(PREFIX)/share/doc/tblock/examples/regression"
+	install -m 644 README.md SECURITY.md LICENSE "$(DESTDIR)$(PREFIX)/share/doc/tblock"
+	install -d "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/regression"
+	install -m 644 docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs"
+	install -m 644 docs/examples/regression/* "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/regression"
 	install -d $(patsubst %/,"$(DESTDIR)$(PREFIX)/share/%",$(dir $(PRINTED)))
 	$(BUILD)/tblock help --man > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"
 	$(BUILD)/tblock completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tblock"

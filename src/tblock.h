@@ -7,7 +7,12 @@
  * minor version to the next: compile against the header of the library you link.
  *
  * Functions that can fail return false or NULL and fill *err (which may be NULL when the caller does not want the
- * reason). Text and arrays handed out through a pointer-to-pointer belong to the caller: release with tblock_free().
+ * reason). Text and arrays handed out through a pointer-to-pointer belong to the caller: release with tblock_free(); after a
+ * failure they are NULL and their counts 0. Errors of the system (memory, disk) are TBLOCK_SYSTEM wherever they may happen.
+ *
+ * What the host has set of rounding, subnormals and locale changes no result, and is as it was afterwards. Callbacks run in the caller's
+ * thread with tblock's own setting (round to nearest, the C locale); they must return, not throw or jump out, and may not call functions of
+ * the context that calls them.
  * docs/embed.md is a complete example. */
 #ifndef TBLOCK_H
 #define TBLOCK_H
@@ -54,9 +59,9 @@ TBLOCK_API void        tblock_free(void *p); /* releases what the library alloca
 /* ---- Model ---------------------------------------------------------------------------------------------------- */
 
 typedef struct tblock_open_options {
-    bool mlock;      /* lock the mapping into memory; an error where the limit forbids it                  */
-    bool huge_pages; /* ask for transparent huge pages where the file system can (a hint, never an error)  */
-    bool populate;   /* read the whole file now, not at first use                                          */
+    bool mlock;      /* lock the weights into memory; an error where the limit forbids it                  */
+    bool huge_pages; /* of a model file: ask for transparent huge pages where the file system can (a hint) */
+    bool populate;   /* of a model file: read it whole now, not at first use                               */
     const char *type; /* NULL or "auto": as stored; "f32", "f16", "bf16", "q8", "q4": of the matrices, made while
                          loading in memory of the model's own, with the bits that a file of tblock_quantize has */
     const char *const *keep; /* with type: as in tblock_quantize_options                                    */
@@ -65,9 +70,10 @@ typedef struct tblock_open_options {
 
 /* Map the model file at path. opt may be NULL. Only headers are read; weights are paged in when used (with a type, all are
  * read now, by one thread for each physical core). The mapping stays valid if the file is replaced by rename; truncating the
- * file under a running model raises SIGBUS. Fails with TBLOCK_INPUT (no model file, a tensor that is not what the config asks
- * for; with a type: a weight that it cannot hold, a quantized matrix that would be quantized anew), TBLOCK_USAGE (type,
- * keep) and TBLOCK_SYSTEM. */
+ * file under a running model raises SIGBUS. path may also be a Hugging Face or Meta folder, a .gguf or a llama2.c checkpoint
+ * (docs/sources.md): those are read now and packed in memory of the model's own. Fails with TBLOCK_INPUT (no model, a tensor
+ * that is not what the config asks for; with a type: a weight that it cannot hold, a quantized matrix that would be quantized
+ * anew), TBLOCK_USAGE (type, keep) and TBLOCK_SYSTEM. */
 TBLOCK_API tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err);
 TBLOCK_API void          tblock_close(tblock_model *m); /* NULL is accepted; contexts must be closed before */
 
@@ -83,7 +89,7 @@ typedef struct tblock_model_info {
     const char *family;       /* "llama", "mistral", ...                                             */
     const char *hash;         /* sha256 of the data section as recorded in the file, or ""           */
     const char *weight_types; /* the matrices' types, most bytes first: "bf16" or "bf16,f32"         */
-    size_t      file_bytes;
+    size_t      file_bytes;   /* of a model file; 0 of other sources                             */
     uint64_t    n_params;
     size_t      bytes_per_token; /* bytes of weights that one decode step reads                      */
     size_t      made_bytes;   /* weights held in memory of their own: packed or made another type when opened, not mapped */
@@ -107,7 +113,8 @@ enum { TBLOCK_ADD_SPECIAL = 1,  /* apply the tokenizer's template (usually: BOS 
 TBLOCK_API bool tblock_tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags, int32_t **ids,
                                 size_t *n_ids, tblock_error *err);
 
-/* Token ids to text, special tokens shown; the exact bytes, which need not be UTF-8. *text is NUL-terminated too. */
+/* Token ids to text, special tokens shown; the exact bytes, which need not be UTF-8. *text is NUL-terminated too. Fails with
+ * TBLOCK_INPUT (an id that the tokenizer does not have, no tokenizer) and TBLOCK_SYSTEM. */
 TBLOCK_API bool tblock_detokenize(const tblock_model *m, const int32_t *ids, size_t n_ids, char **text, size_t *n_bytes,
                                   tblock_error *err);
 
@@ -119,7 +126,8 @@ TBLOCK_API bool tblock_tokenize_json(const tblock_model *m, const char *line, si
 
 /* Streaming decode. tblock_stream_put returns the bytes that are now complete (possibly none): whole UTF-8
  * characters, invalid bytes as they are. The text belongs to the stream and is valid until the next call. continues:
- * true when the text follows other text of the same sequence (then a leading dummy-prefix space is kept). */
+ * true when the text follows other text of the same sequence (then a leading dummy-prefix space is kept). An id that the tokenizer
+ * does not have adds nothing. The model must outlive the stream. NULL: no tokenizer (TBLOCK_INPUT), no memory. */
 TBLOCK_API tblock_stream *tblock_stream_new(const tblock_model *m, bool continues, tblock_error *err);
 TBLOCK_API const char    *tblock_stream_put(tblock_stream *s, int32_t id, size_t *n_bytes);
 TBLOCK_API const char    *tblock_stream_flush(tblock_stream *s, size_t *n_bytes); /* what is left, half or not */
@@ -162,14 +170,14 @@ TBLOCK_API void tblock_chat_describe(const tblock_chat *c, tblock_chat_info *out
 /* A conversation as token ids, BOS and all: a system message first or none, then turns. answer: end with what opens the
  * assistant's answer. The ids are those of the text that the model's chat template renders, tokenized as a whole with special
  * tokens, but what a message spells is never one. An answer with ids keeps them where the format puts its text back unchanged
- * and a special token ends it. *ids is allocated. Fails with TBLOCK_INPUT (a role, an order of roles or a system text that the format has no
- * place for; no turn) and TBLOCK_SYSTEM. */
+ * and a special token ends it. *ids is allocated. Fails with TBLOCK_INPUT (a role, an order of roles or a system text that the format
+ * has no place for; no turn; an id that is no token) and TBLOCK_SYSTEM. */
 TBLOCK_API bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool answer, int32_t **ids,
                                    size_t *n_ids, tblock_error *err);
 
 /* A conversation as JSON, {"messages": [{"role": ..., "content": ...}, ...]}, and back; an array alone is read too. *json and
- * *messages (one piece of memory, ids NULL) are allocated. Reading fails with TBLOCK_INPUT, `what` beginning the message: no JSON,
- * another role, a content that is no text, NUL in it. */
+ * *messages (one piece of memory, ids NULL) are allocated. Bytes that are no UTF-8 become U+FFFD. Writing fails with TBLOCK_USAGE
+ * (another role, NUL in a content), reading with TBLOCK_INPUT, `what` beginning the message (no JSON, the same). */
 TBLOCK_API bool tblock_chat_to_json(const tblock_chat_message *messages, size_t n, char **json, tblock_error *err);
 TBLOCK_API bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what, tblock_chat_message **messages, size_t *n,
                                       tblock_error *err);
@@ -190,14 +198,17 @@ typedef struct tblock_context_options {
     const char *math;     /* NULL or "auto", "f32", "int8", "bf16" (docs/numerics.md, "Modes")      */
     const char *activations; /* NULL or "auto", "8", "16": bits, where quantized weights meet integers */
     const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8"                                     */
-    const char *affinity; /* NULL or "none"; "cores": each computing thread stays on a physical core */
+    const char *affinity; /* NULL or "none"; "cores": each of two or more computing threads stays on a physical core */
     bool        allow_nan; /* logits may be NaN; otherwise tblock_decode fails there and says why   */
 } tblock_context_options;
 
 /* KV memory grows with the sequences; n_ctx reserves nothing. opt may be NULL. The context makes its threads when it first needs
  * them and ends them with itself; what the system does not give is done without, and decoding takes fewer while other work has the
  * processors. affinity "cores" takes the first cores of the caller's mask, the caller itself pinned to the first while it
- * computes: two such contexts or processes at once take the same ones, unless each has a mask of its own (taskset). */
+ * computes: two such contexts or processes at once take the same ones, unless each has a mask of its own (taskset). Fails with TBLOCK_USAGE
+ * (n_ctx over 2^24, or over the model's where positions are learned; n_seqs or n_batch over 65536, threads over 1024; an isa that is
+ * unknown or not this processor's; an arithmetic or type that is unknown or has no meaning with these weights), TBLOCK_INPUT (a model
+ * without weights) and TBLOCK_SYSTEM. */
 TBLOCK_API tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt, tblock_error *err);
 TBLOCK_API void            tblock_context_free(tblock_context *c); /* NULL is accepted */
 
@@ -238,8 +249,8 @@ TBLOCK_API bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int
 
 /* Write sequence seq to a file (docs/format.md, "State"), atomically: tokens [n_tokens], all the tokens it holds, and its KV
  * cache. The file is bound to the model by its hash, and to everything else that changes bits. A model file without a hash
- * is read as a whole to make one. Fails with TBLOCK_USAGE (an empty sequence, another number of tokens, the model's own
- * file as path) and TBLOCK_SYSTEM. */
+ * is read as a whole to make one. Fails with TBLOCK_USAGE (an empty sequence, another number of tokens, an id that is no
+ * token, the model's own file as path) and TBLOCK_SYSTEM. */
 TBLOCK_API bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens,
                                   const char *path, tblock_error *err);
 
@@ -253,7 +264,8 @@ TBLOCK_API bool tblock_state_load(tblock_context *c, int32_t seq, const char *pa
 
 /* Called during tblock_decode with the residual stream: "embed", then of each layer "layer0.attn" (after its attention) and
  * "layer0" (after its feed-forward network, the layer's output), at last "final_norm": x is [n_tok, stride] f32 of which d_model
- * columns count, for items first .. first + n_tok - 1 of the batch. NULL removes the observer. */
+ * columns count, for items first .. first + n_tok - 1 of the batch; the other threads wait. NULL removes the observer.
+ * tblock_logits_write and tblock_verify set it aside; the other functions that run a context call it. */
 typedef void (*tblock_observer)(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride);
 TBLOCK_API void tblock_observe(tblock_context *c, tblock_observer fn, void *user);
 
@@ -292,13 +304,13 @@ typedef struct tblock_sampler_options {
     uint64_t seed;
 } tblock_sampler_options;
 
-/* opt may be NULL: greedy. */
+/* opt may be NULL: greedy. Fails with TBLOCK_USAGE (a number outside of its range). */
 TBLOCK_API tblock_sampler *tblock_sampler_new(int vocab_size, const tblock_sampler_options *opt, tblock_error *err);
 TBLOCK_API void            tblock_sampler_free(tblock_sampler *s);
 
 /* Draw the token with index `index` of its sequence (the first token of a sequence has index 0) from logits
  * [vocab_size]. previous [n_previous]: ids that the repetition penalty applies to (may be NULL). The same arguments
- * give the same token on every machine. A NaN logit is an error (TBLOCK_INPUT). */
+ * give the same token on every machine. A NaN logit is an error (TBLOCK_INPUT), and a previous id that is no token. */
 TBLOCK_API bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
                                     uint32_t index, int32_t *token, tblock_error *err);
 
@@ -329,7 +341,9 @@ typedef struct tblock_logits_options {
 } tblock_logits_options;
 
 /* Run tokens as sequence 0 of c (which is emptied before and after) and write a safetensors file: tokens I32 [n], logits
- * F32 [n, vocab_size], metadata that names everything that changes bits. Atomic: the old file stays if this fails. */
+ * F32 [n, vocab_size], metadata that names everything that changes bits. Atomic: the old file stays if this fails: TBLOCK_USAGE (no token,
+ * more than the context holds, an id out of range, a file of the model as path), TBLOCK_INPUT (a logit is NaN and the context does not
+ * allow it), TBLOCK_SYSTEM. */
 TBLOCK_API bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, const char *path,
                                     const tblock_logits_options *opt, tblock_error *err);
 
@@ -378,7 +392,9 @@ typedef struct tblock_verify_report {
  * the file is of another program.
  *
  * Hidden states are compared bit by bit with exact, and then count for `ok`; else a difference counts from the share of the state's
- * largest value that the tolerance is of the largest logit, and only says where two runs part. */
+ * largest value that the tolerance is of the largest logit, and only says where two runs part. Runs in sequence 0, emptied before and
+ * after. Fails with TBLOCK_USAGE (a tolerance that is none), TBLOCK_INPUT (no golden, of another vocabulary, more tokens than the
+ * context holds; a logit is NaN and the context does not allow it) and TBLOCK_SYSTEM. */
 TBLOCK_API bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt,
                               tblock_verify_report *out, tblock_error *err);
 
@@ -425,7 +441,7 @@ typedef struct tblock_eval_report {
 /* Perplexity of tokens [n], with windows as transformers' documentation takes them: window i is tokens i * stride to
  * i * stride + window; in it those are scored that no window before it held, each but a window's first token once. Runs in
  * sequence 0 of c, which is emptied before and after. opt may be NULL. Fails with TBLOCK_USAGE (fewer than two tokens, window,
- * stride, an id out of range) and TBLOCK_SYSTEM. Source: huggingface.co/docs/transformers/perplexity */
+ * stride, an id out of range), TBLOCK_INPUT (a logit is NaN and the context does not allow it) and TBLOCK_SYSTEM. Source: huggingface.co/docs/transformers/perplexity */
 TBLOCK_API bool tblock_eval_text(tblock_context *c, const int32_t *tokens, size_t n, const tblock_eval_options *opt,
                                  tblock_eval_report *out, tblock_error *err);
 
@@ -519,7 +535,8 @@ TBLOCK_API const float *tblock_attention_head(const tblock_attention *a, int lay
  *   "html"         one page with heat maps, for people; it loads nothing from elsewhere
  *   "json"         one object: tokens, pieces, layers, heads, window, windows, attention [{layer, head, p: n rows of n numbers}]
  *   "safetensors"  tokens I32 [n], attn.layerI F32 [heads kept, n, n]; metadata: heads, window, and what changes bits
- * The same as html or json in pieces: put returns false to stop. */
+ * The same as html or json in pieces: put returns false to stop, which is TBLOCK_SYSTEM. An unknown format or a file of the model is
+ * TBLOCK_USAGE. */
 TBLOCK_API bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format, tblock_error *err);
 TBLOCK_API bool tblock_attention_print(const tblock_attention *a, const char *format,
                                        bool (*put)(void *user, const char *data, size_t n_bytes), void *user,
@@ -555,7 +572,8 @@ typedef struct tblock_synth_options {
 } tblock_synth_options;
 
 /* Write a model file with seeded random weights for the JSON config at config_path. Atomic. Same bytes for the same
- * config, type and seed, whatever the threads. */
+ * config, type and seed, whatever the threads. Fails with TBLOCK_USAGE (type, keep, threads, the config as output), TBLOCK_INPUT (the
+ * config) and TBLOCK_SYSTEM. */
 TBLOCK_API bool tblock_synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err);
 
 /* ---- Quantizing ----------------------------------------------------------------------------------------------- */
@@ -621,16 +639,18 @@ typedef struct tblock_convert_report {
 
 /* Write whatever in_path is (a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint, a model file) as a model file,
  * atomically. opt and report may be NULL. Same bytes whatever the threads; memory does not grow with the model. Errors: as
- * tblock_model_load for what is read, as tblock_quantize for the rest. */
+ * tblock_open for what is read, as tblock_quantize for the rest. */
 TBLOCK_API bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt,
                                tblock_convert_report *report, tblock_error *err);
 
 /* ---- Training (docs/train.md) --------------------------------------------------------------------------------- */
 
 /* Training needs OpenBLAS (libopenblas.so.0), which is loaded when one of these functions is called; without it they fail with
- * TBLOCK_SYSTEM. No bit depends on the number of threads; bits may depend on the version of OpenBLAS and on the processor. */
+ * TBLOCK_SYSTEM. No bit depends on the number of threads; bits may depend on the version of OpenBLAS and on the processor. OpenBLAS is
+ * told to use one thread, for the whole process and from then on: the threads are ours. */
 
-/* AdamW: decoupled weight decay, of all parameters or (decay_all false) of matrices alone. */
+/* AdamW: decoupled weight decay, of all parameters or (decay_all false) of matrices alone. All numbers count: NULL, not a zeroed one,
+ * means the defaults. */
 typedef struct tblock_adamw { double lr, beta1, beta2, eps, weight_decay; bool decay_all; } tblock_adamw;
 
 typedef struct tblock_grad_options {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/host_env.h"
 #include "report/attn.h"
 
 struct tblock_attention {
@@ -139,7 +140,7 @@ static bool prepare(tblock_attention *a, const tblock_context *c, const int32_t 
     return true;
 }
 
-tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens, size_t n, const tblock_attention_options *opt,
+static tblock_attention *attention_new(tblock_context *c, const int32_t *tokens, size_t n, const tblock_attention_options *opt,
                                        tblock_error *err)
 {
     static const tblock_attention_options all = {0};
@@ -156,6 +157,16 @@ tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens,
         return NULL;
     }
     return a;
+}
+
+tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens, size_t n, const tblock_attention_options *opt,
+                                       tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    tblock_attention *made = attention_new(c, tokens, n, opt, err);
+    host_env_leave(&host);
+    return made;
 }
 
 const float *tblock_attention_head(const tblock_attention *a, int layer, int head)
@@ -276,11 +287,20 @@ static bool write_tensors(const tblock_attention *a, const char *path, Error *er
     return false;
 }
 
-bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format, tblock_error *err)
+static bool write_attention(const tblock_attention *a, const char *path, const char *format, tblock_error *err)
 {
     if (!source_check_apart(&a->model->source, path, err))
         return false;
     return strcmp(format, "safetensors") == 0 ? write_tensors(a, path, err) : write_drawing(a, path, format, err);
+}
+
+bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format, tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    bool ok = write_attention(a, path, format, err);
+    host_env_leave(&host);
+    return ok;
 }
 
 typedef struct Printer { bool (*put)(void *user, const char *data, size_t n_bytes); void *user; } Printer;
@@ -288,11 +308,23 @@ typedef struct Printer { bool (*put)(void *user, const char *data, size_t n_byte
 static bool put_to_caller(void *user, const char *data, size_t n_bytes, Error *err)
 {
     const Printer *p = user;
-    return p->put(p->user, data, n_bytes) || fail(err, SYSTEM, "attention: stopped by the caller");
+    bool go_on = p->put(p->user, data, n_bytes);
+    host_env_again();
+    return go_on || fail(err, SYSTEM, "attention: stopped by the caller");
 }
 
-bool tblock_attention_print(const tblock_attention *a, const char *format,
-                            bool (*put)(void *user, const char *data, size_t n_bytes), void *user, tblock_error *err)
+static bool print_attention(const tblock_attention *a, const char *format, bool (*put)(void *user, const char *data, size_t n_bytes),
+                            void *user, tblock_error *err)
 {
     return draw(a, format, &(AttnSink){put_to_caller, &(Printer){put, user}}, err);
+}
+
+bool tblock_attention_print(const tblock_attention *a, const char *format, bool (*put)(void *user, const char *data, size_t n_bytes),
+                            void *user, tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    bool ok = print_attention(a, format, put, user, err);
+    host_env_leave(&host);
+    return ok;
 }

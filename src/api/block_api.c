@@ -7,7 +7,7 @@
 #include "api/block_input.h"
 #include "api/block_steps.h"
 #include "base/checked.h"
-#include "base/fp_env.h"
+#include "base/host_env.h"
 
 /* Relative to a tensor's largest gradient: f32 against double, where the test of every kind of block finds 1.7e-5 at most. */
 static const double check_limit = 1e-4;
@@ -256,7 +256,8 @@ bool tblock_block(const char *path, const tblock_block_options *opt, char **text
     *text    = NULL;
     if (!b)
         return fail(err, SYSTEM, "out of memory");
-    FpEnv caller = fp_env_enter();
+    HostEnv host;
+    host_env_enter(&host);
     b->opt  = opt ? opt : &usual;
     bool ok = open_block(b, path, err);
     if (ok) {
@@ -269,6 +270,6 @@ bool tblock_block(const char *path, const tblock_block_options *opt, char **text
     block_input_close(&b->input);
     free(b->stack);
     free(b);
-    fp_env_leave(caller);
+    host_env_leave(&host);
     return ok;
 }

@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "base/checked.h"
+#include "base/host_env.h"
 #include "text/chat_format.h"
 
 enum { MOST_STOP_IDS = 32, MOST_STOP_TEXTS = 16, MOST_MESSAGES = 1 << 20 };
@@ -142,6 +143,19 @@ const char *tblock_chat_known(size_t i) { return chat_format_known(i); }
 
 /* ---- Rendering ------------------------------------------------------------------------------------------------ */
 
+/* Ids are tokens of the tokenizer or, past its end, of the model: rows that no text has can be drawn. */
+static bool check_drawn(const tblock_chat *c, const tblock_chat_message *m, size_t i, Error *err)
+{
+    const tblock_model *model = c->model;
+    int                 size  = tokenizer_size(model->tokenizer);
+    if (model->has_weights && model->weights.cfg.vocab_size > size)
+        size = model->weights.cfg.vocab_size;
+    for (size_t k = 0; k < m->n_ids; k++)
+        if (m->ids[k] < 0 || m->ids[k] >= size)
+            return fail(err, INPUT, "chat: message %zu: id %zu: expected 0 to %d, found %d", i + 1, k, size - 1, m->ids[k]);
+    return true;
+}
+
 /* What the ids of an answer add to a text that goes on: its spelling as it was streamed. */
 static bool spell_drawn(const tblock_chat *c, const tblock_chat_message *m, ChatMessage *out, Error *err)
 {
@@ -186,7 +200,7 @@ static bool render(const tblock_chat *c, const tblock_chat_message *m, size_t n,
     for (size_t i = 0; ok && i < n; i++) {
         message[i] = (ChatMessage){ .text = m[i].text, .n = m[i].n_bytes };
         ok = read_role(m[i].role, i, &message[i].role, err)
-             && (!m[i].n_ids || message[i].role != CHAT_ASSISTANT || spell_drawn(c, &m[i], &message[i], err));
+             && (!m[i].n_ids || message[i].role != CHAT_ASSISTANT || (check_drawn(c, &m[i], i, err) && spell_drawn(c, &m[i], &message[i], err)));
     }
     ok = ok && chat_render(c->format, message, n, open, c->bos_text, c->eos_text, out, err);
     for (size_t i = 0; message && i < n; i++)
@@ -215,8 +229,8 @@ static size_t spans_of(const tblock_chat *c, const ChatText *t, const tblock_cha
     return n;
 }
 
-bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, int32_t **ids, size_t *n_ids,
-                        tblock_error *err)
+static bool render_ids(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, int32_t **ids, size_t *n_ids,
+                       tblock_error *err)
 {
     ChatText text;
     Ids      out = { 0 };
@@ -238,8 +252,20 @@ bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *message
     return true;
 }
 
-bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, char **text, size_t *n_bytes,
-                      tblock_error *err)
+bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, int32_t **ids, size_t *n_ids,
+                        tblock_error *err)
+{
+    HostEnv host;
+    *ids   = NULL;
+    *n_ids = 0;
+    host_env_enter(&host);
+    bool ok = render_ids(c, messages, n, open, ids, n_ids, err);
+    host_env_leave(&host);
+    return ok;
+}
+
+static bool render_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, char **text, size_t *n_bytes,
+                        tblock_error *err)
 {
     ChatText out;
     if (!render(c, messages, n, open, &out, err))
@@ -248,4 +274,16 @@ bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message *messages,
     *text    = out.text;
     *n_bytes = out.n;
     return true;
+}
+
+bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, char **text, size_t *n_bytes,
+                      tblock_error *err)
+{
+    HostEnv host;
+    *text    = NULL;
+    *n_bytes = 0;
+    host_env_enter(&host);
+    bool ok = render_text(c, messages, n, open, text, n_bytes, err);
+    host_env_leave(&host);
+    return ok;
 }

@@ -8,9 +8,37 @@
 
 enum { MOST_MESSAGES = 1 << 20 };
 
+static const char *const roles[] = { "system", "user", "assistant" };
+
+/* 0 to 2; 3: none of them. */
+static int find_role(const char *role)
+{
+    int r = 0;
+    while (r < 3 && !(role && strcmp(role, roles[r]) == 0))
+        r++;
+    return r;
+}
+
+/* What tblock_chat_from_json would not read is not written. */
+static bool check_messages(const tblock_chat_message *m, size_t n, Error *err)
+{
+    if (n > MOST_MESSAGES)
+        return fail(err, USAGE, "messages: expected at most %d, found %zu", MOST_MESSAGES, n);
+    for (size_t i = 0; i < n; i++) {
+        if (find_role(m[i].role) == 3)
+            return fail(err, USAGE, "message %zu: role: expected system, user or assistant, found '%s'", i + 1, m[i].role ? m[i].role : "");
+        if (m[i].n_bytes && memchr(m[i].text, 0, m[i].n_bytes))
+            return fail(err, USAGE, "message %zu: content: expected text without NUL, found one", i + 1);
+    }
+    return true;
+}
+
 bool tblock_chat_to_json(const tblock_chat_message *m, size_t n, char **json, tblock_error *err)
 {
     JsonOut o = { 0 };
+    *json = NULL;
+    if (!check_messages(m, n, err))
+        return false;
     json_out(&o, "{\"messages\": [");
     for (size_t i = 0; i < n; i++) {
         json_out(&o, "%s\n  {\"role\": ", i ? "," : "");
@@ -27,7 +55,6 @@ bool tblock_chat_to_json(const tblock_chat_message *m, size_t n, char **json, tb
 /* One message as pointers into the parsed text. */
 static bool read_message(const Json *j, const char *what, size_t i, tblock_chat_message *out, Error *err)
 {
-    static const char *const roles[] = { "system", "user", "assistant" };
     char        name[512];
     const char *role, *text;
     snprintf(name, sizeof name, "%.400s: message %zu", what, i + 1);
@@ -36,9 +63,7 @@ static bool read_message(const Json *j, const char *what, size_t i, tblock_chat_
     snprintf(name, sizeof name, "%.400s: message %zu: role", what, i + 1);
     if (!json_read_string(json_get(j, "role"), name, &role, err))
         return false;
-    int r = 0;
-    while (r < 3 && strcmp(role, roles[r]) != 0)
-        r++;
+    int r = find_role(role);
     if (r == 3)
         return fail(err, INPUT, "%s: expected system, user or assistant, found '%s'", name, role);
     snprintf(name, sizeof name, "%.400s: message %zu: content", what, i + 1);
@@ -74,6 +99,8 @@ static tblock_chat_message *own(const tblock_chat_message *m, size_t n, Error *e
 bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what, tblock_chat_message **messages, size_t *n,
                            tblock_error *err)
 {
+    *messages = NULL;
+    *n        = 0;
     Json *root = json_parse(json, n_bytes, what, err);
     if (!root)
         return false;
@@ -87,7 +114,7 @@ bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what, t
     for (const Json *j = ok ? json_first(list) : NULL; ok && j; j = json_next(j), i++)
         ok = read_message(j, what, i, &m[i], err);
     *messages = ok ? own(m, i, err) : NULL;
-    *n = i;
+    *n        = *messages ? i : 0;
     free(m);
     json_free(root);
     return *messages != NULL;

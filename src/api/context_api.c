@@ -137,6 +137,15 @@ void tblock_context_free(tblock_context *c)
     free(c);
 }
 
+/* How many items of the batch are of one sequence. */
+static size_t count_items(const tblock_item *item, size_t n, int32_t seq)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += item[i].seq == seq;
+    return count;
+}
+
 /* Every item names a sequence, its next position and a token of the vocabulary; nothing is changed. */
 static bool check_batch(tblock_context *c, const tblock_item *item, size_t n, Error *err)
 {
@@ -153,8 +162,8 @@ static bool check_batch(tblock_context *c, const tblock_item *item, size_t n, Er
             return fail(err, USAGE, "item %zu: position: expected %d, the next of sequence %d, found %d", i, next, item[i].seq,
                         item[i].pos);
         if (next >= c->n_ctx)
-            return fail(err, USAGE, "sequence %d: %zu more tokens after %d do not fit into the context of %d", item[i].seq, n,
-                        c->kv.seq[item[i].seq].length, c->n_ctx);
+            return fail(err, USAGE, "sequence %d: %zu more tokens after %d do not fit into the context of %d", item[i].seq,
+                        count_items(item, n, item[i].seq), c->kv.seq[item[i].seq].length, c->n_ctx);
     }
     return true;
 }

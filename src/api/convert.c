@@ -11,6 +11,7 @@
 #include "api/api.h"
 #include "api/weight_stream.h"
 #include "base/hash.h"
+#include "base/host_env.h"
 #include "base/json.h"
 #include "model/type_plan.h"
 
@@ -157,7 +158,8 @@ static bool finish(void *user, ModelWriter *out, Error *err)
     Convert *c = user;
     stop_hashing(c);
     if (!c->hashed) {
-        *err = c->hash_error;
+        if (err)
+            *err = c->hash_error;
         return false;
     }
     char *source = make_source(c, err);
@@ -289,8 +291,8 @@ static void release(Convert *c)
     free(c->hex);
 }
 
-bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt, tblock_convert_report *report,
-                    tblock_error *err)
+static bool convert_file(const char *in_path, const char *out_path, const tblock_convert_options *opt, tblock_convert_report *report,
+                         tblock_error *err)
 {
     static const tblock_convert_options defaults = { 0 };
     Convert c = { .opt = opt ? opt : &defaults };
@@ -301,5 +303,15 @@ bool tblock_convert(const char *in_path, const char *out_path, const tblock_conv
     bool ok = open_input(&c, in_path, err) && check_tokenizer(&c, err) && plan(&c, err) && list_files(&c, err)
            && check_apart(&c, out_path, err) && write_file(&c, out_path, err) && (!report || make_report(&c, report, err));
     release(&c);
+    return ok;
+}
+
+bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt, tblock_convert_report *report,
+                    tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    bool ok = convert_file(in_path, out_path, opt, report, err);
+    host_env_leave(&host);
     return ok;
 }

@@ -8,7 +8,7 @@
 #include "api/api.h"
 #include "api/logit_rows.h"
 #include "base/checked.h"
-#include "base/fp_env.h"
+#include "base/host_env.h"
 #include "base/json.h"
 
 enum { MAX_FILE = 1 << 30, PIECE = 128 };
@@ -225,6 +225,7 @@ static bool add_lines(ChoicesRun *r, const char *text, size_t n, const tblock_ch
         size_t      length = end ? (size_t)(end - line) : n - at;
         number++;
         r->out->stopped = opt->progress && !opt->progress(opt->user, (double)at / (double)n);
+        host_env_again();
         if (r->out->stopped)
             return true;
         if (!is_blank(line, length) && !add_line(r, line, length, number, err))
@@ -273,7 +274,8 @@ bool tblock_eval_choices(tblock_context *c, const char *path, const tblock_choic
     opt = opt ? opt : &defaults;
     ChoicesRun r = {.c = c, .path = path, .delimiter = opt->delimiter ? opt->delimiter : " ",
                     .flags = opt->no_added ? 0 : TBLOCK_ADD_SPECIAL, .out = out};
-    FpEnv      caller = fp_env_enter();
+    HostEnv host;
+    host_env_enter(&host);
     *out    = (tblock_choices_report){0};
     bool ok = eval_choices(&r, opt, err);
     if (!ok) {
@@ -285,6 +287,6 @@ bool tblock_eval_choices(tblock_context *c, const char *path, const tblock_choic
     free(r.row);
     free(r.text.text);
     tblock_seq_rewind(c, 0, 0, NULL);
-    fp_env_leave(caller);
+    host_env_leave(&host);
     return ok;
 }

@@ -6,7 +6,7 @@
 #include "api/eval_windows.h"
 #include "api/logit_rows.h"
 #include "base/checked.h"
-#include "base/fp_env.h"
+#include "base/host_env.h"
 #include "base/math64.h"
 
 /* What one model's predictions add up to. */
@@ -85,11 +85,12 @@ bool tblock_eval_text(tblock_context *c, const int32_t *tokens, size_t n, const 
                       tblock_error *err)
 {
     TextRun r = {.windows = {.model = {c}, .tokens = tokens, .n = n, .opt = opt, .score = score_text, .end_window = end_text_window}};
-    FpEnv   caller = fp_env_enter();
+    HostEnv host;
+    host_env_enter(&host);
     r.windows.user = &r;
     *out    = (tblock_eval_report){0};
     bool ok = eval_text(&r, out, err);
-    fp_env_leave(caller);
+    host_env_leave(&host);
     return ok;
 }
 
@@ -156,8 +157,10 @@ static void report_against(AgainstRun *r, tblock_against_report *out)
     size_t n = r->kl.n;
     for (int m = 0; m < EVAL_MODELS; m++)
         report(&r->sums[m], &r->windows, m == 0 ? &out->ours : &out->parent);
-    if (n == 0)
+    if (n == 0) {
+        out->mean_kl = out->max_kl = out->top1 = out->top5 = out->log_ratio = out->rms_probability = NAN;
         return;
+    }
     double top1 = (double)r->same1 / (double)n;
     qsort(r->each, n, sizeof *r->each, ascending);
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
@@ -191,10 +194,11 @@ bool tblock_eval_against(tblock_context *c, tblock_context *parent, const int32_
 {
     AgainstRun r = {.windows = {.model = {c, parent}, .tokens = tokens, .n = n, .opt = opt, .score = score_against,
                                 .end_window = end_against_window}};
-    FpEnv      caller = fp_env_enter();
+    HostEnv host;
+    host_env_enter(&host);
     r.windows.user = &r;
     *out    = (tblock_against_report){.max_kl_at = -1};
     bool ok = eval_against(&r, out, err);
-    fp_env_leave(caller);
+    host_env_leave(&host);
     return ok;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/logit_rows.h"
+#include "base/host_env.h"
 
 static int vocab_of(const tblock_context *c) { return c->model->weights.cfg.vocab_size; }
 
@@ -51,6 +52,7 @@ static bool decode(EvalWindows *w, size_t begin, size_t from, size_t n, size_t s
 static bool go_on(EvalWindows *w, size_t done)
 {
     w->stopped = w->opt->progress && !w->opt->progress(w->opt->user, (double)done / (double)w->n);
+    host_env_again();
     return !w->stopped;
 }
 

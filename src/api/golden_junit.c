@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/host_env.h"
 #include "base/json.h"
 #include "base/utf8.h"
 
@@ -46,7 +47,7 @@ static const char *spell(double x, char out[24])
     return out;
 }
 
-void tblock_verify_explain(const tblock_verify_report *report, const tblock_verify_row *r, char *out, size_t n)
+static void explain(const tblock_verify_report *report, const tblock_verify_row *r, char *out, size_t n)
 {
     char rule[48] = "equal bit by bit", far[24], parted[160] = "", parted_far[24];
     spell(r->max_abs, far), spell(r->parted_abs, parted_far);
@@ -62,6 +63,14 @@ void tblock_verify_explain(const tblock_verify_report *report, const tblock_veri
     else
         snprintf(out, n, "hidden states differ from position %" PRId64 " on, in %s: expected %s, found max |diff| %s", r->parted_pos,
                  r->parted, rule, parted_far);
+}
+
+void tblock_verify_explain(const tblock_verify_report *report, const tblock_verify_row *r, char *out, size_t n)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    explain(report, r, out, n);
+    host_env_leave(&host);
 }
 
 /* What a failure's text adds: whether the golden's run was another one, as far as the golden says. */
@@ -100,8 +109,7 @@ static void put_error(JsonOut *o, const char *suite, const tblock_error *why)
     json_out(o, "/>\n    </testcase>\n");
 }
 
-bool tblock_verify_junit(const char *path, const char *name, const tblock_verify_report *report, const tblock_error *why,
-                         tblock_error *err)
+static bool junit(const char *path, const char *name, const tblock_verify_report *report, const tblock_error *why, tblock_error *err)
 {
     JsonOut o = {0};
     size_t  n = report ? report->n_rows : 1, failures = 0;
@@ -120,5 +128,14 @@ bool tblock_verify_junit(const char *path, const char *name, const tblock_verify
     char  *text = json_out_take(&o, err);
     bool   ok = text && file_write(path, text, n_bytes, err);
     tblock_free(text);
+    return ok;
+}
+
+bool tblock_verify_junit(const char *path, const char *name, const tblock_verify_report *report, const tblock_error *why, tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    bool ok = junit(path, name, report, why, err);
+    host_env_leave(&host);
     return ok;
 }

@@ -9,7 +9,7 @@
 #include "api/golden_case.h"
 #include "api/golden_hidden.h"
 #include "api/logit_rows.h"
-#include "base/fp_env.h"
+#include "base/host_env.h"
 
 enum { PIECE = 128 };
 
@@ -265,6 +265,11 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
     return true;
 }
 
+static bool check_tolerance(const tblock_verify_options *opt, Error *err)
+{
+    return !opt->has_tol || opt->tol >= 0 ? true : fail(err, USAGE, "tol: expected a number from 0 on, found %g", opt->tol);
+}
+
 bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt, tblock_verify_report *out,
                    tblock_error *err)
 {
@@ -272,10 +277,11 @@ bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_veri
     GoldenFile      g          = {0};
     tblock_observer saved      = c->observer;
     void           *saved_user = c->observer_user;
-    FpEnv           caller     = fp_env_enter();
+    HostEnv host;
+    host_env_enter(&host);
     *out    = (tblock_verify_report){.ok = true};
     opt     = opt ? opt : &defaults;
-    bool ok = golden_open(&g, golden_path, opt->tokens, opt->greedy, c, err) && verify(c, &g, opt, out, err);
+    bool ok = check_tolerance(opt, err) && golden_open(&g, golden_path, opt->tokens, opt->greedy, c, err) && verify(c, &g, opt, out, err);
     if (!ok) {
         free(out->rows);
         *out = (tblock_verify_report){0};
@@ -283,6 +289,6 @@ bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_veri
     golden_close(&g);
     tblock_observe(c, saved, saved_user);
     tblock_seq_rewind(c, 0, 0, NULL);
-    fp_env_leave(caller);
+    host_env_leave(&host);
     return ok;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/host_env.h"
 #include "source/identity.h"
 
 enum { PIECE = 128 }; /* tokens whose logits are held at once: a 128k vocabulary then takes 64 MB */
@@ -92,7 +93,7 @@ static bool run_piece(Golden *g, tblock_context *c, const int32_t *tokens, size_
     return true;
 }
 
-bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, const char *path, const tblock_logits_options *opt,
+static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, const char *path, const tblock_logits_options *opt,
                          tblock_error *err)
 {
     const Config *cfg = &c->model->weights.cfg;
@@ -122,4 +123,14 @@ bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, con
     else
         tensor_writer_abort(g.writer);
     return tblock_seq_rewind(c, 0, 0, NULL) && ok;
+}
+
+bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, const char *path, const tblock_logits_options *opt,
+                         tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    bool ok = write_logits(c, tokens, n, path, opt, err);
+    host_env_leave(&host);
+    return ok;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/train_open.h"
-#include "base/fp_env.h"
+#include "base/host_env.h"
 #include "train/net.h"
 #include "train/optimizer.h"
 
@@ -227,8 +227,9 @@ static bool run(const char *model_path, const char *tokens_path, const char *out
 bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
                  tblock_grad_report *report, tblock_error *err)
 {
-    FpEnv caller = fp_env_enter(); /* losses, rotary angles and the optimizer's scalars are computed in this thread */
+    HostEnv host; /* losses, rotary angles and the optimizer's scalars are computed in this thread */
+    host_env_enter(&host);
     bool  ok     = run(model_path, tokens_path, out_path, opt, report, err);
-    fp_env_leave(caller);
+    host_env_leave(&host);
     return ok;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/train_open.h"
-#include "base/fp_env.h"
+#include "base/host_env.h"
 #include "train/grad_check.h"
 #include "train/net.h"
 
@@ -37,7 +37,7 @@ static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *
         if (!train_supported(&x->config, o->init, err))
             return false;
     }
-    if (!params_layout(&x->params, &x->config, err) || !net_fits(&x->params, 2 + 2 * x->crew.threads, 1, USUAL_TOKENS, err) || !(x->w = params_array(&x->params, err)))
+    if (!params_layout(&x->params, &x->config, err) || !net_fits(&x->params, 2 + 2 * x->crew.threads, 1, o->n_tokens ? o->n_tokens : USUAL_TOKENS, err) || !(x->w = params_array(&x->params, err)))
         return false;
     if (o->init)
         return params_load(&x->params, x->w, &x->source.checkpoint, err);
@@ -83,14 +83,18 @@ static bool copy_rows(const CheckRun *x, tblock_grad_check_row **rows, size_t *n
 
 bool tblock_grad_check(const tblock_grad_check_options *opt, tblock_grad_check_row **rows, size_t *n_rows, tblock_error *err)
 {
-    FpEnv    caller = fp_env_enter();
-    CheckRun x  = { 0 };
-    bool     ok = check(&x, opt, err) && copy_rows(&x, rows, n_rows, err);
+    static const tblock_grad_check_options defaults = { 0 };
+    HostEnv  host;
+    CheckRun x = { 0 };
+    *rows   = NULL;
+    *n_rows = 0;
+    host_env_enter(&host);
+    bool ok = check(&x, opt ? opt : &defaults, err) && copy_rows(&x, rows, n_rows, err);
     crew_close(&x.crew);
     params_free(&x.params);
     source_close(&x.source);
     free(x.w);
     free(x.row);
-    fp_env_leave(caller);
+    host_env_leave(&host);
     return ok;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/host_env.h"
 #include "base/threads.h"
 #include "kernels/kernels.h"
 #include "measure/roofline.h"
@@ -68,8 +69,8 @@ static bool check_plot(const tblock_roof *roof, size_t n_roofs, const tblock_roo
     return true;
 }
 
-bool tblock_roofline_plot(const char *path, const char *title, const tblock_roof *roof, size_t n_roofs,
-                          const tblock_roof_point *point, size_t n_points, tblock_error *err)
+static bool plot(const char *path, const char *title, const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point,
+                 size_t n_points, tblock_error *err)
 {
     JsonOut svg = { 0 };
     if (!check_plot(roof, n_roofs, point, n_points, err))
@@ -78,5 +79,15 @@ bool tblock_roofline_plot(const char *path, const char *title, const tblock_roof
     char *text = json_out_take(&svg, err);
     bool  ok   = text && file_write(path, text, strlen(text), err);
     free(text);
+    return ok;
+}
+
+bool tblock_roofline_plot(const char *path, const char *title, const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point,
+                          size_t n_points, tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    bool ok = plot(path, title, roof, n_roofs, point, n_points, err);
+    host_env_leave(&host);
     return ok;
 }

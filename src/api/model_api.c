@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/host_env.h"
 #include "base/json.h"
 #include "model/type_plan.h"
 
@@ -83,6 +84,9 @@ static void name_types(tblock_model *m)
 static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *err)
 {
     TensorFile *f = &m->source.file;
+    for (int i = 0; opt && opt->mlock && i < m->weights.n_owned; i++)
+        if (!memory_lock(m->weights.owned[i].data, m->weights.owned[i].n_bytes, m->source.path, err))
+            return false;
     if (m->source.kind != SOURCE_MODEL_FILE)
         return true;
     if (!m->retyped) /* read ahead in the background: costs 0.1 ms where the pages are there already */
@@ -91,10 +95,10 @@ static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *
         file_map_huge_pages(&f->map);
     if (opt && opt->populate)
         file_map_populate(&f->map);
-    return opt && opt->mlock ? file_map_lock(&f->map, err) : true;
+    return opt && opt->mlock && !m->retyped ? file_map_lock(&f->map, err) : true;
 }
 
-tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err)
+static tblock_model *open_model(const char *path, const tblock_open_options *opt, tblock_error *err)
 {
     tblock_model *m = calloc(1, sizeof *m);
     if (!m) {
@@ -108,6 +112,15 @@ tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblo
     }
     name_types(m);
     return m;
+}
+
+tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    tblock_model *made = open_model(path, opt, err);
+    host_env_leave(&host);
+    return made;
 }
 
 void tblock_close(tblock_model *m)
@@ -168,7 +181,7 @@ static bool need_tokenizer(const tblock_model *m, Error *err)
                                            "with --tokenizer FILE", m->source.path);
 }
 
-bool tblock_tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags, int32_t **ids, size_t *n_ids,
+static bool tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags, int32_t **ids, size_t *n_ids,
                      tblock_error *err)
 {
     Ids out = {0};
@@ -186,14 +199,38 @@ bool tblock_tokenize(const tblock_model *m, const char *text, size_t n_bytes, un
     return true;
 }
 
+bool tblock_tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags, int32_t **ids, size_t *n_ids,
+                     tblock_error *err)
+{
+    HostEnv host;
+    *ids   = NULL;
+    *n_ids = 0;
+    host_env_enter(&host);
+    bool ok = tokenize(m, text, n_bytes, flags, ids, n_ids, err);
+    host_env_leave(&host);
+    return ok;
+}
+
 bool tblock_detokenize(const tblock_model *m, const int32_t *ids, size_t n_ids, char **text, size_t *n_bytes, tblock_error *err)
 {
+    *text    = NULL;
+    *n_bytes = 0;
     return need_tokenizer(m, err) && tokenizer_decode(m->tokenizer, ids, n_ids, text, n_bytes, err);
+}
+
+static bool tokenize_json(const tblock_model *m, const char *line, size_t n_bytes, char **answer, tblock_error *err)
+{
+    return need_tokenizer(m, err) && tokenizer_answer_json(m->tokenizer, line, n_bytes, answer, err);
 }
 
 bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_bytes, char **answer, tblock_error *err)
 {
-    return need_tokenizer(m, err) && tokenizer_answer_json(m->tokenizer, line, n_bytes, answer, err);
+    HostEnv host;
+    *answer = NULL;
+    host_env_enter(&host);
+    bool ok = tokenize_json(m, line, n_bytes, answer, err);
+    host_env_leave(&host);
+    return ok;
 }
 
 struct tblock_stream { TextStream *text; };

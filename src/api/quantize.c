@@ -9,6 +9,7 @@
 
 #include "api/api.h"
 #include "api/weight_stream.h"
+#include "base/host_env.h"
 #include "base/json.h"
 #include "model/type_plan.h"
 
@@ -161,8 +162,8 @@ static bool quantize(Quantize *q, const char *in, const char *out, const tblock_
     return q->types && write_file(q, out, opt, err) && (!report || make_report(q, report, err));
 }
 
-bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt,
-                     tblock_quantize_report *report, tblock_error *err)
+static bool quantize_file(const char *in_path, const char *out_path, const tblock_quantize_options *opt, tblock_quantize_report *report,
+                          tblock_error *err)
 {
     Quantize q = { .target = WT_COUNT };
     if (report)
@@ -177,5 +178,15 @@ bool tblock_quantize(const char *in_path, const char *out_path, const tblock_qua
     free(q.types);
     free(q.sum);
     free(q.source);
+    return ok;
+}
+
+bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt, tblock_quantize_report *report,
+                     tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    bool ok = quantize_file(in_path, out_path, opt, report, err);
+    host_env_leave(&host);
     return ok;
 }

@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "api/chat.h"
 #include "base/checked.h"
+#include "base/host_env.h"
 #include "report/info.h"
 #include "source/hf_config.h"
 #include "source/tokenizer_source.h"
@@ -278,7 +279,7 @@ static bool is_json(const FileMap *map)
     return i < map->size && map->data[i] == '{' && !memchr(map->data, 0, map->size < 8 ? map->size : 8);
 }
 
-bool tblock_report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err)
+static bool report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err)
 {
     static const tblock_report_options defaults = { 0 };
     FileMap map = { 0 };
@@ -296,5 +297,14 @@ bool tblock_report(const char *path, const tblock_report_options *opt, char **te
         return report_config(path, opt, text, err);
     bool ok = source_open(&s, path, err) && report_source(&s, opt, text, err);
     source_close(&s);
+    return ok;
+}
+
+bool tblock_report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    bool ok = report(path, opt, text, err);
+    host_env_leave(&host);
     return ok;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/host_env.h"
 #include "source/identity.h"
 
 static bool check_seq(const tblock_context *c, const char *what, int32_t seq, Error *err)
@@ -102,8 +103,7 @@ static bool write_state(TensorWriter *w, const tblock_context *c, int seq, const
            && tensor_writer_put(w, kv->shape.n_layers, 0, tokens, n * sizeof *tokens, err);
 }
 
-bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens, const char *path,
-                       tblock_error *err)
+static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens, const char *path, tblock_error *err)
 {
     enum { PAGE = 4096 };
     Binding b;
@@ -112,6 +112,9 @@ bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *toke
     if (n_tokens == 0 || n_tokens != (size_t)c->kv.seq[seq].length)
         return fail(err, USAGE, "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
                     c->kv.seq[seq].length, n_tokens ? "" : " and at least 1", n_tokens);
+    for (size_t i = 0; i < n_tokens; i++)
+        if (tokens[i] < 0 || tokens[i] >= c->model->weights.cfg.vocab_size)
+            return fail(err, USAGE, "token %zu: expected 0 to %d, found %d", i, c->model->weights.cfg.vocab_size - 1, tokens[i]);
     if (!source_check_apart(&c->model->source, path, err) || !bind(&b, c, err))
         return false;
     TensorWriter *w = tensor_writer_new(path, PAGE, err);
@@ -124,6 +127,15 @@ bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *toke
         return tensor_writer_end(w, err);
     tensor_writer_abort(w);
     return false;
+}
+
+bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens, const char *path, tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    bool ok = save(c, seq, tokens, n_tokens, path, err);
+    host_env_leave(&host);
+    return ok;
 }
 
 /* ---- Loading ---- */
@@ -221,8 +233,7 @@ static bool load_layers(TensorFile *f, tblock_context *c, int seq, int n_tok, Er
     return ok;
 }
 
-bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens, size_t *n_tokens,
-                       tblock_error *err)
+static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens, size_t *n_tokens, tblock_error *err)
 {
     TensorFile f;
     Binding    b;
@@ -242,4 +253,15 @@ bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t
     *tokens   = id;
     *n_tokens = (size_t)n;
     return true;
+}
+
+bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens, size_t *n_tokens, tblock_error *err)
+{
+    HostEnv host;
+    *tokens   = NULL;
+    *n_tokens = 0;
+    host_env_enter(&host);
+    bool ok = load(c, seq, path, tokens, n_tokens, err);
+    host_env_leave(&host);
+    return ok;
 }

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/half.h"
 #include "base/hash.h"
+#include "base/host_env.h"
 #include "model/config.h"
 #include "model/type_plan.h"
 #include "quant/codes.h"
@@ -145,7 +146,7 @@ static bool write_file(const char *path, const char *config_path, const Config *
     return ok;
 }
 
-bool tblock_synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err)
+static bool synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err)
 {
     static const tblock_synth_options defaults = { 0 };
     WeightType type = WT_BF16;
@@ -163,4 +164,13 @@ bool tblock_synth(const char *config_path, const char *out_path, const tblock_sy
     bool ok = config_parse(&c, json, n_bytes, config_path, err) && config_supported(&c, config_path, err);
     free(json);
     return ok && write_file(out_path, config_path, &c, type, opt, err);
+}
+
+bool tblock_synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    bool ok = synth(config_path, out_path, opt, err);
+    host_env_leave(&host);
+    return ok;
 }

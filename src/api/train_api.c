@@ -13,7 +13,7 @@
 #include "api/train_text.h"
 #include "api/weight_stream.h"
 #include "base/clock.h"
-#include "base/fp_env.h"
+#include "base/host_env.h"
 #include "base/hash.h"
 #include "base/path.h"
 #include "report/loss_plot.h"
@@ -378,7 +378,9 @@ static bool tell(Train *x, double loss, double norm, double rate, bool validated
         .saved = saved, .tok_per_s = done * t->s.batch * t->s.seq_len / x->stepping, .seconds = spent,
         .eta_seconds = spent / done * (double)(t->s.n_steps - t->step),
     };
-    return !x->opt->progress || x->opt->progress(x->opt->user, &p);
+    bool go_on = !x->opt->progress || x->opt->progress(x->opt->user, &p);
+    host_env_again();
+    return go_on;
 }
 
 static bool due(int64_t step, int every) { return every > 0 && step % every == 0; }
@@ -443,12 +445,14 @@ static void release(Train *x)
 
 bool tblock_train(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, tblock_error *err)
 {
-    FpEnv caller = fp_env_enter(); /* losses, rotary angles and the optimizer's scalars are computed in this thread */
-    Train x  = { .out = out_path, .opt = opt };
-    bool  ok = check_numbers(opt, err) && (!opt->adamw || adamw_check(opt->adamw, err)) && prepare(&x, err) && train(&x, err);
+    HostEnv host; /* losses, rotary angles and the optimizer's scalars are computed in this thread */
+    host_env_enter(&host);
+    static const tblock_train_options defaults = { 0 };
+    Train x  = { .out = out_path, .opt = opt ? opt : &defaults };
+    bool  ok = check_numbers(x.opt, err) && (!x.opt->adamw || adamw_check(x.opt->adamw, err)) && prepare(&x, err) && train(&x, err);
     if (ok && report)
         fill_report(&x, report);
     release(&x);
-    fp_env_leave(caller);
+    host_env_leave(&host);
     return ok;
 }

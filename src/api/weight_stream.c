@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/host_env.h"
 #include "base/threads.h"
 
 enum {
@@ -109,6 +110,7 @@ static bool make_and_write(Pipe *p)
     p->written += p->writing.n_bytes;
     if (p->ok && s->progress)
         s->progress(s->progress_user, (double)p->written / (double)p->total);
+    host_env_again();
     const Chunk *c = &p->making;
     if (p->ok && s->made && c->n_bytes)
         p->ok = s->made(s->user, c->tensor, &c->spec, c->first, p->reports, c->end - c->first, p->err);

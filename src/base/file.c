@@ -152,17 +152,19 @@ void file_map_populate(const FileMap *f)
     advise(f, 0, f->size, MADV_WILLNEED); /* before Linux 5.14 */
 }
 
-bool file_map_lock(const FileMap *f, Error *err)
+bool memory_lock(const void *data, size_t n_bytes, const char *what, Error *err)
 {
-    if (!f->data || mlock(f->data, f->size) == 0)
+    if (!data || mlock(data, n_bytes) == 0)
         return true;
     int           error = errno;
     struct rlimit limit;
-    if (error != EPERM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < f->size)
-        return fail(err, SYSTEM, "%s: cannot lock %zu bytes in memory: the limit is %llu bytes (ulimit -l)", f->path, f->size,
+    if (error != EPERM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < n_bytes)
+        return fail(err, SYSTEM, "%s: cannot lock %zu bytes in memory: the limit is %llu bytes (ulimit -l)", what, n_bytes,
                     (unsigned long long)limit.rlim_cur);
-    return fail(err, SYSTEM, "%s: cannot lock %zu bytes in memory: %s", f->path, f->size, strerror(error));
+    return fail(err, SYSTEM, "%s: cannot lock %zu bytes in memory: %s", what, n_bytes, strerror(error));
 }
+
+bool file_map_lock(const FileMap *f, Error *err) { return memory_lock(f->data, f->size, f->path, err); }
 
 /* Read to the end of fd, at most max_bytes. */
 static bool read_all(int fd, const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err)

@@ -24,6 +24,7 @@ void file_map_huge_pages(const FileMap *f);
 void file_map_populate(const FileMap *f);
 void file_map_release(const FileMap *f, size_t offset, size_t n_bytes); /* whole pages in it leave this process's memory */
 bool file_map_lock(const FileMap *f, Error *err);
+bool memory_lock(const void *data, size_t n_bytes, const char *what, Error *err); /* the same of any memory; NULL: nothing */
 
 /* Read a whole small file (at most max_bytes, else INPUT) into *text, NUL-terminated; caller frees. "-" is standard
  * input. Works on pipes; an endless file stops at max_bytes. */

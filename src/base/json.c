@@ -3,14 +3,13 @@
 #include "base/json.h"
 
 #include <cjson/cJSON.h>
-#include <fenv.h>
 #include <float.h>
-#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/host_env.h"
 #include "base/utf8.h"
 
 enum {
@@ -18,32 +17,14 @@ enum {
     CJSON_NUMBER = 63, /* cJSON 1.7 cuts a number after this many characters */
 };
 
-/* cJSON's strtod and our printf follow the locale's decimal point and the rounding mode of the host program, so both run in
- * the C locale, of this thread alone, and round to nearest. fenv.h, since on x86-64 glibc asks the x87 unit for the mode. */
-typedef struct NumberEnv { locale_t c, old; fenv_t caller; } NumberEnv;
-
-static NumberEnv number_env_enter(void)
-{
-    NumberEnv e = { .c = newlocale(LC_ALL_MASK, "C", (locale_t)0) };
-    e.old = uselocale(e.c);
-    fegetenv(&e.caller);
-    fesetround(FE_TONEAREST);
-    return e;
-}
-
-static void number_env_leave(NumberEnv e)
-{
-    fesetenv(&e.caller);
-    uselocale(e.old);
-    if (e.c)
-        freelocale(e.c);
-}
+/* cJSON's strtod and our printf follow the locale's decimal point and the rounding mode of the host program: base/host_env.h. */
 
 double json_number(const char *text)
 {
-    NumberEnv env = number_env_enter();
+    HostEnv env;
+    host_env_enter(&env);
     double    value = strtod(text, NULL);
-    number_env_leave(env);
+    host_env_leave(&env);
     return value;
 }
 
@@ -177,9 +158,10 @@ static bool shorten_number(Check *c, size_t start)
     free(digits);
     if (!isfinite(value))
         return too_large(c, start);
-    NumberEnv env = number_env_enter();
+    HostEnv env;
+    host_env_enter(&env);
     snprintf(text, sizeof text, "%.17g", value);
-    number_env_leave(env);
+    host_env_leave(&env);
 
     memset(c->copy + start, ' ', n);
     memcpy(c->copy + start, text, strlen(text));
@@ -343,9 +325,10 @@ Json *json_parse(const char *text, size_t n_bytes, const char *what, Error *err)
     Check  c = { .text = text, .n = n_bytes, .what = what, .err = err };
     cJSON *root = NULL;
     if (check(&c)) {
-        NumberEnv env = number_env_enter();
+        HostEnv env;
+        host_env_enter(&env);
         root = cJSON_ParseWithLengthOpts(c.copy ? c.copy : text, n_bytes, NULL, false);
-        number_env_leave(env);
+        host_env_leave(&env);
         if (!root) /* the text is sound, so this is all that can have failed */
             fail(err, SYSTEM, "%s: no memory for %zu bytes of JSON", what, n_bytes);
     }
@@ -406,7 +389,8 @@ enum { NUMBER_TEXT = 40 };
 /* The fewest digits that read back as x, which is finite. */
 static void number_text(char text[NUMBER_TEXT], double x)
 {
-    NumberEnv env = number_env_enter();
+    HostEnv env;
+    host_env_enter(&env);
     if (x == rint(x) && fabs(x) < 1e15) {
         snprintf(text, NUMBER_TEXT, "%.0f", x);
     } else {
@@ -416,7 +400,7 @@ static void number_text(char text[NUMBER_TEXT], double x)
                 break;
         }
     }
-    number_env_leave(env);
+    host_env_leave(&env);
 }
 
 /* What stands there instead, for a message. */
@@ -515,7 +499,8 @@ void json_out_bytes(JsonOut *o, const char *s, size_t n)
 void json_out(JsonOut *o, const char *fmt, ...)
 {
     va_list  ap, again;
-    NumberEnv env = number_env_enter();
+    HostEnv env;
+    host_env_enter(&env);
     va_start(ap, fmt);
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
@@ -525,7 +510,7 @@ void json_out(JsonOut *o, const char *fmt, ...)
         o->n += (size_t)vsnprintf(o->text + o->n, (size_t)n + 1, fmt, again);
     va_end(again);
     va_end(ap);
-    number_env_leave(env);
+    host_env_leave(&env);
 }
 
 static size_t escape(char out[13], uint32_t code)

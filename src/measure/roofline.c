@@ -19,7 +19,7 @@ enum { READ_BLOCK = 4096, MAX_THREADS = 1024 };
 void machine_name(char *name, size_t size)
 {
     char  line[256];
-    FILE *f = fopen("/proc/cpuinfo", "r");
+    FILE *f = fopen("/proc/cpuinfo", "re");
     snprintf(name, size, "unknown");
     while (f && fgets(line, sizeof line, f)) {
         char *colon = strchr(line, ':');

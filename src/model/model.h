@@ -45,6 +45,8 @@ typedef struct Layer {
     Mat          shared_gate, shared_up, shared_down;
 } Layer;
 
+typedef struct Owned { void *data; size_t n_bytes; } Owned;
+
 typedef struct Model {
     Config       cfg;
     Embedding    embed;          /* [vocab_size, d_model] */
@@ -58,7 +60,7 @@ typedef struct Model {
     size_t       bytes_per_token;   /* read by one decode step: all matrices (of experts those that one token takes), the head,
                                        norms; one row of the embedding */
     uint64_t     n_params;
-    void       **owned;          /* packed matrices, padded biases, widened norms: released by model_free */
+    Owned       *owned;          /* packed matrices, padded biases, widened norms: released by model_free */
     int          n_owned, cap_owned;
     size_t       owned_bytes;
 } Model;

@@ -68,7 +68,7 @@ static bool fill(WeightType *types, const Config *c, const char *name, WeightTyp
         types[at] = s.k ? choose(&s, target, keep, n_keep) : WT_F32;
     for (size_t i = 0; i < n_keep; i++)
         if (!keep[i].used)
-            return fail(err, USAGE, "keep: '%s' matches no matrix of %s; tblock info --tensors lists them", texts[i], name);
+            return fail(err, USAGE, "keep: '%s' matches no matrix of %s; their names are those of a model file: embed, layers.0.wq", texts[i], name);
     return true;
 }
 

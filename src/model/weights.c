@@ -239,7 +239,7 @@ bool model_bind_file(Model *m, const Config *cfg, const TensorFile *f, Error *er
 void model_free(Model *m)
 {
     for (int i = 0; i < m->n_owned; i++)
-        free(m->owned[i]);
+        free(m->owned[i].data);
     free(m->owned);
     free(m->layer);
     *m = (Model){ 0 };

@@ -14,7 +14,7 @@ void *weights_own(Maker *mk, size_t n_bytes)
     Model *m = mk->m;
     if (m->n_owned == m->cap_owned) {
         int    cap = m->cap_owned ? 2 * m->cap_owned : 16;
-        void **p   = realloc(m->owned, (size_t)cap * sizeof *p);
+        Owned *p   = realloc(m->owned, (size_t)cap * sizeof *p);
         if (!p) {
             fail(mk->err, SYSTEM, "%s: no memory to load the weights", mk->path);
             return NULL;
@@ -27,7 +27,7 @@ void *weights_own(Maker *mk, size_t n_bytes)
         fail(mk->err, SYSTEM, "%s: no memory for %zu bytes of weights", mk->path, n_bytes);
         return NULL;
     }
-    m->owned[m->n_owned++] = p;
+    m->owned[m->n_owned++] = (Owned){ p, round_up(n_bytes, ALIGN) };
     m->owned_bytes += round_up(n_bytes, ALIGN);
     return p;
 }

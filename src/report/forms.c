@@ -223,3 +223,17 @@ const char *info_answer(const CheckPart *p)
     static const char *const words[] = { [CHECK_OK] = "ok", [CHECK_BAD] = "wrong", [CHECK_NONE] = "none" };
     return words[p->answer];
 }
+
+const SourceForm *info_source_form(const Json *entry)
+{
+    static const SourceForm forms[] = {
+        { "synth", "synth, ", NULL, "" },
+        { "trained", "trained, ", "text_sha256", " text" },
+        { "quantized", "quantized to ", "from_sha256", " from" },
+        { "file", "", "sha256", "" },
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (json_get(entry, forms[i].key))
+            return &forms[i];
+    return NULL;
+}

@@ -96,4 +96,9 @@ const char *info_layout(const Count *n);                    /* "rows16", "rows" 
 const char *info_seen(const Info *info);                    /* what limits attention: "causal" or "window"   */
 const char *info_answer(const CheckPart *p);                /* "ok", "wrong", "none"                         */
 
+/* An entry of the metadata `source`: the key that says how the weights were made, what stands before its value on a page, the key of a
+ * hash and what that is of. */
+typedef struct SourceForm { const char *key, *before, *hash_key, *hash_of; } SourceForm;
+const SourceForm *info_source_form(const Json *entry);      /* NULL: of another form, which is not drawn     */
+
 #endif

@@ -452,17 +452,16 @@ static void draw_memory(JsonOut *o, const Info *info)
 
 static void draw_sources(JsonOut *o, const Json *source)
 {
+    const char *name, *hash;
+    Error       ignored;
     for (const Json *i = json_first(source); i; i = json_next(i)) {
-        Error       ignored;
-        const char *name, *hash;
-        bool        synth = json_read_string(json_get(i, "synth"), "", &name, &ignored);
-        bool        quantized = !synth && json_read_string(json_get(i, "quantized"), "", &name, &ignored);
-        if (!synth && !quantized && !json_read_string(json_get(i, "file"), "", &name, &ignored))
+        const SourceForm *form = info_source_form(i);
+        if (!form || !json_read_string(json_get(i, form->key), "", &name, &ignored))
             continue;
-        json_out(o, "<dt>source</dt><dd>%s", synth ? "synth, " : quantized ? "quantized to " : "");
+        json_out(o, "<dt>source</dt><dd>%s", form->before);
         page_text(o, name);
-        if (!synth && json_read_string(json_get(i, quantized ? "from_sha256" : "sha256"), "", &hash, &ignored)) {
-            json_out(o, "%s <code>", quantized ? ", from" : "");
+        if (form->hash_key && json_read_string(json_get(i, form->hash_key), "", &hash, &ignored)) {
+            json_out(o, ",%s <code>", form->hash_of);
             page_text(o, hash);
             json_out(o, "</code>");
         }

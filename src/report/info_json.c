@@ -189,13 +189,13 @@ static void out_sources(JsonOut *o, const Json *source)
     const char *open = "{";
     json_out(o, ", \"source\": [");
     for (const Json *i = json_first(source); i; i = json_next(i)) {
-        const char *kind = json_get(i, "synth") ? "synth" : json_get(i, "quantized") ? "quantized" : "file";
-        json_out(o, "%s\"kind\": \"%s\"", open, kind);
-        out_copy(o, kind, json_get(i, kind));
-        if (strcmp(kind, "file") == 0)
-            out_copy(o, "sha256", json_get(i, "sha256"));
-        if (strcmp(kind, "quantized") == 0)
-            out_copy(o, "from_sha256", json_get(i, "from_sha256"));
+        const SourceForm *form = info_source_form(i);
+        if (!form)
+            continue;
+        json_out(o, "%s\"kind\": \"%s\"", open, form->key);
+        out_copy(o, form->key, json_get(i, form->key));
+        if (form->hash_key)
+            out_copy(o, form->hash_key, json_get(i, form->hash_key));
         json_out(o, "}");
         open = ", {";
     }

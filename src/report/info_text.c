@@ -312,37 +312,30 @@ static void draw_check(Page *p, const DataCheck *d)
 }
 
 /* Enough of a hash to recognise it by; --json has it whole. */
-static void draw_hash(Page *p, const char *before, const char *hash)
+static void draw_hash(Page *p, const char *of, const char *hash)
 {
     char start[20];
     snprintf(start, sizeof start, "%.12s", hash);
-    json_out(&p->out, "%s", before);
+    json_out(&p->out, ",%s sha256 ", of);
     out_safe(p, start);
     json_out(&p->out, "...");
 }
 
 static void draw_sources(Page *p, const Json *source)
 {
-    bool first = true;
+    const char *name, *hash, *what = "source";
+    Error       ignored;
     for (const Json *i = json_first(source); i; i = json_next(i)) {
-        Error       ignored; /* a source of another form is not drawn */
-        const char *name, *hash;
-        label(p, first ? "source" : "");
-        if (json_read_string(json_get(i, "synth"), "", &name, &ignored)) {
-            json_out(&p->out, "synth, ");
-            out_safe(p, name);
-        } else if (json_read_string(json_get(i, "quantized"), "", &name, &ignored)) {
-            json_out(&p->out, "quantized to ");
-            out_safe(p, name);
-            if (json_read_string(json_get(i, "from_sha256"), "", &hash, &ignored))
-                draw_hash(p, ", from sha256 ", hash);
-        } else if (json_read_string(json_get(i, "file"), "", &name, &ignored)) {
-            out_safe(p, name);
-            if (json_read_string(json_get(i, "sha256"), "", &hash, &ignored))
-                draw_hash(p, ", sha256 ", hash);
-        }
+        const SourceForm *form = info_source_form(i);
+        if (!form || !json_read_string(json_get(i, form->key), "", &name, &ignored))
+            continue;
+        label(p, what);
+        json_out(&p->out, "%s", form->before);
+        out_safe(p, name);
+        if (form->hash_key && json_read_string(json_get(i, form->hash_key), "", &hash, &ignored))
+            draw_hash(p, form->hash_of, hash);
         json_out(&p->out, "\n");
-        first = false;
+        what = "";
     }
 }
 

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/host_env.h"
 #include "runtime/buffers.h"
 #include "runtime/ops.h"
 #include "runtime/team_size.h"
@@ -37,6 +38,7 @@ static void observe(Run *r, const char *name, int l, const char *half, const Act
         else
             snprintf(text, sizeof text, "%s%d%s", name, l, half);
         r->observer(r->observer_user, text, r->first, r->n_tok, x->data, x->stride);
+        host_env_again();
     }
     wait_all(r);
 }

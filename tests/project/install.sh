@@ -62,7 +62,7 @@ embed() {
 warn="-Wall -Wextra -Wpedantic -Werror"
 shared=$($pc --cflags --libs tblock)
 # the archive and not the shared library beside it, the rest as pkg-config says for --static
-static=$($pc --cflags --libs --static tblock | sed "s|-ltblock\b|$root/lib/libtblock.a|")
+static=$($pc --cflags --libs --static tblock | sed "s|-ltblock\b|-l:libtblock.a|")
 embed c_shared $CC -std=c17 $warn "$stage/embed.c" $shared
 embed c_static $CC -std=c17 $warn "$stage/embed.c" $static
 # the shared library must bring all it needs itself: nothing but it on the line

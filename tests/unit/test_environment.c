@@ -12,6 +12,7 @@
 #include "format/tensors.h"
 #include "openblas.h"
 #include "test.h"
+#include "other_locale.h"
 
 static const char *const model_path = "models/shakespeare.bin";
 enum { PROMPT = 7, DRAWN = 24 };
@@ -122,6 +123,92 @@ static void files_of_weights_are_the_same(void)
               "%s %s: no file", synth ? "synth" : "quantize", type[i / 2]);
         CHECK(strlen(up) == 64 && strcmp(nearest, up) == 0, "%s %s: %s, %s", synth ? "synth" : "quantize", type[i / 2], nearest, up);
     }
+}
+
+/* A folder's model as a file, written in the host's environment, and the logits of one token of the folder opened there. */
+static bool folder_in(int rounding, const char *folder, char **file, size_t *n, uint64_t *logits)
+{
+    char                  out[] = "/tmp/tblock.XXXXXX";
+    tblock_error          err = { 0 };
+    tblock_model_info     info;
+    int                   fd = mkstemp(out);
+    set_host(rounding);
+    bool            ok = fd >= 0 && tblock_convert(folder, out, NULL, NULL, &err);
+    tblock_model   *m  = ok ? tblock_open(folder, NULL, &err) : NULL;
+    tblock_context *c  = m ? tblock_context_new(m, NULL, &err) : NULL;
+    ok = c && tblock_decode(c, &(tblock_item){ 0, 0, 7, true }, 1, &err) && fegetround() == rounding;
+    set_host(FE_TONEAREST);
+    if (ok) {
+        tblock_model_describe(m, &info);
+        *logits = tblock_hash_floats(tblock_logits(c, 0), (size_t)info.vocab_size);
+    }
+    ok = ok && file_read(out, 1 << 26, file, n, &err);
+    CHECK(ok, "%s, mode %d: %s", folder, rounding, err.msg);
+    tblock_context_free(c);
+    tblock_close(m);
+    if (fd >= 0)
+        close(fd);
+    remove(out);
+    return ok;
+}
+
+/* Norm weights to which 1 is added, multipliers that are square roots, frequencies by rule. */
+static void other_sources_become_the_same_model(void)
+{
+    static const char *const name[] = { "gemma3", "llama-yarn", "cohere", "stablelm", "gpt2" };
+    static const int         mode[] = { FE_UPWARD, FE_TOWARDZERO };
+    for (int i = 0; i < 10; i++) {
+        char    *nearest = NULL, *other = NULL, folder[64];
+        size_t   n = 0, n_other = 0;
+        uint64_t logits = 0, other_logits = 1;
+        snprintf(folder, sizeof folder, "tests/data/models/%s", name[i / 2]);
+        if (folder_in(FE_TONEAREST, folder, &nearest, &n, &logits) && folder_in(mode[i % 2], folder, &other, &n_other, &other_logits)) {
+            CHECK(n == n_other && memcmp(nearest, other, n) == 0, "%s, mode %d: other bytes", folder, mode[i % 2]);
+            CHECK(logits == other_logits, "%s, mode %d: logits", folder, mode[i % 2]);
+        }
+        free(nearest);
+        free(other);
+    }
+}
+
+static void rounds_upward(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride)
+{
+    (void)name, (void)first, (void)n_tok, (void)x, (void)stride;
+    ++*(int *)user;
+    set_host(FE_UPWARD);
+}
+
+static void an_observer_that_sets_rounding_changes_no_bit(void)
+{
+    tblock_error    err = { 0 };
+    int             calls = 0;
+    uint64_t        hash[2] = { 0, 1 };
+    tblock_model   *m = tblock_open(model_path, NULL, &err);
+    tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
+    for (int i = 0; c && i < 2; i++) {
+        tblock_observe(c, i ? rounds_upward : NULL, &calls);
+        CHECK(tblock_seq_rewind(c, 0, 0, &err) && tblock_decode(c, &(tblock_item){ 0, 0, 7, true }, 1, &err), "%s", err.msg);
+        hash[i] = tblock_hash_floats(tblock_logits(c, 0), 1024);
+        CHECK(fegetround() == FE_TONEAREST, "the host's rounding is not as it was");
+    }
+    CHECK(c && calls > 2 && hash[0] == hash[1], "%d calls: %s", calls, err.msg);
+    set_host(FE_TONEAREST);
+    tblock_context_free(c);
+    tblock_close(m);
+}
+
+static void reports_are_the_same_in_a_comma_locale(void)
+{
+    tblock_error err = { 0 };
+    char        *text[2] = { NULL, NULL };
+    CHECK(tblock_report(model_path, NULL, &text[0], &err), "%s", err.msg);
+    if (!set_locale_with(",", comma_locales, "de_DE"))
+        SKIP("no such locale here and localedef cannot make one");
+    else
+        CHECK(tblock_report(model_path, NULL, &text[1], &err) && text[0] && strcmp(text[0], text[1]) == 0, "another report");
+    setlocale(LC_ALL, "C");
+    free(text[0]);
+    free(text[1]);
 }
 
 typedef struct Numbers { tblock_eval_report eval; uint64_t attention; bool ok; } Numbers;
@@ -248,6 +335,9 @@ int main(int argc, char **argv)
     TEST_MAIN_ARGS(argc, argv);
     TEST(the_hosts_rounding_and_flushing_change_no_bit);
     TEST(files_of_weights_are_the_same);
+    TEST(other_sources_become_the_same_model);
+    TEST(an_observer_that_sets_rounding_changes_no_bit);
+    TEST(reports_are_the_same_in_a_comma_locale);
     TEST(scores_and_attention_are_the_same);
     TEST_TRAINING(gradients_are_the_same);
     TEST(numbers_of_a_config_are_rounded_to_nearest);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "base/file.h"
 #include "test.h"
+#include "other_locale.h"
 
 static Json *parse(const char *text, Error *e) { return json_parse(text, strlen(text), "test", e); }
 
@@ -344,25 +345,6 @@ static void output_grows(void)
 
 /* ---- Locales ---------------------------------------------------------------------------------------------------- */
 
-/* Switch to a locale with this decimal point: an installed one, or one made for this test. */
-static bool set_locale_with(const char *point, const char *const *names, const char *source)
-{
-    for (; *names; names++)
-        if (setlocale(LC_ALL, *names) && strcmp(localeconv()->decimal_point, point) == 0)
-            return true;
-    char folder[] = "/tmp/tblock-locale-XXXXXX", command[200];
-    if (!mkdtemp(folder))
-        return false;
-    snprintf(command, sizeof command, "localedef -i %s -f UTF-8 %s/xx_XX.UTF-8 >/dev/null 2>&1", source, folder);
-    if (system(command) == 0) {
-        setenv("LOCPATH", folder, 1);
-        setlocale(LC_ALL, "xx_XX.UTF-8");
-        unsetenv("LOCPATH");
-    }
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command) == 0 && strcmp(localeconv()->decimal_point, point) == 0;
-}
-
 static void numbers_in_locale(const char *point, const char *const *names, const char *source)
 {
     if (!set_locale_with(point, names, source)) {
@@ -385,7 +367,7 @@ static void numbers_in_locale(const char *point, const char *const *names, const
 
 static void a_comma_locale_changes_nothing(void)
 {
-    numbers_in_locale(",", (const char *const[]){ "de_DE.UTF-8", "fr_FR.UTF-8", "ru_RU.UTF-8", "pt_BR.UTF-8", "nl_NL.UTF-8", NULL }, "de_DE");
+    numbers_in_locale(",", comma_locales, "de_DE");
 }
 
 static void a_locale_with_a_two_byte_point_changes_nothing(void)

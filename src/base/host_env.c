@@ -1,0 +1,28 @@
+#include "base/host_env.h"
+
+#include "base/fp_env.h"
+
+/* fenv.h too and not the vector unit's register alone: on x86-64 glibc's printf and strtod ask the x87 unit for the rounding mode. */
+static void reset(void)
+{
+    fesetenv(FE_DFL_ENV);
+    fp_env_enter();
+}
+
+void host_env_enter(HostEnv *host)
+{
+    fegetenv(&host->fp);
+    reset();
+    host->c   = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* allocates nothing in glibc; without it the locale stays */
+    host->old = uselocale(host->c);
+}
+
+void host_env_leave(const HostEnv *host)
+{
+    uselocale(host->old);
+    if (host->c)
+        freelocale(host->c);
+    fesetenv(&host->fp);
+}
+
+void host_env_again(void) { reset(); }

@@ -1,0 +1,19 @@
+/* base/host_env.h: what a host program may have set that numbers depend on, and what tblock computes and writes in: round to nearest
+ * even, subnormals kept, nothing trapped; the C locale, of this thread alone. A public function that computes, reads or spells numbers
+ * outside of a parallel region (fp_env.h) runs between the two. */
+#ifndef BASE_HOST_ENV_H
+#define BASE_HOST_ENV_H
+
+#include <fenv.h>
+#include <locale.h>
+
+typedef struct HostEnv { fenv_t fp; locale_t c, old; } HostEnv;
+
+/* Arithmetic belongs into a function called between the two: a compiler may move an operation of the same function across them. */
+void host_env_enter(HostEnv *host);
+void host_env_leave(const HostEnv *host);
+
+/* After a callback, which may have set other rounding: again as host_env_enter made it. */
+void host_env_again(void);
+
+#endif
