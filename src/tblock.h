@@ -441,7 +441,8 @@ typedef struct tblock_eval_report {
 /* Perplexity of tokens [n], with windows as transformers' documentation takes them: window i is tokens i * stride to
  * i * stride + window; in it those are scored that no window before it held, each but a window's first token once. Runs in
  * sequence 0 of c, which is emptied before and after. opt may be NULL. Fails with TBLOCK_USAGE (fewer than two tokens, window,
- * stride, an id out of range), TBLOCK_INPUT (a logit is NaN and the context does not allow it) and TBLOCK_SYSTEM. Source: huggingface.co/docs/transformers/perplexity */
+ * stride, an id out of range), TBLOCK_INPUT (a logit is NaN and the context does not allow it) and TBLOCK_SYSTEM. Source:
+ * huggingface.co/docs/transformers/perplexity */
 TBLOCK_API bool tblock_eval_text(tblock_context *c, const int32_t *tokens, size_t n, const tblock_eval_options *opt,
                                  tblock_eval_report *out, tblock_error *err);
 
