@@ -6,13 +6,16 @@
 `make fuzz-soak` calls it; the files in tests/fuzz/corpus whose names begin with seed- were made by it with --small.
 """
 import glob
+import io
 import json
+import math
 import os
 import pathlib
 import re
 import struct
 import subprocess
 import sys
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
@@ -62,6 +65,33 @@ def npy(shape, descr, data):
     head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
     head += " " * (-(len(head) + 11) % 64) + "\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data
+
+
+def torch_file(tensors):
+    """What torch.save writes of a state dict of floats, name -> shape: a zip of a pickle and of the storages."""
+    def whole(n):
+        return b"J" + struct.pack("<i", n)
+
+    def text(t):
+        return b"X" + struct.pack("<I", len(t)) + t.encode()
+    pickled, file = b"\x80\x02}(", io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as z:
+        for i, (name, shape) in enumerate(tensors.items()):
+            n, strides = math.prod(shape), [math.prod(shape[d + 1:]) for d in range(len(shape))]
+            pickled += text(name) + b"ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + b"ctorch\nFloatStorage\n" + text(str(i))
+            pickled += text("cpu") + whole(n) + b"tQ" + whole(0) + b"".join(b"(" + b"".join(map(whole, d)) + b"t" for d in (shape, strides))
+            pickled += b"\x89ccollections\nOrderedDict\n)RtR"
+            z.writestr(zipfile.ZipInfo(f"a/data/{i}"), struct.pack(f"<{n}f", *[(k % 7 - 3) / 8 for k in range(n)]))
+        z.writestr(zipfile.ZipInfo("a/data.pkl"), pickled + b"u.")
+    return file.getvalue()
+
+
+def meta_tensors():
+    t = {"tok_embeddings.weight": [3, 4], "norm.weight": [4], "output.weight": [3, 4]}
+    t.update({f"layers.0.attention.w{x}.weight": [4, 4] for x in "qkvo"})
+    t.update({f"layers.0.feed_forward.w{x}.weight": [4, 4] for x in "123"})
+    t.update({f"layers.0.{x}_norm.weight": [4] for x in ("attention", "ffn")})
+    return t
 
 
 def packed(kind, first, beside=b""):
@@ -181,6 +211,30 @@ def goldens(s):
     s.put("golden", "npy-f2", npy("(1, 3, 5)", "<f2", bytes(30)))
 
 
+QUESTIONS = [{"context": "a b", "choices": ["a", " b"], "answer": 1}, {"text": "ab <s>", "mode": "special", "add_special": True},
+             {"bytes_hex": "61ff20"}, {"ids": [1, 66, 100]}]
+
+
+def laboratory(s):
+    """Questions and requests, a Meta folder's params.json, blocks with their tensors, changes of a checkpoint."""
+    for i, line in enumerate(QUESTIONS):
+        s.put("lines", str(i), json.dumps(line))
+    s.put("lines", "all", "\n".join(map(json.dumps, QUESTIONS)))
+    s.files("lines", "tests/data/questions.jsonl", wrap=lambda p, d: d[:4096])
+    params = {"dim": 4, "n_layers": 1, "n_heads": 1, "vocab_size": 3, "multiple_of": 4, "norm_eps": 1e-5}
+    s.put("meta", "params", json.dumps(params).encode() + b"\0")
+    s.put("meta", "llama", json.dumps(params).encode() + b"\0" + torch_file(meta_tensors()))
+    s.files("meta", "tests/data/pth/*.pth", wrap=lambda p, d: json.dumps(params).encode() + b"\0" + d)
+    block = {"d_model": 4, "n_heads": 1, "n_kv_heads": 1, "head_dim": 4, "d_ff": 4, "norm": "rmsnorm", "norm_first": True, "ffn": "relu",
+             "bias": False, "rope_theta": 10000.0, "causal": True, "window": 0, "eps": 1e-6, "batch": 1, "length": 2}
+    tensors = {"x": [1, 2, 4], "dy": [1, 2, 4], "norm1_weight": [4], "norm2_weight": [4]}
+    tensors.update({name: [4, 4] for name in ("wq", "wk", "wv", "wo", "w_up", "w_down")})
+    s.put("lab", "block", json.dumps(block).encode() + b"\0" + safetensors(tensors))
+    s.put("lab", "config", json.dumps(CONFIGS["plain"]))
+    s.files("lab", "fixtures/blocks/*.json", wrap=lambda p, d: d + b"\0" + p.with_suffix(".safetensors").read_bytes())
+    s.put("lab", "checkpoint", b"ckpt\0" + bytes(3))
+
+
 def options(s):
     lines = ["run model --prompt Hi -n 20 --temp 0.7 --seed random", "logits m --ids 1,2,3 -o out", "info --json --seq=77 -qh x",
              "synth c -o out --type q8 --keep embed=f16", "completions bash", "tokenize m --text -- -x", "bench m --threads 3 -r 5",
@@ -202,6 +256,7 @@ def main():
     chats(s)
     goldens(s)
     options(s)
+    laboratory(s)
     s.files("pth", "tests/data/pth/*.pth")
     s.files("gguf", "data/gguf-malformed/*", "data/gguf-small/*")
     s.put("pth", "zip", b"PK\x05\x06" + bytes(18))
