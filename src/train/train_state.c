@@ -258,6 +258,7 @@ static bool load_history(Trainer *t, const TensorFile *f, Error *err)
     memcpy(t->loss, loss->data, loss->n_bytes);
     if (!val || val->dtype != DT_F64 || val->rank != 2 || val->shape[1] != 2)
         return fail(err, INPUT, "%s: tensor history.validation: expected F64 [n, 2]", f->map.path);
+    free(t->val); /* of a checkpoint that was loaded before */
     t->n_val = t->cap_val = (size_t)val->shape[0];
     t->val = calloc(t->n_val ? t->n_val : 1, sizeof *t->val);
     if (!t->val)
