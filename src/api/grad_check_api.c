@@ -37,7 +37,9 @@ static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *
         if (!train_supported(&x->config, o->init, err))
             return false;
     }
-    if (!params_layout(&x->params, &x->config, err) || !net_fits(&x->params, 2 + 2 * x->crew.threads, 1, o->n_tokens ? o->n_tokens : USUAL_TOKENS, err) || !(x->w = params_array(&x->params, err)))
+    int n_tok = o->n_tokens ? o->n_tokens : USUAL_TOKENS;
+    if (!params_layout(&x->params, &x->config, err) || !net_fits(&x->params, 2 + 2 * x->crew.threads, 1, n_tok, err)
+        || !(x->w = params_array(&x->params, err)))
         return false;
     if (o->init)
         return params_load(&x->params, x->w, &x->source.checkpoint, err);

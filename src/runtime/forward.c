@@ -12,13 +12,13 @@
  * 2021 (parallel blocks), Gemma Team 2024 (norms on both sides), OLMo Team 2025 (norms behind), Jiang et al. 2024 (Mixtral). */
 #include "runtime/run.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/host_env.h"
 #include "runtime/buffers.h"
 #include "runtime/ops.h"
 #include "runtime/team_size.h"
@@ -32,13 +32,15 @@ static void observe(Run *r, const char *name, int l, const char *half, const Act
     if (!r->observer)
         return;
     if (r->team.thread == 0) {
-        char text[32];
+        char   text[32];
+        fenv_t ours;
         if (l < 0)
             snprintf(text, sizeof text, "%s", name);
         else
             snprintf(text, sizeof text, "%s%d%s", name, l, half);
+        fegetenv(&ours);
         r->observer(r->observer_user, text, r->first, r->n_tok, x->data, x->stride);
-        host_env_again();
+        fesetenv(&ours); /* whatever rounding it set */
     }
     wait_all(r);
 }
