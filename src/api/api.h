@@ -39,6 +39,9 @@ struct tblock_context {
     void               *observer_user;
 };
 
+/* Is every token of t a row of an embedding of vocab_size rows? INPUT, naming path: no. */
+bool tokenizer_fits(const Tokenizer *t, int vocab_size, const char *path, Error *err);
+
 /* How many tokens a context computes at once; n_batch 0: the default. One sequence never needs more than n_ctx. */
 int context_batch(int n_batch, int n_ctx, int n_seqs);
 /* Loading reads no weight. Now that `what` is NaN, all are read, to say where it comes from (INPUT; SYSTEM). Returns false. */

@@ -4,6 +4,8 @@
 
 #include "text/chat_format.h"
 
+enum { CHAT_MOST_MESSAGES = 1 << 20 }; /* of a conversation */
+
 /* chat: the metadata entry `chat` (docs/format.md, "Chat"), or NULL; then program: a chat template as its author wrote it (a
  * GGUF's tokenizer.chat_template, tokenizer_config.json), which is recognised, or NULL. *out is NULL without both. path begins the
  * messages. Fails with INPUT (bad JSON, a template that is not recognised) and SYSTEM. */

@@ -10,7 +10,7 @@
 #include "base/host_env.h"
 #include "text/chat_format.h"
 
-enum { MOST_STOP_IDS = 32, MOST_STOP_TEXTS = 16, MOST_MESSAGES = 1 << 20 };
+enum { MOST_STOP_IDS = 32, MOST_STOP_TEXTS = 16 };
 
 struct tblock_chat {
     const tblock_model *model;
@@ -183,19 +183,13 @@ static bool spell_drawn(const tblock_chat *c, const tblock_chat_message *m, Chat
 
 static bool read_role(const char *role, size_t i, ChatRole *out, Error *err)
 {
-    static const char *const names[] = { "system", "user", "assistant" };
-    for (int r = 0; r < 3; r++)
-        if (role && strcmp(role, names[r]) == 0) {
-            *out = (ChatRole)r;
-            return true;
-        }
-    return fail(err, INPUT, "chat: message %zu: expected the role system, user or assistant, found '%s'", i + 1, role ? role : "");
+    return chat_role_parse(role, out) || fail(err, INPUT, "chat: message %zu: expected the role system, user or assistant, found '%s'", i + 1, role ? role : "");
 }
 
 /* Text and spans of the conversation. */
 static bool render(const tblock_chat *c, const tblock_chat_message *m, size_t n, bool open, ChatText *out, Error *err)
 {
-    ChatMessage *message = n <= MOST_MESSAGES ? calloc(n + 1, sizeof *message) : NULL;
+    ChatMessage *message = n <= CHAT_MOST_MESSAGES ? calloc(n + 1, sizeof *message) : NULL;
     bool         ok = message || fail(err, SYSTEM, "chat: no memory for %zu messages", n);
     for (size_t i = 0; ok && i < n; i++) {
         message[i] = (ChatMessage){ .text = m[i].text, .n = m[i].n_bytes };

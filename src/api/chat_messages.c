@@ -1,4 +1,6 @@
 /* api/chat_messages.c: conversations as JSON, the way most programs store them. */
+#include "api/chat.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,26 +8,14 @@
 #include "base/checked.h"
 #include "base/json.h"
 
-enum { MOST_MESSAGES = 1 << 20 };
-
-static const char *const roles[] = { "system", "user", "assistant" };
-
-/* 0 to 2; 3: none of them. */
-static int find_role(const char *role)
-{
-    int r = 0;
-    while (r < 3 && !(role && strcmp(role, roles[r]) == 0))
-        r++;
-    return r;
-}
-
 /* What tblock_chat_from_json would not read is not written. */
 static bool check_messages(const tblock_chat_message *m, size_t n, Error *err)
 {
-    if (n > MOST_MESSAGES)
-        return fail(err, USAGE, "messages: expected at most %d, found %zu", MOST_MESSAGES, n);
+    ChatRole role;
+    if (n > CHAT_MOST_MESSAGES)
+        return fail(err, USAGE, "messages: expected at most %d, found %zu", CHAT_MOST_MESSAGES, n);
     for (size_t i = 0; i < n; i++) {
-        if (find_role(m[i].role) == 3)
+        if (!chat_role_parse(m[i].role, &role))
             return fail(err, USAGE, "message %zu: role: expected system, user or assistant, found '%s'", i + 1, m[i].role ? m[i].role : "");
         if (m[i].n_bytes && memchr(m[i].text, 0, m[i].n_bytes))
             return fail(err, USAGE, "message %zu: content: expected text without NUL, found one", i + 1);
@@ -57,19 +47,19 @@ static bool read_message(const Json *j, const char *what, size_t i, tblock_chat_
 {
     char        name[512];
     const char *role, *text;
+    ChatRole    parsed;
     snprintf(name, sizeof name, "%.400s: message %zu", what, i + 1);
     if (!json_is_object(j))
         return fail(err, INPUT, "%s: expected an object with role and content, found %s", name, json_kind(j));
     snprintf(name, sizeof name, "%.400s: message %zu: role", what, i + 1);
     if (!json_read_string(json_get(j, "role"), name, &role, err))
         return false;
-    int r = find_role(role);
-    if (r == 3)
+    if (!chat_role_parse(role, &parsed))
         return fail(err, INPUT, "%s: expected system, user or assistant, found '%s'", name, role);
     snprintf(name, sizeof name, "%.400s: message %zu: content", what, i + 1);
     if (!json_read_string(json_get(j, "content"), name, &text, err))
         return false;
-    *out = (tblock_chat_message){ .role = roles[r], .text = text, .n_bytes = strlen(text) };
+    *out = (tblock_chat_message){ .role = chat_role_name(parsed), .text = text, .n_bytes = strlen(text) };
     return true;
 }
 
@@ -106,7 +96,7 @@ bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what, t
         return false;
     const Json *list = json_is_object(root) ? json_get(root, "messages") : root;
     size_t      count = json_count(list), i = 0;
-    bool        ok = (json_is_array(list) && count <= MOST_MESSAGES)
+    bool        ok = (json_is_array(list) && count <= CHAT_MOST_MESSAGES)
               || fail(err, INPUT, "%s: expected {\"messages\": [...]}, found %s", what, json_kind(list));
     tblock_chat_message *m = ok ? calloc(count + 1, sizeof *m) : NULL;
     if (ok && !m)

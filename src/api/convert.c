@@ -201,17 +201,14 @@ static bool plan(Convert *c, Error *err)
 /* A model's tokens are rows of its embedding: more of them, and nothing would open the file. */
 static bool check_tokenizer(const Convert *c, Error *err)
 {
-    const TensorFile *from  = c->opt->tokenizer ? &c->tokenizer_view : &c->in.file;
-    const int         vocab = c->in.checkpoint.config.vocab_size;
-    Tokenizer        *t     = NULL;
-    if (c->opt->no_tokenizer || !(c->opt->tokenizer || source_meta(&c->in, "tokenizer")))
+    const char *own = c->opt->tokenizer;
+    Tokenizer  *t   = NULL;
+    if (c->opt->no_tokenizer || !(own || source_meta(&c->in, "tokenizer")))
         return true;
-    if (!tokenizer_open(&t, from, err))
-        return false;
-    const int size = tokenizer_size(t);
+    bool ok = tokenizer_open(&t, own ? &c->tokenizer_view : &c->in.file, err)
+           && tokenizer_fits(t, c->in.checkpoint.config.vocab_size, own ? own : c->in.path, err);
     tokenizer_free(t);
-    return size <= vocab || fail(err, INPUT, "%s: tokenizer: expected at most vocab_size %d tokens, found %d",
-                                 c->opt->tokenizer ? c->opt->tokenizer : c->in.path, vocab, size);
+    return ok;
 }
 
 static bool open_input(Convert *c, const char *path, Error *err)

@@ -49,18 +49,20 @@ static bool bind_weights(tblock_model *m, const tblock_open_options *opt, Error 
     return m->has_weights;
 }
 
+bool tokenizer_fits(const Tokenizer *t, int vocab_size, const char *path, Error *err)
+{
+    int size = tokenizer_size(t);
+    return size <= vocab_size || fail(err, INPUT, "%s: tokenizer: expected at most vocab_size %d tokens, found %d", path, vocab_size, size);
+}
+
 static bool open_tokenizer(tblock_model *m, Error *err)
 {
     m->chat          = source_meta(&m->source, "chat");
     m->chat_template = source_meta(&m->source, "chat_template");
     if (!source_meta(&m->source, "tokenizer"))
         return true;
-    if (!tokenizer_open(&m->tokenizer, &m->source.file, err))
-        return false;
-    int size = tokenizer_size(m->tokenizer), vocab = m->weights.cfg.vocab_size;
-    if (m->has_weights && size > vocab)
-        return fail(err, INPUT, "%s: tokenizer: expected at most vocab_size %d tokens, found %d", m->source.path, vocab, size);
-    return true;
+    return tokenizer_open(&m->tokenizer, &m->source.file, err)
+        && (!m->has_weights || tokenizer_fits(m->tokenizer, m->weights.cfg.vocab_size, m->source.path, err));
 }
 
 /* The weight types of the matrices, most bytes first. */

@@ -18,12 +18,11 @@ enum {
 };
 
 /* cJSON's strtod and our printf follow the locale's decimal point and the rounding mode of the host program: base/host_env.h. */
-
 double json_number(const char *text)
 {
     HostEnv env;
     host_env_enter(&env);
-    double    value = strtod(text, NULL);
+    double value = strtod(text, NULL);
     host_env_leave(&env);
     return value;
 }

@@ -31,6 +31,8 @@ typedef enum ChatSystem { CHAT_SYSTEM_NONE, CHAT_SYSTEM_IGNORED, CHAT_SYSTEM_TOL
 ChatSystem chat_format_system(const ChatFormat *f);
 
 typedef enum ChatRole { CHAT_SYSTEM, CHAT_USER, CHAT_ASSISTANT } ChatRole;
+const char *chat_role_name(ChatRole role);                  /* "system", "user" or "assistant" */
+bool        chat_role_parse(const char *name, ChatRole *out); /* false: none of these, or NULL    */
 
 /* Not NUL-terminated, any bytes. drawn: of an answer, the text exactly as the model's tokens spelled it after the opening; NULL:
  * not known. */

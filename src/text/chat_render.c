@@ -169,7 +169,6 @@ static bool add_answer(Render *r, const ChatMessage *m, size_t message)
 
 static bool check_roles(const ChatFormat *f, const ChatMessage *m, size_t n, Error *err)
 {
-    static const char *const role_names[] = { "system", "user", "assistant" };
     size_t first = n && m[0].role == CHAT_SYSTEM;
     if (n == first)
         return fail(err, INPUT, "chat: expected a message of the user, found none");
@@ -179,7 +178,7 @@ static bool check_roles(const ChatFormat *f, const ChatMessage *m, size_t n, Err
             return fail(err, INPUT, "chat: message %zu: expected the system text in front of all turns", i + 1);
         if (f->alternate && m[i].role != wanted)
             return fail(err, INPUT, "chat: message %zu: format %s: expected the role %s, since roles must alternate, found %s", i + 1,
-                        f->name, role_names[wanted], role_names[m[i].role]);
+                        f->name, chat_role_name(wanted), chat_role_name(m[i].role));
     }
     if (first && chat_format_system(f) == CHAT_SYSTEM_NONE)
         return fail(err, INPUT, "chat: format %s: expected no system text, since it has no place for one", f->name);

@@ -5,9 +5,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    size_t config = strnlen((const char *)bytes, n);
-    memory_folder_put("config.json", bytes, config);
-    memory_folder_put("model.safetensors", config < n ? bytes + config + 1 : NULL, config < n ? n - config - 1 : 0);
+    memory_folder_put_two("config.json", "model.safetensors", bytes, n);
     use_model(memory_folder(), NULL);
     return 0;
 }

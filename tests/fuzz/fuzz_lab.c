@@ -93,17 +93,16 @@ static void use_changed(const uint8_t *change, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    size_t length = strnlen((const char *)bytes, n);
+    static const char changes[] = "ckpt"; /* with its NUL */
     if (!open)
         open_trainer();
-    if (length == 4 && n > 4 && memcmp(bytes, "ckpt", 4) == 0) {
-        use_changed(bytes + 5, n - 5);
+    if (n >= sizeof changes && memcmp(bytes, changes, sizeof changes) == 0) {
+        use_changed(bytes + sizeof changes, n - sizeof changes);
         return 0;
     }
-    memory_folder_put("case.json", bytes, length);
-    memory_folder_put("tensors.safetensors", length < n ? bytes + length + 1 : bytes, length < n ? n - length - 1 : 0);
-    use_block(length ? memory_path("case.json") : NULL, length < n ? memory_path("tensors.safetensors") : NULL);
-    if (length < n)
+    bool tensors = memory_folder_put_two("case.json", "tensors.safetensors", bytes, n);
+    use_block(n && bytes[0] ? memory_path("case.json") : NULL, tensors ? memory_path("tensors.safetensors") : NULL);
+    if (tensors)
         use_checkpoint(memory_path("tensors.safetensors"));
     return 0;
 }

@@ -5,9 +5,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    size_t params = strnlen((const char *)bytes, n);
-    memory_folder_put("params.json", bytes, params);
-    memory_folder_put("consolidated.00.pth", params < n ? bytes + params + 1 : bytes, params < n ? n - params - 1 : 0);
+    memory_folder_put_two("params.json", "consolidated.00.pth", bytes, n);
     use_model(memory_folder(), NULL);
     return 0;
 }

@@ -68,4 +68,14 @@ static inline void memory_folder_put(const char *name, const void *bytes, size_t
     e->there = bytes != NULL;
 }
 
+/* Two files of one input: up to its first NUL the first one, and what follows that the second; without a NUL there is no second. */
+static inline bool memory_folder_put_two(const char *first, const char *second, const uint8_t *bytes, size_t n)
+{
+    size_t length = strnlen((const char *)bytes, n);
+    bool   both = length < n;
+    memory_folder_put(first, bytes, length);
+    memory_folder_put(second, both ? bytes + length + 1 : NULL, both ? n - length - 1 : 0);
+    return both;
+}
+
 #endif
