@@ -4,10 +4,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* Once loaded it stays: dlclose would run OpenBLAS's destructor under the dynamic linker's lock, and that joins threads, which may be
+ * waiting for the same lock (in an allocator that asks which library is calling). */
 static void *load(void)
 {
-    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    return library ? library : dlopen("libopenblas.so", RTLD_NOW | RTLD_LOCAL);
+    const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+    void     *library = dlopen("libopenblas.so.0", how);
+    return library ? library : dlopen("libopenblas.so", how);
 }
 
 /* ISO C has no conversion from an object pointer to a function pointer; POSIX guarantees that the bits are the same. */

@@ -17,8 +17,8 @@ typedef struct Blas {
     const char *core;      /* "SkylakeX": the processor whose kernels it took; "" where it does not say */
 } Blas;
 
-/* Loads libopenblas.so.0. It makes threads of its own then, which sleep; OPENBLAS_NUM_THREADS=1 in the environment prevents that.
- * Fails with SYSTEM where there is no such library, or a function is missing. */
+/* Loads libopenblas.so.0, which stays until the process ends. It makes threads of its own then, which sleep; OPENBLAS_NUM_THREADS=1
+ * in the environment prevents that. Fails with SYSTEM where there is no such library, or a function is missing. */
 bool blas_open(Blas *b, Error *err);
 /* Memory for the products of so many threads, now, while an error can be told; or for fewer: returns for how many. 0: SYSTEM. */
 int blas_reserve(const Blas *b, int threads, Error *err);

@@ -227,10 +227,7 @@ static void the_first_value_that_is_not_finite_is_known(void)
 
 int main(int argc, char **argv)
 {
-    Blas  kept = { 0 }; /* so that the library stays loaded between blocks */
-    Error err  = { 0 };
     TEST_MAIN_ARGS(argc, argv);
-    blas_open(&kept, &err);
     TEST_TRAINING(gradients_are_right_in_every_combination);
     TEST_TRAINING(gradients_of_other_families_blocks_are_right);
     TEST_TRAINING(a_wrong_gradient_is_found);
@@ -239,6 +236,5 @@ int main(int argc, char **argv)
     TEST_TRAINING(fused_residual_and_norm_have_the_bits_of_both);
     TEST_TRAINING(a_stack_of_one_is_the_block);
     TEST(the_first_value_that_is_not_finite_is_known);
-    blas_close(&kept);
     return TEST_END();
 }

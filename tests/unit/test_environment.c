@@ -1,5 +1,6 @@
 /* A host program may compute with another rounding mode and flush subnormals: tblock's bits do not change, and the host's
  * settings are as it left them. */
+#include <dlfcn.h>
 #include <fenv.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -334,6 +335,19 @@ static void zeroed_options_are_the_defaults(void)
     tblock_sampler_free(s);
 }
 
+/* dlclose of it may wait for ever: blas.c says why. */
+static void openblas_stays_loaded_when_training_ends(void)
+{
+    Blas  b;
+    Error err = { 0 };
+    CHECK(blas_open(&b, &err), "%s", err.msg);
+    blas_close(&b);
+    void *left = dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    CHECK(left != NULL, "it is gone");
+    if (left)
+        dlclose(left);
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -344,6 +358,7 @@ int main(int argc, char **argv)
     TEST(reports_are_the_same_in_a_comma_locale);
     TEST(scores_and_attention_are_the_same);
     TEST_TRAINING(gradients_are_the_same);
+    TEST_TRAINING(openblas_stays_loaded_when_training_ends);
     TEST(numbers_of_a_config_are_rounded_to_nearest);
     TEST(zeroed_options_are_the_defaults);
     return TEST_END();
