@@ -262,7 +262,7 @@ void superblock_row_to_i8(WeightType t, int8_t *out, Panels p, int r, int n)
             continue;
         }
         int      g   = c / SUB_BLOCK;
-        unsigned sub = (subs[sub_byte(r, g)] >> sub_shift(g) & 15u) | (subs[sign_byte(r, g)] >> r % 8 & 1u) << 4;
+        unsigned sub = (unsigned)(subs[sub_byte(r, g)] >> sub_shift(g) & 15) | (unsigned)(subs[sign_byte(r, g)] >> r % 8 & 1) << 4;
         out[c]       = (int8_t)(q4_codebook[codes[q4_byte(r, c)] >> q4_shift(c) & 15] * q4_subscale(sub));
     }
 }
