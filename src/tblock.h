@@ -177,8 +177,10 @@ TBLOCK_API bool tblock_chat_render(const tblock_chat *c, const tblock_chat_messa
 
 /* A conversation as JSON, {"messages": [{"role": ..., "content": ...}, ...]}, and back; an array alone is read too. *json and
  * *messages (one piece of memory, ids NULL) are allocated. Bytes that are no UTF-8 become U+FFFD. Writing fails with TBLOCK_USAGE
- * (another role, NUL in a content), reading with TBLOCK_INPUT, `what` beginning the message (no JSON, the same). */
+ * (another role, NUL in a content), reading with TBLOCK_INPUT, `what` beginning the message (no JSON, the same). tblock_chat_save
+ * writes a file of it, atomically, and fails with TBLOCK_USAGE as tblock_chat_to_json does, and with TBLOCK_SYSTEM. */
 TBLOCK_API bool tblock_chat_to_json(const tblock_chat_message *messages, size_t n, char **json, tblock_error *err);
+TBLOCK_API bool tblock_chat_save(const tblock_chat_message *messages, size_t n, const char *path, tblock_error *err);
 TBLOCK_API bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what, tblock_chat_message **messages, size_t *n,
                                       tblock_error *err);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/file.h"
 #include "base/json.h"
 
 /* What tblock_chat_from_json would not read is not written. */
@@ -40,6 +41,14 @@ bool tblock_chat_to_json(const tblock_chat_message *m, size_t n, char **json, tb
     json_out(&o, "\n]}\n");
     *json = json_out_take(&o, err);
     return *json != NULL;
+}
+
+bool tblock_chat_save(const tblock_chat_message *m, size_t n, const char *path, tblock_error *err)
+{
+    char *json;
+    bool  good = tblock_chat_to_json(m, n, &json, err) && file_write(path, json, strlen(json), err);
+    tblock_free(json);
+    return good;
 }
 
 /* One message as pointers into the parsed text. */

@@ -235,7 +235,7 @@ static bool check_apart(const Convert *c, const char *out, Error *err)
     for (int i = 0; i < c->n_files; i++)
         if (!file_check_apart(out, c->file[i], err))
             return false;
-    return file_check_apart(out, c->in.path, err);
+    return source_check_apart(&c->in, out, err);
 }
 
 static bool write_file(Convert *c, const char *out, Error *err)

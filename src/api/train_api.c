@@ -181,7 +181,7 @@ static bool check_outputs(const Train *x, Error *err)
             return false;
     }
     for (int i = 0; out[2] && i < 2 && out[i]; i++)
-        if (strcmp(out[2], out[i]) == 0 || !file_check_apart(out[2], out[i], NULL))
+        if (path_same_file(out[2], out[i]))
             return fail(err, USAGE, "plot: %s: expected a file other than the %s, found the same", out[2], i ? "checkpoint" : "model");
     return true;
 }

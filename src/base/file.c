@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/path.h"
 
 static const char *kind_of(mode_t mode)
 {
@@ -225,9 +226,7 @@ bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes,
 
 bool file_check_apart(const char *output, const char *input, Error *err)
 {
-    struct stat out, in;
-    if (stat(output, &out) == 0 && stat(input, &in) == 0 && S_ISREG(out.st_mode) && out.st_dev == in.st_dev
-        && out.st_ino == in.st_ino)
+    if (path_same_file(output, input))
         return fail(err, USAGE, "%s: expected an output other than the input %s, found the same file", output, input);
     return true;
 }

@@ -46,7 +46,7 @@ typedef struct OutFile {
 } OutFile;
 bool out_file_open(OutFile *f, const char *path, Error *err);
 
-/* An output must not replace the input it is made from: fails (USAGE, naming both) where the two paths are one regular file. */
+/* An output must not replace the input it is made from: fails (USAGE, naming both) where the two paths are one file (path_same_file). */
 bool file_check_apart(const char *output, const char *input, Error *err);
 
 /* Can this be written? Opens it as out_file_open would, and leaves nothing: for commands that would find out after hours. */

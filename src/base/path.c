@@ -16,6 +16,29 @@ bool path_is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* What a file that does not exist would be: where, and under which name. False: nowhere. */
+static bool place_of(const char *path, struct stat *folder, const char **name)
+{
+    char        text[PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    int         n = slash ? snprintf(text, sizeof text, "%.*s", (int)(slash - path) + 1, path) : snprintf(text, sizeof text, ".");
+    *name = slash ? slash + 1 : path;
+    return n < PATH_BYTES && stat(text, folder) == 0;
+}
+
+bool path_same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    const char *name, *other_name;
+    bool        there = stat(a, &one) == 0;
+    if (there != (stat(b, &other) == 0))
+        return false;
+    if (there)
+        return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+    return place_of(a, &one, &name) && place_of(b, &other, &other_name) && one.st_dev == other.st_dev && one.st_ino == other.st_ino
+        && strcmp(name, other_name) == 0;
+}
+
 bool path_in(const char *place, const char *name, char out[PATH_BYTES])
 {
     const char *slash = strrchr(place, '/');

@@ -292,8 +292,7 @@ static bool answer(Session *s, const float *logits, uint64_t seed, tblock_error 
     return good;
 }
 
-/* Answer the last message, a user's. */
-static bool answer_last(Session *s, uint64_t seed, tblock_error *err)
+static bool try_answer(Session *s, uint64_t seed, tblock_error *err)
 {
     int32_t *ids;
     size_t   n_ids;
@@ -309,6 +308,16 @@ static bool answer_last(Session *s, uint64_t seed, tblock_error *err)
         return cli_fail(err, CLI_INTERRUPTED, "%s", "");
     }
     return logits && answer(s, logits, seed, err);
+}
+
+/* Answer the last message, a user's. Without an answer, the turns that had to make room for it are told again. */
+static bool answer_last(Session *s, uint64_t seed, tblock_error *err)
+{
+    size_t left_out = s->n_left_out;
+    bool   good = try_answer(s, seed, err);
+    if (!good)
+        s->n_left_out = left_out;
+    return good;
 }
 
 bool session_reply(Session *s, tblock_error *err)
@@ -342,14 +351,11 @@ bool session_again(Session *s, tblock_error *err)
 bool session_save(const Session *s, const char *path, tblock_error *err)
 {
     tblock_chat_message *m = calloc(s->n + 1, sizeof *m);
-    char                *json = NULL;
     if (!m)
         return cli_no_memory(err);
     for (size_t i = 0; i < s->n; i++)
         m[i] = (tblock_chat_message){ .role = s->message[i].role, .text = s->message[i].text, .n_bytes = s->message[i].n };
-    bool good = tblock_output_apart(s->model, s->o.path, path, err) && tblock_chat_to_json(m, s->n, &json, err) &&
-                chat_file_write(path, json, strlen(json), err);
-    tblock_free(json);
+    bool good = tblock_output_apart(s->model, s->o.path, path, err) && tblock_chat_save(m, s->n, path, err);
     free(m);
     return good;
 }

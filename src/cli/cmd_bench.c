@@ -73,7 +73,7 @@ static bool check_output(const char *option, const char *path, tblock_error *err
 static bool plan(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
-    if (a->csv && a->svg && strcmp(a->csv, a->svg) == 0)
+    if (a->csv && a->svg && (strcmp(a->csv, a->svg) == 0 || same_file(a->csv, a->svg)))
         return cli_fail(err, TBLOCK_USAGE, "--csv and --svg: expected two files, found %s for both", a->csv);
     if (!read_lists(b, err) || !check_output("csv", a->csv, err) || !check_output("svg", a->svg, err) ||
         !(b->model = compute_open(a->model, &a->compute, err)) || !output_apart(a->csv, b->model, &(Inputs){ a->model, { NULL } }, err) ||

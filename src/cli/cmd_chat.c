@@ -119,7 +119,14 @@ static bool run_load(Chat *c, const char *argument, tblock_error *err)
 static bool run_regen(Chat *c, const char *argument, tblock_error *err)
 {
     (void)argument;
-    return session_again(&c->session, err) && close_answer(c, err);
+    if (session_again(&c->session, err))
+        return close_answer(c, err);
+    if (err->status != CLI_INTERRUPTED)
+        return false;
+    interrupt_forget();
+    cli_note(c->args->general.quiet, "stopped before the new answer began; the old one stays");
+    *err = (tblock_error){ 0 };
+    return true;
 }
 
 static bool run_stats(Chat *c, const char *argument, tblock_error *err)

@@ -106,7 +106,7 @@ static bool check_outputs(const Run *r, tblock_error *err)
 {
     const RunArgs *a = r->args;
     const char    *prompt = prompt_file(&a->prompt);
-    if (a->trace && a->save_state && strcmp(a->trace, a->save_state) == 0)
+    if (a->trace && a->save_state && (strcmp(a->trace, a->save_state) == 0 || same_file(a->trace, a->save_state)))
         return cli_fail(err, TBLOCK_USAGE, "--trace and --save-state: expected two files, found %s for both", a->trace);
     return output_apart(a->save_state, r->model, &(Inputs){ a->model, { prompt } }, err) &&
            output_apart(a->trace, r->model, &(Inputs){ a->model, { prompt, a->load_state, a->save_state } }, err);

@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -232,11 +234,28 @@ const char *prompt_file(const PromptOptions *o) { return o->text || o->ids.given
 
 static int look_at(const char *path, struct stat *st) { return strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, st) : stat(path, st); }
 
+/* Where a file that does not exist would be, and under which name. False: nowhere. */
+static bool place_of(const char *path, struct stat *folder, const char **name)
+{
+    char        text[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int         n = slash ? snprintf(text, sizeof text, "%.*s", (int)(slash - path) + 1, path) : snprintf(text, sizeof text, ".");
+    *name = slash ? slash + 1 : path;
+    return n < PATH_MAX && stat(text, folder) == 0;
+}
+
+/* As path_same_file of base/path.h. */
 bool same_file(const char *a, const char *b)
 {
     struct stat one, other;
-    return look_at(a, &one) == 0 && look_at(b, &other) == 0 && S_ISREG(one.st_mode) && one.st_dev == other.st_dev &&
-           one.st_ino == other.st_ino;
+    const char *name, *other_name;
+    bool        there = look_at(a, &one) == 0;
+    if (there != (look_at(b, &other) == 0))
+        return false;
+    if (there)
+        return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+    return place_of(a, &one, &name) && place_of(b, &other, &other_name) && one.st_dev == other.st_dev && one.st_ino == other.st_ino &&
+           strcmp(name, other_name) == 0;
 }
 
 bool output_apart(const char *output, const tblock_model *m, const Inputs *in, tblock_error *err)

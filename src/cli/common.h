@@ -76,7 +76,7 @@ bool need_tokenizer(const tblock_model *m, const char *path, const char *instead
 /* Where the prompt is read from: a file's name, "-" for standard input, NULL for neither. */
 const char *prompt_file(const PromptOptions *o);
 
-/* Are both there, and one and the same regular file? "-" is standard input. */
+/* Are both names of one regular file, or, where there is neither yet, would they be? "-" is standard input. */
 bool same_file(const char *a, const char *b);
 
 /* What a command reads beside its model: names of files, of which NULL is none and "-" standard input. */

@@ -31,8 +31,7 @@ static const char *kind_of(mode_t mode)
          : S_ISBLK(mode) ? "a block device" : "a socket";
 }
 
-/* As in base/file.c: the descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1: another name. */
-static int descriptor_of(const char *path)
+int descriptor_of(const char *path)
 {
     static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
     if (strcmp(path, "/dev/stdout") == 0)

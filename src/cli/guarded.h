@@ -18,6 +18,9 @@ typedef struct Guarded {
     char        name[32];
 } Guarded;
 
+/* As in base/file.c: the descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1: another name. */
+int descriptor_of(const char *path);
+
 /* An input file that is mapped, so a regular one; path may be NULL. */
 bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err);
 

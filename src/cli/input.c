@@ -1,5 +1,6 @@
 #include "input.h"
 
+#include "guarded.h"
 #include "message.h"
 
 #include <errno.h>
@@ -12,14 +13,10 @@ enum { PIECE = 1 << 16 };
 
 static int open_file(const char *path, tblock_error *err)
 {
-    static const char descriptors[] = "/dev/fd/"; /* opened already (guarded.h): a sandbox opens nothing */
     if (strcmp(path, "-") == 0)
         return STDIN_FILENO;
-    if (strncmp(path, descriptors, sizeof descriptors - 1) == 0) {
-        int copy = fcntl(atoi(path + sizeof descriptors - 1), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-        return copy >= 0 ? copy : (cli_fail(err, TBLOCK_INPUT, "%s: cannot open: %s", path, strerror(errno)), -1);
-    }
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int number = descriptor_of(path); /* opened already (guarded.h): a sandbox opens nothing */
+    int fd = number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         cli_fail(err, TBLOCK_INPUT, "%s: cannot open: %s", path, strerror(errno));
     return fd;

@@ -253,11 +253,11 @@ static bool sizes_of_tensors(Binder *b, Config *c)
     bool              there = embed && embed->rank == 2;
     if (!there || !w1 || w1->rank != 2)
         return fail(b->err, INPUT, "%s: tensor %s: expected a matrix, found none", f->map.path, there ? W1 : names[0].name);
-    int64_t vocab = embed->shape[0] * (embed->shape[1] == c->d_model ? b->shards.n : 1), ff = w1->shape[0] * b->shards.n;
-    if (vocab > LARGEST || ff > LARGEST || (c->d_ff && c->d_ff != ff))
+    int shards = b->shards.n, parts = embed->shape[1] == c->d_model ? shards : 1;
+    if (embed->shape[0] > LARGEST / parts || w1->shape[0] > LARGEST / shards || (c->d_ff && c->d_ff != w1->shape[0] * shards))
         return fail(b->err, INPUT, "%s: tensor %s: expected other sizes for this params.json", f->map.path, w1->name);
-    c->vocab_size      = (int)vocab;
-    c->d_ff            = (int)ff;
+    c->vocab_size      = (int)embed->shape[0] * parts;
+    c->d_ff            = (int)w1->shape[0] * shards;
     c->tied_embeddings = !tensor_find(f, "output.weight");
     return true;
 }

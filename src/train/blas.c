@@ -6,10 +6,13 @@
 
 /* Once loaded it stays: dlclose would run OpenBLAS's destructor under the dynamic linker's lock, and that joins threads, which may be
  * waiting for the same lock (in an allocator that asks which library is calling). */
-static void *load(void)
+static void *load(Error *why)
 {
     const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
     void     *library = dlopen("libopenblas.so.0", how);
+    if (!library)
+        fail(why, SYSTEM, "training multiplies matrices with OpenBLAS, and libopenblas.so.0 cannot be loaded (%s); on Debian: "
+             "apt-get install libopenblas0", dlerror());
     return library ? library : dlopen("libopenblas.so", how);
 }
 
@@ -26,10 +29,10 @@ bool blas_open(Blas *b, Error *err)
 {
     void (*set_threads)(int)  = NULL;
     char *(*core_name)(void) = NULL;
-    *b = (Blas){ .library = load(), .core = "" };
+    Error why;
+    *b = (Blas){ .library = load(&why), .core = "" };
     if (!b->library)
-        return fail(err, SYSTEM, "training multiplies matrices with OpenBLAS, and libopenblas.so.0 cannot be loaded (%s); on Debian: "
-                    "apt-get install libopenblas0", dlerror());
+        return fail(err, SYSTEM, "%s", why.msg);
     if (!find(b->library, "cblas_sgemm", &b->sgemm, sizeof b->sgemm)
         || !find(b->library, "openblas_set_num_threads", &set_threads, sizeof set_threads)) {
         blas_close(b);

@@ -108,6 +108,14 @@ def saved(t, name="saved.json"):
     return json.loads((TEMP / name).read_text())["messages"]
 
 
+def windowed_model():
+    """The model with a window of 9 positions."""
+    windowed, n = re.subn(rb'(\\"window\\": ?)0', rb"\g<1>9", pathlib.Path(MODEL).read_bytes())
+    assert n == 1
+    (TEMP / "window.bin").write_bytes(windowed)
+    return str(TEMP / "window.bin")
+
+
 def contents(messages):
     return [m["content"] for m in messages]
 
@@ -191,6 +199,30 @@ def ctrl_c_stops_the_answer_and_not_the_program():
     assert t.end() == 0
 
 
+def what_is_stopped_before_it_begins_changes_nothing():
+    """A long message pushes the first turn out; stopped while it is read, it is taken back, and the turn is told again."""
+    long = "word " * 200
+    ctx = str(prompt(long).count(",") + 111)
+    t = chat("--isa", "scalar", "--threads", "1", "-n", "100", "--seed", "5", "--ctx", ctx, model=windowed_model())
+    t.say("one")
+    t.type(long + "\n")
+    t.until("left out from here on")
+    t.interrupt()
+    t.until("the message is taken back")
+    t.until("> ")
+    assert "0 of the oldest left out" in t.say("/stats")
+    t.say("/regen")
+    assert contents(saved(t)) == ["one", continued(prompt("one"), "-n", "100", "--seed", "6", "--ctx", ctx, model=windowed_model())]
+    t.say(long)
+    before = saved(t)
+    t.type("/regen\n")                  # the window forgot what it goes back to: all is read again
+    t.until("reading")
+    t.interrupt()
+    t.until("the old one stays")
+    t.until("> ")
+    assert len(before) == 4 and saved(t) == before
+
+
 def a_full_context_leaves_out_the_oldest_turns():
     t = chat("--ctx", "120", "-n", "20")
     shown = [t.say("Message number %d, good sir." % i) for i in range(6)]
@@ -213,11 +245,7 @@ def an_answer_ends_where_the_context_does():
 
 def a_window_that_forgot_is_read_again():
     """Layers with a window give up old positions: a cache that cannot go back is made anew, with the same answers."""
-    data = pathlib.Path(MODEL).read_bytes()
-    windowed, n = re.subn(rb'(\\"window\\": ?)0', rb"\g<1>9", data)
-    assert n == 1
-    (TEMP / "window.bin").write_bytes(windowed)
-    model = str(TEMP / "window.bin")
+    model = windowed_model()
     t = chat("-n", "100", "--ctx", "512", model=model)
     t.say("Speak at length.")
     t.say("/regen")                     # back by 100 positions
@@ -270,6 +298,23 @@ def bad_files_change_nothing():
     assert "tblock: " in t.say("/save missing/folder.json")
     assert "other than the input" in t.say("/save " + MODEL)
     assert saved(t) == before
+
+
+def a_file_is_saved_where_and_as_it_is():
+    """What a name leads to is replaced: a link and a file's mode stay, and a FIFO is written to."""
+    (TEMP / "real.json").write_text("old")
+    (TEMP / "real.json").chmod(0o600)
+    (TEMP / "link.json").symlink_to("real.json")
+    os.mkfifo(TEMP / "fifo")
+    t = chat("-n", "5")
+    t.say("One")
+    messages = saved(t, "link.json")
+    assert (TEMP / "link.json").is_symlink() and oct((TEMP / "real.json").stat().st_mode)[-3:] == "600"
+    reader = os.open(TEMP / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    t.say("/save fifo")
+    assert json.loads(os.read(reader, 65536))["messages"] == messages
+    os.close(reader)
+    assert "saved" in t.say("/save /dev/null") and not os.path.isfile("/dev/null")
 
 
 def the_sandbox_answers_the_same_and_opens_no_file():
@@ -335,23 +380,16 @@ def without_a_format_the_option_is_named():
 
 
 CLAIMS = [answers_are_those_of_run, regen_draws_with_the_next_seed, lines_can_be_edited_and_called_back, no_history_leaves_no_file,
-          ctrl_c_stops_the_answer_and_not_the_program, a_full_context_leaves_out_the_oldest_turns, an_answer_ends_where_the_context_does,
-          a_window_that_forgot_is_read_again, system_text_stays_and_is_told, a_saved_conversation_goes_on, bad_files_change_nothing,
-          the_sandbox_answers_the_same_and_opens_no_file, commands_are_explained, messages_may_have_several_lines, a_dumb_terminal_is_enough,
-          a_pipe_gets_the_answer_alone, without_a_format_the_option_is_named]
+          ctrl_c_stops_the_answer_and_not_the_program, what_is_stopped_before_it_begins_changes_nothing,
+          a_full_context_leaves_out_the_oldest_turns, an_answer_ends_where_the_context_does, a_window_that_forgot_is_read_again,
+          system_text_stays_and_is_told, a_saved_conversation_goes_on, bad_files_change_nothing, a_file_is_saved_where_and_as_it_is,
+          the_sandbox_answers_the_same_and_opens_no_file, commands_are_explained, messages_may_have_several_lines,
+          a_dumb_terminal_is_enough, a_pipe_gets_the_answer_alone, without_a_format_the_option_is_named]
 
 
-def takes_the_terminal_over():
-    """Does the program edit lines: is the terminal no longer in line mode after the prompt?"""
-    t = chat()
-    for _ in range(2000):
-        if not termios.tcgetattr(t.fd)[3] & termios.ICANON:
-            break
-        time.sleep(0.001)
-    else:
-        return False
-    t.type("\x04")
-    return t.end() == 0
+def has_an_editor():
+    """Was the program built with libedit?"""
+    return b"libedit" in subprocess.run(["ldd", TBLOCK], capture_output=True).stdout
 
 
 def sandbox_is_possible():
@@ -362,9 +400,7 @@ def sandbox_is_possible():
 def main():
     global TEMP, EDITS
     failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        TEMP = pathlib.Path(folder)
-        EDITS = takes_the_terminal_over()
+    EDITS = has_an_editor()
     for claim in CLAIMS:
         if len(sys.argv) > 1 and claim.__name__ not in sys.argv[1:]:
             continue

@@ -114,7 +114,7 @@ static bool chats(tblock_error *err)
     tblock_chat *c = tblock_chat_new(shared, "chatml", err);
     bool good = c && tblock_chat_from_json(json, sizeof json - 1, "conversation", &message, &n, err) &&
                 tblock_chat_render(c, message, n, true, &ids, &n_ids, err) && tblock_chat_text(c, message, n, true, &shown, &n_shown, err) &&
-                tblock_chat_to_json(message, n, &back, err);
+                tblock_chat_to_json(message, n, &back, err) && tblock_chat_save(message, n, "/dev/null", err);
     tblock_chat_free(c);
     tblock_free(message);
     tblock_free(ids);

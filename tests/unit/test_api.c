@@ -108,6 +108,9 @@ static void conversations_that_could_not_be_read_are_not_written(void)
     REFUSED(tblock_chat_to_json(&m, 1, &json, &err), TBLOCK_USAGE, "NUL");
     m = (tblock_chat_message){ .text = "a", .n_bytes = 1 };
     REFUSED(tblock_chat_to_json(&m, 1, &json, &err), TBLOCK_USAGE, "role");
+    REFUSED(tblock_chat_save(&m, 1, "/dev/null", &err), TBLOCK_USAGE, "role");
+    m.role = "user";
+    REFUSED(tblock_chat_save(&m, 1, "/no/such/folder", &err), TBLOCK_SYSTEM, "/no/such/folder");
 }
 
 static void a_tolerance_is_not_negative(void)

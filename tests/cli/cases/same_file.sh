@@ -14,10 +14,17 @@ tblock bench link.bin --svg model.bin; echo "[$?]"
 tblock bench model.bin --csv link.bin; echo "[$?]"
 tblock run model.bin --ids 1,2 -n 2 --trace both --save-state both; echo "[$?]"
 tblock bench model.bin --csv both --svg both; echo "[$?]"
+tblock run model.bin --ids 1,2 -n 2 --trace both --save-state ./both; echo "[$?]"
+tblock bench model.bin --csv both --svg "$PWD/both"; echo "[$?]"
+echo 'to be, or not to be' > text.txt
+tblock train new.bin --text text.txt -c config.json --steps 1 --plot ./new.bin.ckpt; echo "[$?]"
 tblock logits model.bin --ids 1,2 -o golden; echo "[$?]"
 tblock verify model.bin golden --junit link.bin; echo "[$?]"
 tblock verify model.bin golden --junit golden; echo "[$?]"
 tblock verify config.json golden --junit config.json; echo "[$?]"
 tblock logits model.bin --ids 1,2 -o ""; echo "[$?]"
+mkdir folder; cp "$DATA"/models/llama3-e2e/* folder; cp folder/tokenizer.json before.tokenizer
+tblock convert folder --no-tokenizer -o folder/tokenizer.json; echo "[$?]"
+cmp folder/tokenizer.json before.tokenizer
 ls
 cmp model.bin before.bin && cmp config.json before.json && echo unchanged

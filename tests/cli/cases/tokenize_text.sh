@@ -32,3 +32,5 @@ tblock tokenize model.bin --file bytes > ids
 ids=$(head -c 100000 ids | sed 's/ [0-9]*$//')
 tblock tokenize model.bin --ids "$ids" > back
 cmp back <(head -c "$(stat -c %s back)" bytes) && [ -s back ] && echo "the same bytes"
+echo 'of standard input' | tblock tokenize "$MODELS/shakespeare.bin" --file /dev/fd/no 2>&1; echo "[$?]"
+echo 'of standard input' | tblock tokenize "$MODELS/shakespeare.bin" --file /dev/fd/0 > there; echo 'of standard input' | tblock tokenize "$MODELS/shakespeare.bin" | cmp - there
