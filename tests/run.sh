@@ -70,7 +70,8 @@ count() { grep -cE "^$1 " "$2"; }
 report() {
     local file=$1 log=$2 ok fail skip
     ok=$(count ok "$log.out") fail=$(count FAIL "$log.out") skip=$(count skip "$log.out")
-    [ ! -s "$log.why" ] || fail=$((fail + 1))
+    [ ! -e "$log.why" ] || fail=$((fail + 1)) # empty where the disk is full
+    [ $((ok + fail + skip)) -gt 0 ] || fail=1
     passed=$((passed + ok)) failed=$((failed + fail)) skipped=$((skipped + skip))
     printf '%-44s %5d ok' "$file" "$ok"
     [ "$skip" -eq 0 ] || printf ', %d skipped' "$skip"
@@ -78,8 +79,14 @@ report() {
     printf '  (%s s)\n' "$(<"$log.end")"
     grep -E '^skip ' "$log.out" | sed 's/^/    /'
     [ "$fail" -eq 0 ] && return
-    { grep -E '^FAIL ' "$log.out"; cat "$log.why" 2>/dev/null; } | sed 's/^/    /'
+    { grep -E '^FAIL ' "$log.out"; cat "$log.why" 2>/dev/null; [ -s "$log.end" ] || echo "its record is empty: is the disk full?"; } | sed 's/^/    /'
     [ ! -s "$log.err" ] || { echo "    the end of its stderr:"; tail -n 40 "$log.err" | sed 's/^/    | /'; }
+}
+
+# lost FILE WHY: it failed, and left nothing to report
+lost() {
+    failed=$((failed + 1))
+    printf '%-44s %5d ok, 1 FAILED\n    FAIL %s: %s\n' "$1" 0 "$1" "$2"
 }
 
 # Programs start in the order of the table, as many at once as jobs, and are reported in that order as they end.
@@ -101,8 +108,8 @@ while read -r when seconds what options; do
     mode=together
     [[ " $options " == *" alone "* ]] && mode=alone
     for file in $what; do
-        [ -e "$file" ] || continue
         selected "$file" || continue
+        [ -e "$file" ] || { lost "$file" "is in $suite, and not there"; continue; }
         log=$logs/${file//\//.}
         [ "$mode" = alone ] && wait_below 1 || wait_below "$jobs"
         files+=("$file") logs_of+=("$log")
@@ -111,8 +118,13 @@ while read -r when seconds what options; do
     done
 done < "$suite"
 wait_below 1
+while [ $reported -lt ${#files[@]} ]; do # what ran it was killed
+    lost "${files[reported]}" "left no result"
+    reported=$((reported + 1))
+    report_finished
+done
 
-if [ ${#files[@]} -eq 0 ]; then
+if [ ${#files[@]} -eq 0 ] && [ $failed -eq 0 ]; then
     echo "no test matches: ${patterns[*]}" >&2
     exit 2
 fi
