@@ -33,6 +33,8 @@ expected='<synth><--type><bf16><model file.bin>
 <run><--temp><oth>'
 answer="tblock() { printf '<%s>' \"\$@\"; echo; }"
 
+export HOME=$work INPUTRC=/dev/null HISTFILE= # the user's own settings stay outside, and get no history
+unset XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME
 terminal() { script -qec true /dev/null > /dev/null 2>&1; }
 
 # type_into SHELL-COMMAND FIRST-LINE: the lines that the function printed

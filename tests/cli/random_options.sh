@@ -25,7 +25,7 @@ if [ "${1:-}" = --soak ]; then # 10,000 in all, and of another seed each time
 fi
 state=${1:-20240607}
 seconds=20 # for each run: nothing here waits; status 124 where it takes longer
-ulimit -t $seconds
+ulimit -t 300 # of this script too
 
 mkdir folder
 echo '{"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 32}' > config.json

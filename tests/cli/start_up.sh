@@ -11,7 +11,8 @@ esac
 least=1000000
 for ((i = 0; i < 30; i++)); do
     start=${EPOCHREALTIME/./}
-    IFS= read -r -N 1 < <(exec "$TBLOCK" run models/shakespeare.bin --prompt 'ROMEO:' -n 1)
+    IFS= read -r -N 1 < <(exec "$TBLOCK" run models/shakespeare.bin --prompt 'ROMEO:' -n 1) ||
+        { echo "FAIL first_token_within_100_ms: there is none"; exit 1; }
     us=$((${EPOCHREALTIME/./} - start))
     [ $us -ge $least ] || least=$us
 done

@@ -28,7 +28,7 @@ from tblock_convert import bytelevel, cli  # noqa: E402
 
 SHARED = os.environ.get("TBLOCK_SHARED", os.path.join(ROOT, "..", "shared"))
 MODELS = os.path.join(SHARED, "fixtures", "models")
-if not os.path.exists(MODELS):   # the part of them that the repository holds
+if not os.path.exists(os.path.join(MODELS, "llama-gqa")):   # the part of them that the repository holds
     MODELS = os.path.join(ROOT, "tests", "data", "models")
 DATA = os.path.join(SHARED, "data")
 TOKENIZERS = os.path.join(SHARED, "fixtures", "tokenizers")
@@ -163,7 +163,9 @@ def source_tensors(folder):
 
 def fixtures():
     need(MODELS)
-    return [os.path.join(MODELS, n) for n in sorted(os.listdir(MODELS)) if n.startswith(("llama", "mistral", "stories"))]
+    found = [os.path.join(MODELS, n) for n in sorted(os.listdir(MODELS)) if n.startswith(("llama", "mistral", "stories"))]
+    assert found, "no fixture in %s" % MODELS
+    return found
 
 
 def made(name="made", config=None, drop=(), tensors=None, files=None):

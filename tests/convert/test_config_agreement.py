@@ -109,6 +109,7 @@ def test_both_read_a_changed_config_alike():
         raise Skip("no program (%s)" % TBLOCK)
     fixtures = [f for f in FIXTURES if os.path.exists(os.path.join(need(MODELS), f))]
     cases = [(f, config, change) for f in fixtures for config in [harness.config_of(os.path.join(MODELS, f))] for change in changes(config)]
+    assert cases, "no fixture in %s" % MODELS
     if CASES:
         cases = random.Random(6).sample(cases, min(CASES, len(cases)))
     found = []

@@ -45,7 +45,9 @@ def both_refuse(src, *expected, options=()):
 
 def folders():
     need(MODELS)
-    return [os.path.join(MODELS, n) for n in sorted(os.listdir(MODELS)) if os.path.exists(os.path.join(MODELS, n, "config.json"))]
+    found = [os.path.join(MODELS, n) for n in sorted(os.listdir(MODELS)) if os.path.exists(os.path.join(MODELS, n, "config.json"))]
+    assert found, "no fixture in %s" % MODELS
+    return found
 
 
 def test_every_fixture_becomes_the_same_bytes():

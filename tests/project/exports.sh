@@ -1,6 +1,9 @@
 # Only tblock_* is visible: in the shared library, and in the archive, where another name could clash with the user's.
 set -u
 failed=0
+for file in "$BUILD/libtblock.so" "$BUILD/libtblock.a"; do
+    nm "$file" > /dev/null && objdump -t "$file" > /dev/null || { echo "FAIL exports: $file cannot be read"; exit 1; }
+done
 check() { # NAME FOREIGN-SYMBOLS
     if [ -z "$2" ]; then echo "ok $1"; else echo "FAIL $1: $(tr '\n' ' ' <<<"$2" | cut -c1-300)"; failed=1; fi
 }
@@ -21,6 +24,6 @@ called=$(grep -E '^TBLOCK_API' src/tblock.h | grep -oE '\btblock_[a-z0-9_]+\(' |
 check every_declared_function_is_exported "$(comm -23 <(echo "$called") <(echo "$exported"))"
 # A variable outside functions would be state shared by all users of the library. Constant tables (.data.rel.ro) are not;
 # nor are the kernel tables, filled once behind call_once and constant from then on, nor what the address sanitizer adds.
-variables=$(objdump -t "$BUILD/libtblock.a" | awk '$3 == "O" && ($4 == ".data" || $4 == ".bss") { print $NF }')
+variables=$(objdump -t "$BUILD/libtblock.a" | awk '$3 == "O" && $4 !~ /^\.rodata|^\.data\.rel\.ro/ || $4 ~ /^\.tbss|^\.tdata/ { print $NF }')
 check library_has_no_global_state "$(grep -vxE 'tables|n_tables|once|__odr_asan\..*' <<<"$variables")"
 exit $failed

@@ -6,7 +6,7 @@ no() { echo "FAIL $1: $(head -n 3 <<<"$2" | tr '\n' ' ')"; failed=1; }
 case $BUILD in
 *asan|*ubsan|*tsan) echo "skip regression_example: a sanitizer's library needs its compiler's flags"; exit 0 ;;
 esac
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+work=$(mktemp -d "$PWD/$BUILD/regression.XXXXXX") && trap 'rm -rf "$work"' EXIT
 example=docs/examples/regression
 if log=$($CC -std=c11 -Wall -Wextra -Wpedantic -Werror -Isrc $example/regression.c "$BUILD/libtblock.so" -o "$work/regression" 2>&1); then ok regression_example_builds
 else no regression_example_builds "$log"; exit 1; fi

@@ -70,15 +70,19 @@ class Case:
         return self.out(name).read_bytes(), pathlib.Path(f"{self.out(name)}.ckpt").read_bytes()
 
     def stop_at(self, name, step, *more, **options):
-        """Ctrl-C as soon as that step is told."""
-        p = subprocess.Popen(self.command(name, "--json", *more, **options), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for line in p.stdout:
-            if json.loads(line).get("step", 0) >= step:
-                p.send_signal(signal.SIGINT)
+        """Ctrl-C as soon as that step is told; once more where the training ended before it came."""
+        for attempt in range(20):
+            p = subprocess.Popen(self.command(name, "--json", *more, **options), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            for line in p.stdout:
+                if json.loads(line).get("step", 0) >= step:
+                    p.send_signal(signal.SIGINT)
+                    break
+            p.stdout.read()
+            self.said = p.stderr.read().decode()
+            if p.wait() != 0:
                 break
-        p.stdout.read()
-        self.said = p.stderr.read().decode()
-        p.wait()
+            self.out(name).unlink()
+            pathlib.Path(f"{self.out(name)}.ckpt").unlink()
         return p.returncode
 
 

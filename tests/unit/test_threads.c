@@ -198,7 +198,7 @@ static void count_masks(void *arg, Team team)
     cpu_set_t   set;
     _Atomic int *cpus = arg;
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1)
-        for (int i = 0; i < 64; i++)
+        for (int i = 0; i < CPU_SETSIZE; i++)
             cpus[i] += CPU_ISSET((size_t)i, &set) != 0;
     threads_barrier(team);
 }
@@ -213,16 +213,16 @@ static void pinned_members_have_cores_of_their_own(void)
     int         cores = affinity_count(), n = cores < 4 ? cores : 4, named = 0;
     ThreadPool *p = threads_pool_new(n, true);
     for (int round = 0; round < 3; round++) {
-        _Atomic int cpus[64] = { 0 };
+        _Atomic int cpus[CPU_SETSIZE] = { 0 };
         threads_pool_run(p, n, count_masks, cpus);
         named = 0;
-        for (int i = 0; i < 64; i++) {
+        for (int i = 0; i < CPU_SETSIZE; i++) {
             CHECK(cpus[i] <= 1, "%d members on CPU %d", cpus[i], i);
             named += cpus[i];
         }
     }
     threads_pool_free(p);
-    CHECK(n == 1 || named == 0 || named == n, "%d of %d pinned", named, n); /* 0: forbidden, or CPUs past 63 */
+    CHECK(n == 1 || named == 0 || named == n, "%d of %d pinned", named, n); /* 0: forbidden */
     CHECK(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&before, &after), "the caller's mask was not restored");
 }
 

@@ -44,8 +44,9 @@ mkfifo pipe
 wait $!
 echo "[$?]"
 
-# Files that are being written: nothing is left of them. They have no name until they are whole, so look in /proc.
-until_writing() { until ls -l "/proc/$1/fd" 2> /dev/null | grep -q ' (deleted)'; do sleep 0.01; done; }
+# Files that are being written: nothing is left of them. They have no name until they are whole, or where the file system lacks that
+# a temporary one, so look in /proc.
+until_writing() { until ls -l "/proc/$1/fd" 2> /dev/null | grep -q ' (deleted)\|/\.tblock-' || ! kill -0 "$1"; do sleep 0.01; done; }
 mkdir files
 tblock logits deep.bin --ids "$(yes 1 | head -n 60000 | tr '\n' ' ')" -o files/logits &
 until_writing $!
