@@ -24,7 +24,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NO, USAGE, INPUT, SYSTEM = 1, 2, 3, 4
-TIMEOUT = 20
+TIMEOUT = 60
 
 
 # ---- A model file, small enough to take apart ----
@@ -622,7 +622,7 @@ def main():
     parser.add_argument("--only", default="", help="only the tests whose name contains this")
     args = parser.parse_args()
     failures = 0
-    with tempfile.TemporaryDirectory(prefix="tblock-input-") as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with tempfile.TemporaryDirectory(prefix="tblock-input-") as folder, concurrent.futures.ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), 8)) as pool:
         t = Test(args.build, folder)
         todo = [c for c in checks(t) if args.only in c[0]]
         for line in pool.map(lambda c: attempt(t, c), todo):
