@@ -232,7 +232,8 @@ def main():
     a = parser.parse_args()
     if not a.output:
         parser.error("-o: expected the name of a folder, found an empty text")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, signal.default_int_handler)
     try:
         if os.path.lexists(a.output):
             raise Refused(f"{a.output}: expected a folder that is not there yet, found one")

@@ -8,6 +8,8 @@
 #include "base/math64.h"
 #include "model/config_keys.h"
 
+static const uint64_t MOST_IN_EXPERTS = UINT64_C(1) << 58; /* parameters of one of their three matrices, in all blocks */
+
 /* Bounds: with them every size of a model fits 62 bits, every row count and K fits an int with room for padding, and an
  * angle (position * inv_freq <= n_ctx) stays where math64_sincos is exact enough. */
 enum {
@@ -206,6 +208,11 @@ static bool check_experts(const Config *c, const char *what, Error *err)
     if (c->expert_d_ff > most || c->d_model > most)
         return fail(err, INPUT, "%s: n_experts: expected at most %d with d_model %d and expert_d_ff %d, found %d", what,
                     INT32_MAX / 2 / (c->d_model > c->expert_d_ff ? c->d_model : c->expert_d_ff), c->d_model, c->expert_d_ff,
+                    c->n_experts);
+    uint64_t rows = (uint64_t)c->n_experts * (uint64_t)c->expert_d_ff, width = (uint64_t)c->d_model * (uint64_t)c->n_layers;
+    if (rows > MOST_IN_EXPERTS / width)
+        return fail(err, INPUT, "%s: n_experts: expected at most %llu with d_model %d, expert_d_ff %d and n_layers %d, found %d", what,
+                    (unsigned long long)(MOST_IN_EXPERTS / width / (uint64_t)c->expert_d_ff), c->d_model, c->expert_d_ff, c->n_layers,
                     c->n_experts);
     if (c->ffn_bias || !config_gated(c))
         return fail(err, INPUT, "%s: n_experts: expected a gated feed-forward without bias, found another", what);

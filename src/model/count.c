@@ -26,14 +26,24 @@ static CountPart *find_part(Count *n, const TensorSpec *s)
     return p;
 }
 
-/* The first block's share of each half. */
+BlockPart count_block_part(TensorRole role)
+{
+    switch (role) {
+    case ROLE_ATTN_NORM: case ROLE_FFN_NORM: case ROLE_ATTN_POST_NORM: case ROLE_FFN_POST_NORM: case ROLE_Q_NORM: case ROLE_K_NORM:
+        return PART_NORMS;
+    case ROLE_WQ: case ROLE_WK: case ROLE_WV: case ROLE_WO:
+        return PART_ATTENTION;
+    default:
+        return PART_FFN;
+    }
+}
+
+/* The first block's share of each part. */
 static void add_to_block(Count *n, const TensorSpec *s, uint64_t params, uint64_t bytes)
 {
-    bool norm = s->role == ROLE_ATTN_NORM || s->role == ROLE_FFN_NORM || s->role == ROLE_ATTN_POST_NORM
-             || s->role == ROLE_FFN_POST_NORM || s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM;
-    bool attn = s->role == ROLE_WQ || s->role == ROLE_WK || s->role == ROLE_WV || s->role == ROLE_WO;
-    *(norm ? &n->norm_params : attn ? &n->attn_params : &n->ffn_params) += params;
-    *(norm ? &n->norm_bytes : attn ? &n->attn_bytes : &n->ffn_bytes) += bytes;
+    BlockPart part = count_block_part(s->role);
+    *(part == PART_NORMS ? &n->norm_params : part == PART_ATTENTION ? &n->attn_params : &n->ffn_params) += params;
+    *(part == PART_NORMS ? &n->norm_bytes : part == PART_ATTENTION ? &n->attn_bytes : &n->ffn_bytes) += bytes;
     n->layer_params += params;
     n->layer_bytes  += bytes;
 }
@@ -48,6 +58,7 @@ static void add(Count *n, const Config *c, const TensorSpec *s, WeightType type,
     p->params += params;
     p->bytes  += bytes;
     p->types  |= 1u << type;
+    p->in_first    |= s->layer == 0;
     p->n_panels    += panels;
     n->n_row_major += s->panels && !panels;
     n->params += params;

@@ -12,6 +12,7 @@ typedef struct CountPart {
     const char *name;          /* "wq"                                              */
     TensorRole  role;
     bool        in_layer, bias;
+    bool        in_first;      /* the first block has one */
     int         rows, k;       /* of one tensor; k 0: a vector [rows]               */
     int         stack;         /* matrices in one tensor (experts), else 1          */
     int         n_tensors;     /* n_layers, or 1                                    */
@@ -36,6 +37,10 @@ typedef struct Count {
     int       n_row_major;     /* matrices that loading packs into panels (layout rows) */
     uint64_t  pack_bytes;      /* memory that those panels take beside the file         */
 } Count;
+
+/* What of a block a tensor belongs to, biases too. */
+typedef enum BlockPart { PART_ATTENTION, PART_FFN, PART_NORMS, BLOCK_PARTS } BlockPart;
+BlockPart count_block_part(TensorRole role);
 
 /* The KV cache of one sequence, each position stored exactly once (the runtime takes whole tiles: runtime/kv_cache.h). */
 typedef struct KvCount {

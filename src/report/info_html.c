@@ -72,7 +72,7 @@ static void share_cell(JsonOut *o, const char *colour, double part, double whole
 {
     char share[16];
     json_out(o, "<td class=\"share\"><div><b><i class=\"%s\" style=\"width:%.2f%%\"></i></b><span>%s</span></div></td>", colour,
-             whole > 0 ? 100 * part / whole : 0.0, form_percent(part, whole, share, sizeof share));
+             whole > 0 ? 100 * part / whole : 0.0, whole > 0 ? form_percent(part, whole, share, sizeof share) : "-");
 }
 
 static const char *scaled(double v, const char *const units[5], char *buf, size_t n)
@@ -100,6 +100,8 @@ static void tile(JsonOut *o, const char *number, const char *what)
     json_out(o, "<div class=\"tile\"><b>%s</b><span>%s</span></div>\n", number, what);
 }
 
+static bool blocks_differ(const Info *info) { return info->count->layer_bytes * (uint64_t)info->cfg->n_layers != info->count->blocks_bytes; }
+
 static void draw_tiles(JsonOut *o, const Info *info)
 {
     const Config *c = info->cfg;
@@ -111,7 +113,7 @@ static void draw_tiles(JsonOut *o, const Info *info)
     tile(o, params_text((double)info->count->params, a, sizeof a), "parameters");
     snprintf(b, sizeof b, "weights, %s", form_types(used, types, sizeof types));
     tile(o, form_bytes((double)info->count->bytes, a, sizeof a), b);
-    snprintf(b, sizeof b, "in each of %d block%s", c->n_layers, c->n_layers > 1 ? "s" : "");
+    snprintf(b, sizeof b, "in %s of %d block%s", blocks_differ(info) ? "the first" : "each", c->n_layers, c->n_layers > 1 ? "s" : "");
     tile(o, params_text((double)info->count->layer_params, a, sizeof a), b);
     snprintf(b, sizeof b, "FLOP for a token that sees %d", info->load.seq);
     tile(o, form_si(info->decode.total.computed / info->load.batch, a, sizeof a), b);
@@ -185,11 +187,11 @@ static void part_row(JsonOut *o, const CountPart *p, uint64_t whole)
 static void draw_block_table(JsonOut *o, const Info *info)
 {
     const Count *n = info->count;
-    json_out(o, "<h3>Parameters of one block</h3>\n");
+    json_out(o, "<h3>Parameters of one block</h3>\n%s", blocks_differ(info) ? "<p class=\"say\">Of the first block; the blocks differ.</p>\n" : "");
     open_param_table(o);
     for (int i = 0; i < n->n_parts; i++)
         if (n->part[i].in_layer)
-            part_row(o, &n->part[i], n->layer_params);
+            part_row(o, &n->part[i], n->part[i].in_first ? n->layer_params : 0);
     param_row(o, "sum first", "proj", "attention", "", n->attn_params, n->layer_params, n->attn_bytes, "");
     param_row(o, "sum", "ffn", "FFN", "", n->ffn_params, n->layer_params, n->ffn_bytes, "");
     param_row(o, "sum", "other", "norms", "", n->norm_params, n->layer_params, n->norm_bytes, "");
@@ -202,13 +204,16 @@ static void draw_block_table(JsonOut *o, const Info *info)
 static void draw_model_bar(JsonOut *o, const Info *info)
 {
     const Count *n = info->count;
-    double       blocks = info->cfg->n_layers;
+    double       blocks[BLOCK_PARTS] = { 0 }; /* of all of them */
     char         text[5][24];
+    for (int i = 0; i < n->n_parts; i++)
+        if (n->part[i].in_layer)
+            blocks[count_block_part(n->part[i].role)] += (double)n->part[i].params;
     PagePiece    piece[] = {
         { "embedding", "embed", (double)n->embed_params, text[0] },
-        { "attention", "proj", (double)n->attn_params * blocks, text[1] },
-        { "FFN", "ffn", (double)n->ffn_params * blocks, text[2] },
-        { "norms", "other", (double)n->norm_params * blocks + (double)n->final_norm_params, text[3] },
+        { "attention", "proj", blocks[PART_ATTENTION], text[1] },
+        { "FFN", "ffn", blocks[PART_FFN], text[2] },
+        { "norms", "other", blocks[PART_NORMS] + (double)n->final_norm_params, text[3] },
         { "head", "head", (double)n->head_params, text[4] },
     };
     for (int i = 0; i < 5; i++)

@@ -89,7 +89,7 @@ static void draw_row(Page *p, const Row *r, uint64_t whole)
 {
     char number[32], size[16], share[16];
     json_out(&p->out, "  %-*s %-18s %16s %6s %8s", p->name_width, r->name, r->shape ? r->shape : "", form_count(r->params, number, sizeof number),
-             form_percent((double)r->params, (double)whole, share, sizeof share), form_bytes((double)r->bytes, size, sizeof size));
+             whole ? form_percent((double)r->params, (double)whole, share, sizeof share) : "-", form_bytes((double)r->bytes, size, sizeof size));
     if (r->types)
         json_out(&p->out, "  %s", r->types);
     json_out(&p->out, "\n");
@@ -114,7 +114,7 @@ static void draw_block(Page *p, const Info *info)
     head_row(p, "share");
     for (int i = 0; i < n->n_parts; i++)
         if (n->part[i].in_layer)
-            draw_part(p, &n->part[i], n->layer_params);
+            draw_part(p, &n->part[i], n->part[i].in_first ? n->layer_params : 0);
     json_out(&p->out, "\n");
     draw_row(p, &(Row){ "attention", NULL, n->attn_params, n->attn_bytes, NULL }, n->layer_params);
     draw_row(p, &(Row){ "FFN", NULL, n->ffn_params, n->ffn_bytes, NULL }, n->layer_params);

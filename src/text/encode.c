@@ -82,8 +82,8 @@ bool encode_word(Encoder *e, const char *word, size_t n, Error *err)
     size_t first = e->out->n;
     if (!new_word(e, word, n, err))
         return false;
-    /* What an unknown token at a word's edge becomes depends on its neighbour. */
-    bool edge_unknown = first == e->out->n || e->out->id[first] == e->t->unk || e->out->id[e->out->n - 1] == e->t->unk;
+    /* What an unknown token at a word's edge becomes depends on its neighbour, and one that is an unknown token may have taken it in. */
+    bool edge_unknown = first == e->out->n || (first > 0 && e->out->id[first - 1] == e->t->unk) || e->out->id[first] == e->t->unk || e->out->id[e->out->n - 1] == e->t->unk;
     if (!edge_unknown) {
         memcpy(c->word, word, n);
         c->len   = (uint8_t)n;
@@ -216,23 +216,29 @@ static bool special_follows(const Encoder *e, const Part *p, size_t i)
 
 static bool split_special(Encoder *e, const Part *p, Error *err);
 
+/* Bytes that are normalized to find the spans of one part: each takes all before it, so thousands of them would take hours. */
+static const size_t PREFIXES_MOST = 256 << 20;
+
 /* Where the plain spans of p, a part of the raw text, lie in its normalized form. A step looks at neighbours at most, so what
- * comes before a span is normalized alike with and without the rest; where it is not, the span takes in all to the end of
- * the part: a special token of the format may be missed then, but none is found in plain text. */
+ * comes before a span is normalized alike with and without the rest; where it is not, or that would take too long, the span takes in
+ * all to the end of the part: a special token of the format may be missed then, but none is found in plain text. */
 static bool normalize_spans(Encoder *e, const Part *p, size_t first, size_t n, Error *err)
 {
     TextSpan *grown = realloc(e->normal_span, (n + 1) * sizeof *grown);
     if (!grown)
         return fail(err, SYSTEM, "tokenizer: no memory for %zu spans", n);
     e->normal_span = grown;
-    Bytes before = { 0 };
-    bool  ok = true;
+    Bytes  before = { 0 };
+    size_t work = 0;
+    bool   ok = true;
     for (size_t i = 0; ok && i < 2 * n; i++) {
         const TextSpan *s = &p->span[first + i / 2];
         size_t at = i % 2 ? s->end : s->start;
         size_t raw = at <= p->shift ? 0 : at - p->shift < p->n ? at - p->shift : p->n;
-        ok = normalizer_run(e->t->normalizer, e->regex, p->text, raw, &before, &e->scratch, err);
-        bool same = before.n <= e->normal.n && (!before.n || memcmp(before.p, e->normal.p, before.n) == 0);
+        work += raw;
+        bool look = work <= PREFIXES_MOST;
+        ok = !look || normalizer_run(e->t->normalizer, e->regex, p->text, raw, &before, &e->scratch, err);
+        bool same = look && before.n <= e->normal.n && (!before.n || memcmp(before.p, e->normal.p, before.n) == 0);
         if (i % 2)
             grown[i / 2].end = same && raw < p->n ? before.n : e->normal.n;
         else

@@ -56,6 +56,29 @@ static const char *meaning(char c, bool in_class)
     return c == 's' || (c == 'S' && !in_class) ? SPACES : c == 'w' || (c == 'W' && !in_class) ? WORD : NULL;
 }
 
+/* Is that a script: Han, Latin? */
+static bool is_script(const char *name, int n)
+{
+    char        probe[64];
+    int         code, len = snprintf(probe, sizeof probe, "\\p{sc:%.*s}", n, name);
+    PCRE2_SIZE  at;
+    pcre2_code *re = len < (int)sizeof probe ? pcre2_compile((PCRE2_SPTR)probe, (size_t)len, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL) : NULL;
+    pcre2_code_free(re);
+    return re != NULL;
+}
+
+/* \p{Han} is the property Script to Oniguruma; to PCRE2, since 10.40, Script_Extensions, which takes in the punctuation that scripts
+ * share. Writes it with "sc:" and returns the bytes of it at p; 0: p is no script. */
+static size_t spell_script(const char *p, char **out)
+{
+    const char *name = p + 3, *end = (p[1] == 'p' || p[1] == 'P') && p[2] == '{' ? strchr(name, '}') : NULL;
+    bool        inverted = end && *name == '^';
+    if (!end || end - name > 40 || !is_script(name + inverted, (int)(end - name) - inverted))
+        return 0;
+    *out += sprintf(*out, "\\%c{sc:%.*s}", inverted == (p[1] == 'p') ? 'P' : 'p', (int)(end - name) - inverted, name + inverted);
+    return (size_t)(end - p) + 1;
+}
+
 /* out holds SPELLED_MOST bytes for each byte of pattern, and one. */
 static void spell_out(const char *pattern, char *out)
 {
@@ -68,6 +91,11 @@ static void spell_out(const char *pattern, char *out)
             p += 2;
             continue;
         }
+        if (p[0] == '\\' && (n = spell_script(p, &out)) > 0) {
+            p += n;
+            continue;
+        }
+        n = 1;
         if (p[0] == '\\' && p[1])
             n = 2;
         else if (!in_class && p[0] == '[') { /* a ']' right after the opening is an ordinary character */

@@ -59,6 +59,8 @@ static bool check_members(Draft *d, const char *what, Text regex, const char *p,
         if (*p == '&' && end - p > 1 && p[1] == '&')
             return refuse(d, what, regex, TEXT("&&"));
         n = posix_class(p, end);
+        if (n && (n != sizeof "[:digit:]" - 1 || memcmp(p, "[:digit:]", n) != 0))
+            return refuse(d, what, regex, (Text){ p, n }); /* sets of their own in each */
         if (!n && *p == '[')
             return refuse(d, what, regex, TEXT("[ in ["));
         n = n ? n : 1;
@@ -80,10 +82,33 @@ static size_t option_at(const char *p, const char *end)
     return hit && at < end && (*at == ':' || *at == ')') ? (size_t)(at + 1 - p) : 0;
 }
 
+static const char *after_digits(const char *p, const char *end)
+{
+    while (p < end && *p >= '0' && *p <= '9')
+        p++;
+    return p;
+}
+
+/* "{,3}", which is text in PCRE2; "{3}?" and "{1,3}+", where the last character repeats what is before it in Oniguruma, and in PCRE2
+ * says how. Its bytes, 0: none at p. */
+static size_t odd_repeat_at(const char *p, const char *end)
+{
+    if (*p != '{')
+        return 0;
+    const char *low = p + 1, *low_end = after_digits(low, end), *high = low_end + (low_end < end && *low_end == ',');
+    const char *close = after_digits(high, end);
+    if (close == end || *close != '}' || (low == low_end && high == close))
+        return 0;
+    char next = close + 1 < end ? close[1] : '\0';
+    bool odd = next == '+' || (next == '?' && high == low_end);
+    return odd || low == low_end ? (size_t)(close - p) + 1 + odd : 0;
+}
+
 /* Outside sets. */
 static bool check_part(Draft *d, const char *what, Text regex, const char *p, const char *end)
 {
     size_t n = option_at(p, end);
+    n = n ? n : odd_repeat_at(p, end);
     if (*p == '^' || *p == '$')
         return refuse(d, what, regex, (Text){ p, 1 }); /* lines there, the text here */
     return !n || refuse(d, what, regex, (Text){ p, n });
@@ -100,6 +125,15 @@ static bool check_plain(Draft *d, const char *what, Text regex, const char *p, c
     return true;
 }
 
+/* Bytes of "{1F600}" at p, 0: something else. */
+static size_t code_at(const char *p, const char *end)
+{
+    const char *at = p + 1;
+    while (at < end && ((*at >= '0' && *at <= '9') || (*at >= 'A' && *at <= 'F') || (*at >= 'a' && *at <= 'f')))
+        at++;
+    return at < end && *at == '}' ? (size_t)(at + 1 - p) : 0;
+}
+
 bool regex_syntax_check(Draft *d, const char *what, Text regex)
 {
     char *plain = draft_bytes(d, regex.n + 1), *out = plain; /* escapes that both know, out of the way */
@@ -111,6 +145,8 @@ bool regex_syntax_check(Draft *d, const char *what, Text regex)
             return refuse(d, what, regex, (Text){ regex.p + i, 2 });
         *out++ = escape ? 'e' : regex.p[i];
         i += escape;
+        if (escape && (regex.p[i] == 'x' || regex.p[i] == 'o') && i + 1 < regex.n && regex.p[i + 1] == '{')
+            i += code_at(regex.p + i + 1, regex.p + regex.n);
     }
     return check_plain(d, what, regex, plain, out);
 }

@@ -131,13 +131,14 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The ids that can be looked up, ascending: of equal pieces the one that was indexed first. */
+/* The ids that can be looked up, ascending: of equal pieces the one that was indexed first, or last where the library for Unigram
+ * reads the vocabulary into a map. */
 static bool indexed_ids(const Draft *d, IdList *ids)
 {
     ByteMap seen = { 0 };
     bool    ok = byte_map_reserve(&seen, d->indexed.n, d->err), sorted = true;
     for (size_t i = 0; ok && i < d->indexed.n; i++) {
-        int32_t id = d->indexed.id[i];
+        int32_t id = d->indexed.id[d->type == DRAFT_UNIGRAM ? d->indexed.n - 1 - i : i];
         bool    found = d->piece[id].n == 0;
         ok = found || byte_map_put(&seen, d->piece[id].p, d->piece[id].n, id, &found, d->err);
         if (ok && !found) {

@@ -32,6 +32,14 @@ def test_usage_errors_have_status_2_and_one_line():
     source = token_file(bpe_json())
     done = command(source, "-o", source)
     assert done.returncode == 2 and "one of the sources" in done.stderr and os.path.getsize(source) == len(bpe_json())
+    folder = made("spared", files={"tokenizer.json": bpe_json(), "merges.txt": b"kept"})
+    meta = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"}
+    small = token_file(json.dumps({"added_tokens": [], "pre_tokenizer": meta, "decoder": meta, "model": {
+        "type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0]]}}).encode(), "small.json")
+    for name in ("tokenizer.json", "merges.txt"):   # which are not read
+        done = command(folder, "--tokenizer", small, "-o", os.path.join(folder, name))
+        assert done.returncode == 2 and "one of the sources" in done.stderr, (name, done.stderr)
+        assert os.path.getsize(os.path.join(folder, name)) < 1 << 16, name
 
 
 def test_missing_and_unknown_sources_have_status_3():

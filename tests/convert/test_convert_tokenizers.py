@@ -257,6 +257,11 @@ def test_sentencepiece_vocabularies_in_tokenizer_json():
         m = converted(changed(model={"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", scores[0]], ["\u2581", scores[1]]]},
                               added_tokens=[], post_processor=None))
         assert m.tokenizer["type"] == "unigram" and m.header["tok.scores"]["dtype"] == dtype
+    # of equal pieces the last, as the library tokenizers 0.23.3 has it: "ab" is [3, 2]
+    m = converted(changed(model={"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0], ["b", -1.5], ["a", -2.0]]},
+                          added_tokens=[], post_processor=None))
+    index = m.bits("tok.index").view("<i4")
+    assert sorted(index[index >= 0]) == [0, 2, 3]
     refused(changed(model={"type": "Unigram", "unk_id": 9, "vocab": [["a", 0]]}), "unk_id")
     refused(changed(model={"type": "Unigram", "vocab": [["a", "b"]]}), "vocab[0]")
 

@@ -134,7 +134,9 @@ def variations():
         yield bpe_json(pre_tokenizer=sequence("pretokenizers", *steps))
     for regex in ("\\\\h", "a\\h", "a$", "^a", "[^a$]", "[a&&b]", "[a[b]]", "[[:alpha:]]", "[[:alpha:]b&&c]", "(?i:a)", "(?x:a)", "(?m)a",
                   "(?i-m:a)", "(?im-s:a)", "[]a]", "[^]a]", "[]", "[", "[[:alpha:]", "\\[^", "a\\", "[\\]]^", "[a]]$", "(?=a)", "\\G", "\u00e9+", "\x7f\u2028",
-                  "[[:^alpha:]x[]", "[]]^", "[&&]", "&&", "(?<x>a)", "\\\\\\h"):
+                  "[[:^alpha:]x[]", "[]]^", "[&&]", "&&", "(?<x>a)", "\\\\\\h", "[[:digit:]a]+", "[[:^digit:]]", "[[:word:]]", "\\p{N}{1,3}+", "a{,2}b",
+                  "a{2}?", "a{2,}+", "a{2,3}?", "a{2,}?", "\\x{41}+", "\\x{41}?b", "{,}", "{}+", "a{2", "[a{2}?]", "\\{2}?", "\\p{Han}+", "\\P{Han}",
+                  "[\\p{^Latin}\\p{L}]"):
         yield bpe_json(pre_tokenizer=sequence("pretokenizers", dict(SPLIT, pattern={"Regex": regex}), LEVEL))
     for node in ({"type": "NFC"}, {"type": "NFKD"}, {"type": "Lowercase"}, {"type": "Prepend", "prepend": META}, {"type": "Prepend"}, [], "x", REPLACE,
                  {"type": "Replace", "pattern": {"Regex": "a+"}, "content": ""}, {"type": "Replace", "pattern": {"String": ""}, "content": "a"},
@@ -176,7 +178,7 @@ def variations():
         yield bpe_json(pre_tokenizer={"type": "Metaspace"}, decoder={"type": "Metaspace"}, model__byte_fallback=True, model__vocab=vocab,
                        model__merges=["a b"], added_tokens=[])
     for pieces, unk in (([["a", -1.5], [META, 2]], 0), ([["a", -1.1], ["", 0], ["a", 3], ["ab", 1e300]], None), ([["a", "b"]], None), ([], None), ([["a"]], 0),
-                        ([["a", 0.1], ["b", True]], 0), ([["a", 1]], 1), ([["a", 1]], "x"), ([["\u00e9", 1], ["e", 2], ["\u00e8", -0.0]], -1), ([[1, 2]], 0)):
+                        ([["a", 0.1], ["b", True]], 0), ([["a", 1]], 1), ([["a", 1]], "x"), ([["u", 0], ["a", -1], ["b", -2], ["a", -3]], 0), ([["\u00e9", 1], ["e", 2], ["\u00e8", -0.0]], -1), ([[1, 2]], 0)):
         yield bpe_json(pre_tokenizer={"type": "Metaspace"}, decoder={"type": "Metaspace"}, added_tokens=[], model__vocab=pieces, model__type="Unigram",
                        model__unk_id=unk)
     for text in (b"{}", b'{"model": 5}', b'{"model": {}, "x": 1}', b"[]", b"", b"{", b'{"model": {"type": "BPE"}, "model": 1}', b'{"a": 1, "b": 2}',

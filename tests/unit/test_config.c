@@ -90,6 +90,8 @@ static void wrong_configs_are_refused_by_name(void)
         { "{" SMALL ", \"d_model\": 64}", "d_model" },
         { "{" SMALL ", \"kv_heads\": 3}", "kv_heads: expected a divisor of heads 4, found 3" },
         { "{" SMALL ", \"kv_heads\": 0}", "kv_heads: expected" },
+        { "{\"d_model\": 1048576, \"n_layers\": 4096, \"heads\": 16384, \"d_ff\": 8, \"vocab_size\": 8, \"n_experts\": 1023,"
+          "\"experts_used\": 2, \"expert_d_ff\": 1048576}", "n_experts: expected at most 64 with d_model 1048576" },
         { "{" SMALL ", \"head_dim\": 17}", "head_dim: expected an even number, found 17" },
         { "{" SMALL ", \"head_dim\": 2.5}", "head_dim: expected an integer" },
         { "{" SMALL ", \"head_dim\": 1e30}", "head_dim: expected an integer" },

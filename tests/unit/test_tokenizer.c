@@ -104,6 +104,28 @@ static void spm_without_bytes_has_one_unknown_for_a_run(void)
     tiny_close(&y);
 }
 
+/* Long texts have their words remembered: not the rest of one whose first letter an unknown token before it took in. */
+static void spm_ids_do_not_depend_on_the_length_of_a_text(void)
+{
+    tiny_init(&y, true);
+    tiny_add(&y, "<unk>", 2, 0);
+    tiny_add(&y, "a", 1, -1);
+    tiny_add(&y, "b", 1, -2);
+    open_or_fail("\"unk\": 0");
+    static const char start[] = "bz a b a b a";
+    char text[2000];
+    Ids  few = { 0 }, many = { 0 };
+    memset(text, 'b', sizeof text);
+    memcpy(text, start, sizeof start - 1);
+    text[sizeof start - 1] = ' ';
+    CHECK(tokenizer_encode(y.t, start, sizeof start - 1, false, false, &few, &y.err), "%s", y.err.msg);
+    CHECK(tokenizer_encode(y.t, text, sizeof text, false, false, &many, &y.err), "%s", y.err.msg);
+    CHECK(few.n > 8 && many.n > few.n && memcmp(few.id, many.id, few.n * sizeof *few.id) == 0, "%zu ids of %zu differ", few.n, many.n);
+    free(few.id);
+    free(many.id);
+    tiny_close(&y);
+}
+
 static void spm_user_defined_symbols_are_found_first(void)
 {
     small_spm(true);
@@ -343,6 +365,16 @@ static void white_space_is_unicodes(void)
     check_words("[{\"regex\": \"[^\\\\s]+\"}]", "ab cd", "ab| |cd");
     check_words("[{\"regex\": \"[]\\\\s]\"}]", "ab]cd ef", "ab|]|cd| |ef");
     check_words("[{\"regex\": \"\\\\S+\"}]", "ab cd", "ab| |cd");
+}
+
+/* The property Script, as Oniguruma has it: the full stop and the long-vowel mark are in the extensions of several. */
+static void scripts_are_unicodes(void)
+{
+    check_words("[{\"regex\": \"\\\\p{Han}+\"}]", "\u4f60\u597d\u3002\u4e16\u754c", "\u4f60\u597d|\u3002|\u4e16\u754c");
+    check_words("[{\"regex\": \"[x\\\\p{Hiragana}]+\"}]", "\u3042x\u30fc", "\u3042x|\u30fc");
+    check_words("[{\"regex\": \"[^\\\\P{Arabic}]+\"}]", "\u0627\u060c", "\u0627|\u060c");
+    check_words("[{\"regex\": \"\\\\p{^Latin}+\"}]", "ab\u3042", "ab|\u3042");
+    check_words("[{\"regex\": \"\\\\p{Lu}+\"}]", "ABcd", "AB|cd");
 }
 
 static void invalid_bytes_are_words_of_their_own(void)
@@ -704,6 +736,7 @@ int main(int argc, char **argv)
     TEST(spm_normalizer_flags_are_followed);
     TEST(spm_shows_what_it_lacks_as_bytes);
     TEST(spm_without_bytes_has_one_unknown_for_a_run);
+    TEST(spm_ids_do_not_depend_on_the_length_of_a_text);
     TEST(spm_user_defined_symbols_are_found_first);
     TEST(spm_takes_unused_pieces_apart_again);
     TEST(spm_pieces_may_cross_words);
@@ -716,6 +749,7 @@ int main(int argc, char **argv)
     TEST(repeated_words_get_the_same_ids_each_time);
     TEST(words_are_matches_and_what_lies_between);
     TEST(white_space_is_unicodes);
+    TEST(scripts_are_unicodes);
     TEST(invalid_bytes_are_words_of_their_own);
     TEST(a_pattern_that_runs_away_is_an_error);
     TEST(matches_may_go_or_join_their_neighbours);

@@ -80,6 +80,16 @@ def interrupt(number, frame):
     raise Interrupted()
 
 
+def check_output(args, sources):
+    """Replace no source: no file that was read, and none of the folder that another reader would read."""
+    paths = [f.path for f in sources.files]
+    if os.path.isdir(args.src):
+        paths += [os.path.join(args.src, n) for n in os.listdir(args.src) if n.startswith("pytorch_model") or
+                  n.endswith((".safetensors", ".json", ".jinja", ".model", ".pth", ".gguf", ".txt"))]
+    if os.path.exists(args.output) and any(os.path.exists(p) and os.path.samefile(p, args.output) for p in paths):
+        raise ConvertError(USAGE, "-o %s: expected a new file, found one of the sources" % args.output)
+
+
 def convert(args):
     started = time.monotonic()
     sources = Sources()
@@ -87,9 +97,7 @@ def convert(args):
         checkpoint, vocab = load(args, sources)
         check_size(checkpoint, vocab)
         talk = chat.from_folder(args.src, sources, vocab) if vocab and os.path.isdir(args.src) else None
-        for f in sources.files:
-            if os.path.exists(args.output) and os.path.samefile(f.path, args.output):
-                raise ConvertError(USAGE, "-o %s: expected a new file, found one of the sources" % args.output)
+        check_output(args, sources)
         seen = plan.Seen()
         entries = plan.entries(checkpoint, vocab, DTYPES[args.dtype], args.layout, seen)
         sources.start_hashing()

@@ -64,13 +64,16 @@ def check_syntax(path, what, regex):
     """Refuse what Oniguruma, which runs these patterns for the library, and PCRE2 read differently."""
     def refuse(part):
         raise bad(path, what, "", "'%s' in the regex '%s' is not supported" % (part, quoted(regex)))
-    outside = re.sub(r"\\[^hHKGRXyYOkg]", "e", regex)       # escapes that both know
+    outside = re.sub(r"\\[xo]\{[0-9A-Fa-f]*\}|\\[^hHKGRXyYOkg]", "e", regex)       # escapes that both know
     escape = re.search(r"\\.", outside)
     if escape:
         refuse(escape.group())
     for members in re.findall(r"\[\^?\]?((?:\[:\^?\w+:\]|[^\]])*)\]", outside):
         if "&&" in members:
             refuse("&&")
+        named = [c for c in re.findall(r"\[:\^?\w+:\]", members) if c != "[:digit:]"]
+        if named:
+            refuse(named[0])                                 # sets of their own in each
         if "[" in re.sub(r"\[:\^?\w+:\]", "", members):
             refuse("[ in [")
     outside = re.sub(r"\[\^?\]?(?:\[:\^?\w+:\]|[^\]])*\]", "", outside)
@@ -80,6 +83,10 @@ def check_syntax(path, what, regex):
     option = re.search(r"\(\?[a-z]*[mx][a-z-]*[:)]", outside)   # m is the dot's there
     if option:
         refuse(option.group())
+    # text in PCRE2; and where the last character repeats what is before it in Oniguruma, and in PCRE2 says how
+    repeat = re.search(r"\{(,[0-9]+\}[+?]?|[0-9]+(,[0-9]*)?\}\+|[0-9]+\}\?)", outside)
+    if repeat:
+        refuse(repeat.group())
 
 
 def literal(text):

@@ -89,6 +89,9 @@ def _check_experts(file, config):
         raise bad(file, "experts_used", "1 to n_experts %d" % n, config["experts_used"])
     if max(config["d_model"], config["expert_d_ff"]) > (1 << 30) // n:
         raise bad(file, "n_experts", "at most %d" % ((1 << 30) // max(config["d_model"], config["expert_d_ff"])), n)
+    most = (1 << 58) // (config["d_model"] * config["n_layers"]) // config["expert_d_ff"]
+    if n > most:
+        raise bad(file, "n_experts", "at most %d" % most, n)
 
 
 # ---- the config as the program spells it (src/model/config_json.c) ----

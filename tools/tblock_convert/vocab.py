@@ -83,7 +83,9 @@ class Vocab:
                   ("tok.types", "U8", np.array(self.types, np.uint8))]
         if not self.merging():
             result.append(self._scores())
-        ids = list({self.pieces[i]: i for i in reversed(self.indexed) if self.pieces[i]}.values())[::-1]
+        # of equal pieces the first, or the last where the library for Unigram reads the vocabulary into a map
+        order = self.indexed if self.type == "unigram" else reversed(self.indexed)
+        ids = list({self.pieces[i]: i for i in order if self.pieces[i]}.values())
         ids.sort()
         result.append(("tok.index", "I32", hash_table(fnv1a64([self.pieces[i] for i in ids]), ids)))
         if self.merging():
