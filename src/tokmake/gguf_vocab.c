@@ -31,7 +31,8 @@ static bool read_flag(const Vocabulary *v, const char *key, bool *flag) /* as it
     return !gguf_find(v->meta, key) || gguf_read_bool(v->meta, key, flag, v->d->err);
 }
 
-/* A token's id; one outside the vocabulary is told and left out, as llama.cpp does. */
+/* A token's id; one outside the vocabulary is told and left out. llama.cpp takes its default then, and where the key is absent: 1 for
+ * bos and 2 for eos in a "llama" vocabulary, whatever these tokens are; here a file without the keys has no such tokens. */
 static bool read_id(const Vocabulary *v, const char *key, int32_t *id)
 {
     int64_t value;
