@@ -83,7 +83,8 @@ bool encode_word(Encoder *e, const char *word, size_t n, Error *err)
     if (!new_word(e, word, n, err))
         return false;
     /* What an unknown token at a word's edge becomes depends on its neighbour, and one that is an unknown token may have taken it in. */
-    bool edge_unknown = first == e->out->n || (first > 0 && e->out->id[first - 1] == e->t->unk) || e->out->id[first] == e->t->unk || e->out->id[e->out->n - 1] == e->t->unk;
+    const int32_t *id = e->out->id, unk = e->t->unk;
+    bool edge_unknown = first == e->out->n || id[first] == unk || id[e->out->n - 1] == unk || (first > 0 && id[first - 1] == unk);
     if (!edge_unknown) {
         memcpy(c->word, word, n);
         c->len   = (uint8_t)n;

@@ -56,33 +56,35 @@ static const char *meaning(char c, bool in_class)
     return c == 's' || (c == 'S' && !in_class) ? SPACES : c == 'w' || (c == 'W' && !in_class) ? WORD : NULL;
 }
 
-/* Is that a script: Han, Latin? */
-static bool is_script(const char *name, int n)
+/* Is that a script: Han, Latin? *memory becomes false where there is none to find out. */
+static bool is_script(const char *name, int n, bool *memory)
 {
     char        probe[64];
-    int         code, len = snprintf(probe, sizeof probe, "\\p{sc:%.*s}", n, name);
-    PCRE2_SIZE  at;
-    pcre2_code *re = len < (int)sizeof probe ? pcre2_compile((PCRE2_SPTR)probe, (size_t)len, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL) : NULL;
+    int         code = 0, len = snprintf(probe, sizeof probe, "\\p{sc:%.*s}", n, name);
+    PCRE2_SIZE  at   = 0;
+    pcre2_code *re   = pcre2_compile((PCRE2_SPTR)probe, (size_t)len, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
+    *memory &= re || code != PCRE2_ERROR_HEAP_FAILED;
     pcre2_code_free(re);
     return re != NULL;
 }
 
 /* \p{Han} is the property Script to Oniguruma; to PCRE2, since 10.40, Script_Extensions, which takes in the punctuation that scripts
  * share. Writes it with "sc:" and returns the bytes of it at p; 0: p is no script. */
-static size_t spell_script(const char *p, char **out)
+static size_t spell_script(const char *p, char **out, bool *memory)
 {
+    enum { LONGEST = 40 }; /* as no name of a script is */
     const char *name = p + 3, *end = (p[1] == 'p' || p[1] == 'P') && p[2] == '{' ? strchr(name, '}') : NULL;
     bool        inverted = end && *name == '^';
-    if (!end || end - name > 40 || !is_script(name + inverted, (int)(end - name) - inverted))
+    if (!end || end - name > LONGEST || !is_script(name + inverted, (int)(end - name) - inverted, memory))
         return 0;
     *out += sprintf(*out, "\\%c{sc:%.*s}", inverted == (p[1] == 'p') ? 'P' : 'p', (int)(end - name) - inverted, name + inverted);
     return (size_t)(end - p) + 1;
 }
 
-/* out holds SPELLED_MOST bytes for each byte of pattern, and one. */
-static void spell_out(const char *pattern, char *out)
+/* out holds SPELLED_MOST bytes for each byte of pattern, and one. False: no memory. */
+static bool spell_out(const char *pattern, char *out)
 {
-    bool in_class = false;
+    bool in_class = false, memory = true;
     for (const char *p = pattern; *p;) {
         size_t      n = 1;
         const char *spelled = p[0] == '\\' ? meaning(p[1], in_class) : NULL;
@@ -91,7 +93,7 @@ static void spell_out(const char *pattern, char *out)
             p += 2;
             continue;
         }
-        if (p[0] == '\\' && (n = spell_script(p, &out)) > 0) {
+        if (p[0] == '\\' && (n = spell_script(p, &out, &memory)) > 0) {
             p += n;
             continue;
         }
@@ -111,6 +113,7 @@ static void spell_out(const char *pattern, char *out)
         p += n;
     }
     *out = '\0';
+    return memory;
 }
 
 static pcre2_code *compile(const char *spelled, uint32_t options, const char *pattern, const char *what, Error *err)
@@ -135,12 +138,11 @@ bool regex_compile(Regex **out, const char *pattern, const char *what, Error *er
         return fail(err, INPUT, "%s: regex: expected at most %d bytes, found %zu", what, MAX_PATTERN, n);
     Regex *re = calloc(1, sizeof *re);
     char  *spelled = malloc(SPELLED_MOST * n + 1);
-    if (!re || !spelled || !(re->name = strdup(what))) {
+    if (!re || !spelled || !(re->name = strdup(what)) || !spell_out(pattern, spelled)) {
         regex_free(re);
         free(spelled);
         return fail(err, SYSTEM, "%s: regex: no memory", what);
     }
-    spell_out(pattern, spelled);
     re->fast    = compile(spelled, 0, pattern, what, err);
     re->careful = re->fast ? compile(spelled, PCRE2_ANCHORED | PCRE2_AUTO_CALLOUT, pattern, what, err) : NULL;
     free(spelled);
