@@ -91,12 +91,27 @@ def temporaries(folder):
 
 
 def after_kill():
-    """A process that SIGKILL ended leaves its temporary file where the file system has none without a name (O_TMPFILE)."""
+    """Removes what a process that SIGKILL ended left, and returns how much: its temporary file where the file system has none without
+    a name (O_TMPFILE), which counts as nothing, and one that was killed in the moment between its name and the rename."""
+    left = temporaries(TEMP)
+    for name in left:
+        os.unlink(TEMP / name)
     try:
         os.close(os.open(TEMP, os.O_TMPFILE | os.O_RDWR))
     except OSError:
-        for name in temporaries(TEMP):
-            os.unlink(TEMP / name)
+        return 0
+    return len(left)
+
+
+def at_work():
+    """Does a process have TEMP as its folder?"""
+    for process in os.listdir("/proc"):
+        try:
+            if process.isdigit() and os.readlink(f"/proc/{process}/cwd") == os.path.realpath(TEMP):
+                return True
+        except OSError:
+            pass   # it ended meanwhile, or is another user's
+    return False
 
 
 def need_another_user():
