@@ -232,8 +232,8 @@ static bool open_input(Convert *c, const char *path, Error *err)
 
 static bool check_apart(const Convert *c, const char *out, Error *err)
 {
-    for (int i = 0; i < c->n_files; i++)
-        if (!file_check_apart(out, c->file[i], err))
+    for (size_t i = 0; i < c->tokenizer.n_files; i++)
+        if (!file_check_apart(out, c->tokenizer.files[i], err))
             return false;
     return source_check_apart(&c->in, out, err);
 }

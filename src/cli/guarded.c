@@ -31,7 +31,8 @@ static const char *kind_of(mode_t mode)
          : S_ISBLK(mode) ? "a block device" : "a socket";
 }
 
-int descriptor_of(const char *path)
+/* As in base/file.c: the descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1: another name. */
+static int descriptor_of(const char *path)
 {
     static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
     if (strcmp(path, "/dev/stdout") == 0)
@@ -46,8 +47,7 @@ int descriptor_of(const char *path)
     return -1;
 }
 
-/* Open by name, or take another descriptor of what is open. */
-static int open_or_take(const char *path, int flags)
+int open_or_take(const char *path, int flags)
 {
     int number = descriptor_of(path);
     return number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : open(path, flags | O_CLOEXEC | O_NOCTTY);

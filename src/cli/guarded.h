@@ -18,8 +18,8 @@ typedef struct Guarded {
     char        name[32];
 } Guarded;
 
-/* As in base/file.c: the descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1: another name. */
-int descriptor_of(const char *path);
+/* open(2), for this process alone; of a name such as /dev/stdout or /dev/fd/3 another descriptor of what is open. -1: errno says why. */
+int open_or_take(const char *path, int flags);
 
 /* An input file that is mapped, so a regular one; path may be NULL. */
 bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err);

@@ -15,8 +15,7 @@ static int open_file(const char *path, tblock_error *err)
 {
     if (strcmp(path, "-") == 0)
         return STDIN_FILENO;
-    int number = descriptor_of(path); /* opened already (guarded.h): a sandbox opens nothing */
-    int fd = number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open_or_take(path, O_RDONLY); /* in a sandbox it is open already */
     if (fd < 0)
         cli_fail(err, TBLOCK_INPUT, "%s: cannot open: %s", path, strerror(errno));
     return fd;

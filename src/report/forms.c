@@ -203,6 +203,8 @@ bool info_blocks_differ(const Config *c)
     return (windowed > 0 && windowed < c->n_layers) || (moe > 0 && moe < c->n_layers);
 }
 
+bool info_sizes_differ(const Info *info) { return info->count->layer_bytes * (uint64_t)info->cfg->n_layers != info->count->blocks_bytes; }
+
 bool info_has_op(const Info *info, FlopOp op) { return info->prefill.op[op].full > 0; }
 
 const char *info_layout(const Count *n)

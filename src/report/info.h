@@ -90,6 +90,7 @@ const char *info_numbers(const Config *c, char *buf, size_t n); /* "embedding x 
 
 /* Is there anything of an operation in this model? The others are left out of tables. */
 bool info_blocks_differ(const Config *c);                       /* by windows or experts                */
+bool info_sizes_differ(const Info *info);                       /* is another not as large as the first? */
 bool info_has_op(const Info *info, FlopOp op);
 
 const char *info_layout(const Count *n);                    /* "rows16", "rows" or "mixed"                   */

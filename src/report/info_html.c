@@ -100,8 +100,6 @@ static void tile(JsonOut *o, const char *number, const char *what)
     json_out(o, "<div class=\"tile\"><b>%s</b><span>%s</span></div>\n", number, what);
 }
 
-static bool blocks_differ(const Info *info) { return info->count->layer_bytes * (uint64_t)info->cfg->n_layers != info->count->blocks_bytes; }
-
 static void draw_tiles(JsonOut *o, const Info *info)
 {
     const Config *c = info->cfg;
@@ -113,7 +111,7 @@ static void draw_tiles(JsonOut *o, const Info *info)
     tile(o, params_text((double)info->count->params, a, sizeof a), "parameters");
     snprintf(b, sizeof b, "weights, %s", form_types(used, types, sizeof types));
     tile(o, form_bytes((double)info->count->bytes, a, sizeof a), b);
-    snprintf(b, sizeof b, "in %s of %d block%s", blocks_differ(info) ? "the first" : "each", c->n_layers, c->n_layers > 1 ? "s" : "");
+    snprintf(b, sizeof b, "in %s of %d block%s", info_sizes_differ(info) ? "the first" : "each", c->n_layers, c->n_layers > 1 ? "s" : "");
     tile(o, params_text((double)info->count->layer_params, a, sizeof a), b);
     snprintf(b, sizeof b, "FLOP for a token that sees %d", info->load.seq);
     tile(o, form_si(info->decode.total.computed / info->load.batch, a, sizeof a), b);
@@ -187,7 +185,7 @@ static void part_row(JsonOut *o, const CountPart *p, uint64_t whole)
 static void draw_block_table(JsonOut *o, const Info *info)
 {
     const Count *n = info->count;
-    json_out(o, "<h3>Parameters of one block</h3>\n%s", blocks_differ(info) ? "<p class=\"say\">Of the first block; the blocks differ.</p>\n" : "");
+    json_out(o, "<h3>Parameters of one block</h3>\n%s", info_sizes_differ(info) ? "<p class=\"say\">Of the first block; the blocks differ.</p>\n" : "");
     open_param_table(o);
     for (int i = 0; i < n->n_parts; i++)
         if (n->part[i].in_layer)

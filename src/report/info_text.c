@@ -120,7 +120,7 @@ static void draw_block(Page *p, const Info *info)
     draw_row(p, &(Row){ "FFN", NULL, n->ffn_params, n->ffn_bytes, NULL }, n->layer_params);
     draw_row(p, &(Row){ "norms", NULL, n->norm_params, n->norm_bytes, NULL }, n->layer_params);
     draw_row(p, &(Row){ "one block", NULL, n->layer_params, n->layer_bytes, NULL }, n->layer_params);
-    if (n->layer_bytes * (uint64_t)info->cfg->n_layers != n->blocks_bytes)
+    if (info_sizes_differ(info))
         json_out(&p->out, "  (of the first block; the blocks differ)\n");
 }
 

@@ -73,7 +73,7 @@ static bool is_script(const char *name, int n, bool *memory)
 static size_t spell_script(const char *p, char **out, bool *memory)
 {
     enum { LONGEST = 40 }; /* as no name of a script is */
-    const char *name = p + 3, *end = (p[1] == 'p' || p[1] == 'P') && p[2] == '{' ? strchr(name, '}') : NULL;
+    const char *end = p[0] == '\\' && (p[1] == 'p' || p[1] == 'P') && p[2] == '{' ? strchr(p, '}') : NULL, *name = end ? p + 3 : NULL;
     bool        inverted = end && *name == '^';
     if (!end || end - name > LONGEST || !is_script(name + inverted, (int)(end - name) - inverted, memory))
         return 0;
@@ -93,11 +93,11 @@ static bool spell_out(const char *pattern, char *out)
             p += 2;
             continue;
         }
-        if (p[0] == '\\' && (n = spell_script(p, &out, &memory)) > 0) {
-            p += n;
+        size_t n_script = spell_script(p, &out, &memory);
+        if (n_script) {
+            p += n_script;
             continue;
         }
-        n = 1;
         if (p[0] == '\\' && p[1])
             n = 2;
         else if (!in_class && p[0] == '[') { /* a ']' right after the opening is an ordinary character */
