@@ -127,7 +127,7 @@ static bool too_large(const Check *c, size_t start)
     return fail(c->err, INPUT, "%s: byte %zu: expected a number that fits a double, found one too large", c->what, start);
 }
 
-static bool check_exponent(const Check *c, size_t start)
+static bool check_finite(const Check *c, size_t start)
 {
     char   text[CJSON_NUMBER];
     size_t n = c->at - start;
@@ -167,44 +167,47 @@ static bool shorten_number(Check *c, size_t start)
     return true;
 }
 
-static bool check_digits(Check *c, const char *thing)
+/* How far digits go from text[at] on, of which there must be one. */
+static size_t digits_end(const char *text, size_t n, size_t at, const char *thing, const char **expected)
 {
-    if (!is_digit(peek(c)))
-        return expected(c, thing);
-    while (is_digit(peek(c)))
-        c->at++;
-    return true;
+    *expected = at < n && is_digit(text[at]) ? NULL : thing;
+    while (at < n && is_digit(text[at]))
+        at++;
+    return at;
+}
+
+size_t json_number_length(const char *text, size_t n, bool *whole, const char **expected)
+{
+    size_t first = n && *text == '-', at = digits_end(text, n, first, "a digit", expected);
+    *whole = true;
+    if (at - first > 1 && text[first] == '0') {
+        *expected = "no digit after a leading 0";
+        return first + 1;
+    }
+    if (!*expected && at < n && text[at] == '.') {
+        *whole = false;
+        at = digits_end(text, n, at + 1, "a digit after the decimal point", expected);
+    }
+    if (!*expected && at < n && (text[at] == 'e' || text[at] == 'E')) {
+        *whole = false;
+        at++;
+        at += at < n && (text[at] == '+' || text[at] == '-');
+        at = digits_end(text, n, at, "a digit in the exponent", expected);
+    }
+    return at;
 }
 
 static bool check_number(Check *c)
 {
-    size_t start = c->at;
-    bool   exponent = false;
-    if (peek(c) == '-')
-        c->at++;
-    if (peek(c) == '0') {
-        c->at++;
-        if (is_digit(peek(c)))
-            return expected(c, "no digit after a leading 0");
-    } else if (!check_digits(c, "a digit")) {
-        return false;
-    }
-    if (peek(c) == '.') {
-        c->at++;
-        if (!check_digits(c, "a digit after the decimal point"))
-            return false;
-    }
-    if (peek(c) == 'e' || peek(c) == 'E') {
-        exponent = true;
-        c->at++;
-        if (peek(c) == '+' || peek(c) == '-')
-            c->at++;
-        if (!check_digits(c, "a digit in the exponent"))
-            return false;
-    }
+    size_t      start = c->at;
+    bool        whole;
+    const char *thing;
+    c->at += json_number_length(c->text + start, c->n - start, &whole, &thing);
+    if (thing)
+        return expected(c, thing);
     if (c->at - start >= CJSON_NUMBER)
         return shorten_number(c, start);
-    return !exponent || check_exponent(c, start);
+    return whole || check_finite(c, start);
 }
 
 static bool check_value(Check *c);

@@ -35,6 +35,9 @@ bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, in
 bool json_read_double(const Json *j, const char *what, double min, double max, double *out, Error *err);
 bool json_read_bool(const Json *j, const char *what, bool *out, Error *err);
 double json_number(const char *text); /* strtod, whatever the locale and the rounding mode */
+/* The length of the number that text begins with. *expected: NULL, or what should stand after that many bytes instead.
+ * *whole: it has no decimal point and no exponent. */
+size_t json_number_length(const char *text, size_t n, bool *whole, const char **expected);
 bool json_read_string(const Json *j, const char *what, const char **out, Error *err); /* lives as long as the root */
 
 bool json_equal(const Json *a, const Json *b); /* the order of an object's keys does not matter */

@@ -152,48 +152,15 @@ static bool string(Parser *p, const char **text, uint32_t *n)
 
 /* ---- Numbers and words ------------------------------------------------------------------------------------------ */
 
-static bool digits(Parser *p, const char *thing)
-{
-    if (p->at == p->end || !is_digit(*p->at))
-        return expected(p, thing);
-    while (p->at < p->end && is_digit(*p->at))
-        p->at++;
-    return true;
-}
-
-static bool fraction(Parser *p, bool *whole)
-{
-    if (p->at < p->end && *p->at == '.') {
-        *whole = false;
-        p->at++;
-        if (!digits(p, "a digit after the decimal point"))
-            return false;
-    }
-    if (p->at < p->end && (*p->at == 'e' || *p->at == 'E')) {
-        *whole = false;
-        p->at++;
-        if (p->at < p->end && (*p->at == '+' || *p->at == '-'))
-            p->at++;
-        return digits(p, "a digit in the exponent");
-    }
-    return true;
-}
-
 static bool number(Parser *p, JsonNode *j)
 {
-    char *start = p->at, *first = start + (*start == '-');
-    bool  whole = true;
-    p->at = first;
-    if (!digits(p, "a digit"))
-        return false;
-    if (*first == '0' && p->at - first > 1) {
-        p->at = first + 1;
-        return expected(p, "no digit after a leading 0");
-    }
-    size_t n_digits = (size_t)(p->at - first);
-    if (!fraction(p, &whole))
-        return false;
-    if (whole && n_digits <= 18) {
+    char       *start = p->at, *first = start + (*start == '-');
+    bool        whole;
+    const char *thing;
+    p->at += json_number_length(start, (size_t)(p->end - start), &whole, &thing);
+    if (thing)
+        return expected(p, thing);
+    if (whole && p->at - first <= 18) {
         int64_t value = 0;
         for (const char *c = first; c < p->at; c++)
             value = 10 * value + (*c - '0');

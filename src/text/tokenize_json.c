@@ -155,16 +155,25 @@ static bool read_bool(Line *l, bool *out)
     return *out || word(l, "false") || wrong(l, "true or false");
 }
 
+static bool skip_number(Line *l, bool *whole)
+{
+    const char *expected;
+    l->at += json_number_length(l->text + l->at, l->n - l->at, whole, &expected);
+    return !expected || wrong(l, expected);
+}
+
 static bool read_id(Line *l, int32_t *id)
 {
-    peek(l);
-    bool    minus = word(l, "-");
-    int64_t value = 0;
+    bool    whole, minus = peek(l) == '-';
     size_t  first = l->at;
-    for (; l->at < l->n && l->text[l->at] >= '0' && l->text[l->at] <= '9' && value <= INT32_MAX; l->at++)
-        value = 10 * value + (l->text[l->at] - '0');
-    if (l->at == first || value > INT32_MAX || (l->at < l->n && memchr(".eE", l->text[l->at], 3)))
-        return wrong(l, "an id");
+    int64_t value = 0;
+    if (!skip_number(l, &whole))
+        return false;
+    for (size_t i = first + minus; whole && i < l->at && value <= INT32_MAX; i++)
+        value = 10 * value + (l->text[i] - '0');
+    if (!whole || value > INT32_MAX)
+        return fail(l->err, INPUT, "request: byte %zu: expected an id, found %.*s", first, l->at - first < 40 ? (int)(l->at - first) : 40,
+                    l->text + first);
     *id = (int32_t)(minus ? -value : value);
     return true;
 }
@@ -199,12 +208,10 @@ static bool skip_value(Line *l, int depth)
     if (c == '"')
         return skip_string(l);
     if (c != '{' && c != '[') {
-        size_t first = l->at;
-        if (word(l, "true") || word(l, "false") || word(l, "null"))
-            return true;
-        while (l->at < l->n && (hex_digit(l->text[l->at]) >= 0 || memchr("+-.", l->text[l->at], 3)))
-            l->at++;
-        return l->at > first || wrong(l, "a value");
+        bool whole;
+        if (c == '-' || (c >= '0' && c <= '9'))
+            return skip_number(l, &whole);
+        return word(l, "true") || word(l, "false") || word(l, "null") || wrong(l, "a value");
     }
     if (depth == MOST_DEPTH)
         return fail(l->err, INPUT, "request: byte %zu: expected at most %d levels", l->at, MOST_DEPTH);

@@ -635,6 +635,27 @@ static void json_requests_that_are_wrong_say_where(void)
     tiny_close(&y);
 }
 
+/* Also where nobody looks at the number: in a key that is ignored. */
+static void json_requests_hold_numbers_of_json_alone(void)
+{
+    special_bpe("");
+    static const char *const bad[] = {
+        "+1", "-", "-01", "00", "012", "-.5", ".5", "1.", "1.e1", "1e", "1e+", "1E+-1", "1eE2", "0e", "0.3e", "0x1F", "1+2", "--1", "-a", "- 1",
+        "1.2.3", "Inf", "NaN", "-Infinity", "ff", "1_000", "1e1.5", "2.e3", "1.0e-", "\xEF\xBC\x91",
+    };
+    for (size_t i = 0; i < 2 * sizeof bad / sizeof *bad && y.t; i++) {
+        char *answer = NULL, line[80];
+        snprintf(line, sizeof line, i % 2 ? "{\"ids\": [%s]}" : "{\"text\": \"a\", \"x\": [%s]}", bad[i / 2]);
+        y.err = (Error){ 0 };
+        CHECK(!tokenizer_answer_json(y.t, line, strlen(line), &answer, &y.err) && y.err.status == INPUT, "%s: answered %s", line, answer);
+        free(answer);
+    }
+    check_answer("{\"text\": \"a\", \"x\": [0, -0, -0.0, 0e1, 0E-0, 1e400, 12345678901234567890, 1.5E+3]}", "{\"ids\": [97]}");
+    check_answer("{\"ids\": [97, -0, 0]}", "{\"text\": \"a\\u0000\\u0000\", \"bytes_hex\": \"610000\"}");
+    check_answer_of("{\"text\": \"a\", \"x\": 1}2", 21, "{\"ids\": [97]}");
+    tiny_close(&y);
+}
+
 /* ---- Files that are wrong ------------------------------------------------------------------------------------- */
 
 static void check_refused(const char *keys, const char *why)
@@ -765,6 +786,7 @@ int main(int argc, char **argv)
     TEST(text_between_special_tokens_is_brought_to_nfc);
     TEST(json_requests_are_answered);
     TEST(json_requests_that_are_wrong_say_where);
+    TEST(json_requests_hold_numbers_of_json_alone);
     TEST(tables_that_are_wrong_are_refused);
     TEST(metadata_that_is_wrong_is_refused);
     return TEST_END();
