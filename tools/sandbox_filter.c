@@ -25,41 +25,51 @@ static const int allowed[] = {
     SCMP_SYS(close), SCMP_SYS(fstat), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select), SCMP_SYS(pselect6),
     SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(munlock),
     SCMP_SYS(futex), SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(gettid), SCMP_SYS(getpid), SCMP_SYS(sched_yield),
-    SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_setaffinity), SCMP_SYS(getcpu), SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler),
+    SCMP_SYS(getcpu),
     SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigaltstack), SCMP_SYS(pause),
     SCMP_SYS(restart_syscall),
     SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_getres), SCMP_SYS(gettimeofday), SCMP_SYS(nanosleep),
     SCMP_SYS(getrusage), SCMP_SYS(sysinfo), SCMP_SYS(getrandom), SCMP_SYS(exit), SCMP_SYS(exit_group),
 };
 
-/* Only where the bits `mask` of argument `arg` are `value`. */
-typedef struct Restricted { int call; unsigned arg; uint64_t mask, value; } Restricted;
+/* Only where the bits `mask` of argument `arg` are `value`, and for a second argument alike where a mask is given. */
+typedef struct Argument { unsigned arg; uint64_t mask, value; } Argument;
+typedef struct Restricted { int call; Argument first, second; } Restricted;
 static const uint64_t ALL_BITS = UINT32_MAX; /* of an int */
 #define THREAD_FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
 
 /* Stands for the number of the process that enters, which is filled in then: in no other rule. */
 enum { PROCESS = 0x7e57ab1e };
 
+/* fstat is allowed and newfstatat is not, by which some C libraries spell it: its path lies in memory, where a filter cannot look. */
 static const Restricted restricted[] = {
-    { SCMP_SYS(mmap), 2, PROT_EXEC, 0 },
-    { SCMP_SYS(mprotect), 2, PROT_EXEC, 0 },
-    { SCMP_SYS(clone), 0, THREAD_FLAGS, THREAD_FLAGS }, /* a thread, which has this filter too, and no process */
-    { SCMP_SYS(newfstatat), 3, 0x1000, 0x1000 },        /* AT_EMPTY_PATH: how the C library spells fstat */
-    { SCMP_SYS(prlimit64), 2, UINT64_MAX, 0 },          /* limits are read, not set */
-    { SCMP_SYS(fcntl), 1, ALL_BITS, F_GETFL },
-    { SCMP_SYS(fcntl), 1, ALL_BITS, F_GETFD },
-    { SCMP_SYS(fcntl), 1, ALL_BITS, F_DUPFD_CLOEXEC },
-    { SCMP_SYS(ioctl), 1, ALL_BITS, TCGETS },
-    { SCMP_SYS(ioctl), 1, ALL_BITS, TCSETS },
-    { SCMP_SYS(ioctl), 1, ALL_BITS, TCSETSW },
-    { SCMP_SYS(ioctl), 1, ALL_BITS, TCSETSF },
-    { SCMP_SYS(ioctl), 1, ALL_BITS, TIOCGWINSZ },
-    { SCMP_SYS(ioctl), 1, ALL_BITS, FIONREAD },
-    { SCMP_SYS(tgkill), 0, ALL_BITS, PROCESS },         /* to itself only, as raise and abort do */
+    { SCMP_SYS(mmap), { 2, PROT_EXEC, 0 }, { 0 } },
+    { SCMP_SYS(mprotect), { 2, PROT_EXEC, 0 }, { 0 } },
+    { SCMP_SYS(clone), { 0, THREAD_FLAGS, THREAD_FLAGS }, { 0 } },      /* a thread, which has this filter too, and no process */
+    { SCMP_SYS(prlimit64), { 0, ALL_BITS, 0 }, { 2, UINT64_MAX, 0 } },  /* its own limits are read, not set */
+    { SCMP_SYS(sched_getaffinity), { 0, ALL_BITS, 0 }, { 0 } },         /* 0: the thread that calls */
+    { SCMP_SYS(sched_setaffinity), { 0, ALL_BITS, 0 }, { 0 } },
+    { SCMP_SYS(sched_getparam), { 0, ALL_BITS, 0 }, { 0 } },
+    { SCMP_SYS(sched_getscheduler), { 0, ALL_BITS, 0 }, { 0 } },
+    { SCMP_SYS(fcntl), { 1, ALL_BITS, F_GETFL }, { 0 } },
+    { SCMP_SYS(fcntl), { 1, ALL_BITS, F_GETFD }, { 0 } },
+    { SCMP_SYS(fcntl), { 1, ALL_BITS, F_DUPFD_CLOEXEC }, { 0 } },
+    { SCMP_SYS(ioctl), { 1, ALL_BITS, TCGETS }, { 0 } },
+    { SCMP_SYS(ioctl), { 1, ALL_BITS, TCSETS }, { 0 } },
+    { SCMP_SYS(ioctl), { 1, ALL_BITS, TCSETSW }, { 0 } },
+    { SCMP_SYS(ioctl), { 1, ALL_BITS, TCSETSF }, { 0 } },
+    { SCMP_SYS(ioctl), { 1, ALL_BITS, TIOCGWINSZ }, { 0 } },
+    { SCMP_SYS(ioctl), { 1, ALL_BITS, FIONREAD }, { 0 } },
+    { SCMP_SYS(tgkill), { 0, ALL_BITS, PROCESS }, { 0 } },              /* to itself only, as raise and abort do */
 };
 
 /* A call that a kernel of this machine does not have (-EDOM, say pause on aarch64) needs no rule. */
 static bool added(int result) { return result == 0 || result == -EDOM; }
+
+static struct scmp_arg_cmp masked_equal(const Argument *a)
+{
+    return (struct scmp_arg_cmp){ .arg = a->arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = a->mask, .datum_b = a->value };
+}
 
 static bool add_rules(scmp_filter_ctx filter, uint32_t machine)
 {
@@ -71,8 +81,8 @@ static bool add_rules(scmp_filter_ctx filter, uint32_t machine)
         good = added(seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0));
     for (size_t i = 0; good && i < sizeof restricted / sizeof *restricted; i++) {
         const Restricted *r = &restricted[i];
-        struct scmp_arg_cmp rule = { .arg = r->arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = r->mask, .datum_b = r->value };
-        good = added(seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, r->call, 1, &rule));
+        struct scmp_arg_cmp rule[2] = { masked_equal(&r->first), masked_equal(&r->second) };
+        good = added(seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, r->call, r->second.mask ? 2 : 1, rule));
     }
     /* its flags lie in memory, where a filter cannot look: without it the C library falls back to clone */
     return good && added(seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0));

@@ -27,6 +27,7 @@ bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -68,6 +69,31 @@ static bool close_writable(const int *writable, size_t n, tblock_error *err)
     return true;
 }
 
+static bool same_file(int a, int b)
+{
+    struct stat one, other;
+    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/* Standard input is for reading, also where it was opened for both, as `0<>FILE` and terminals are: it is opened again for reading. What
+ * is standard output or error too, as a terminal mostly is, may be written to anyway. */
+static bool make_input_readonly(tblock_error *err)
+{
+    int flags = fcntl(STDIN_FILENO, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || same_file(STDIN_FILENO, STDOUT_FILENO) || same_file(STDIN_FILENO, STDERR_FILENO))
+        return true;
+    off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
+    /* a FIFO without another writer must not keep us waiting here, but reads wait as before */
+    int   fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    bool  good = fd >= 0 && fcntl(fd, F_SETFL, flags & ~O_ACCMODE) == 0 && (at < 0 || lseek(fd, at, SEEK_SET) == at)
+              && dup2(fd, STDIN_FILENO) == STDIN_FILENO;
+    int   error = errno;
+    if (fd >= 0)
+        close(fd);
+    return good || cli_fail(err, TBLOCK_SYSTEM, "--sandbox: standard input is open for writing too, and cannot be opened for reading "
+                                                "alone: %s; give it as < FILE, from a pipe, or as < /dev/null", strerror(error));
+}
+
 /* ---- The filter ------------------------------------------------------------------------------------------------- */
 
 bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
@@ -76,7 +102,7 @@ bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
 #include "cli/sandbox_filter.inc"
     };
     struct sock_fprog program = { sizeof code / sizeof *code, code };
-    if (!close_writable(writable, n, err))
+    if (!make_input_readonly(err) || !close_writable(writable, n, err))
         return false;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return refused(errno, err);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -59,10 +60,31 @@ static int looks(void)
     struct stat st;
     return refused(stat("/etc/passwd", &st));
 }
+#if defined(SYS_newfstatat)
+static int looks_with_a_flag(void) /* AT_EMPTY_PATH, and yet a path */
+{
+    struct stat st;
+    return refused(syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", &st, AT_EMPTY_PATH));
+}
+#endif
 static int changes_mode(void) { return refused(chmod("/tmp", 0)); }
 static int signals_others(void) { return refused(kill(getppid(), SIGTERM)); }
 static int traces(void) { return refused(ptrace(PTRACE_TRACEME, 0, NULL, NULL)); }
 static int sets_limits(void) { return refused(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 10, 10 })); }
+static int reads_limits_of_others(void)
+{
+    struct rlimit old;
+    return refused(prlimit(getppid(), RLIMIT_NOFILE, NULL, &old));
+}
+static int sets_limits_of_others(void) { return refused(prlimit(getppid(), RLIMIT_CORE, &(struct rlimit){ 0, RLIM_INFINITY }, NULL)); }
+static cpu_set_t processors;
+static int moves_others(void) { return refused(sched_setaffinity(getppid(), sizeof processors, &processors)); }
+static int moves_others_again(void) /* with a bit that an int has no room for */
+{
+    return refused(syscall(SYS_sched_setaffinity, (1L << 40) | getppid(), sizeof processors, &processors));
+}
+static int looks_where_others_run(void) { return refused(sched_getaffinity(getppid(), sizeof processors, &processors)); }
+static int asks_for_the_policy_of_others(void) { return refused(sched_getscheduler(getppid())); }
 static int makes_code(void)
 {
     void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -93,6 +115,13 @@ static const Attempt attempts[] = {
     { "unlink", removes }, { "rename", renames }, { "link", links }, { "stat", looks }, { "chmod", changes_mode },
     { "kill", signals_others }, { "ptrace", traces }, { "setrlimit", sets_limits }, { "mmap executable", makes_code },
     { "mprotect executable", turns_into_code }, { "TIOCSTI", types_for_user }, { "prctl", controls_itself },
+    { "prlimit of another process", reads_limits_of_others }, { "prlimit to another process", sets_limits_of_others },
+    { "sched_setaffinity of another process", moves_others }, { "sched_setaffinity with more bits", moves_others_again },
+    { "sched_getaffinity of another process", looks_where_others_run },
+    { "sched_getscheduler of another process", asks_for_the_policy_of_others },
+#if defined(SYS_newfstatat)
+    { "newfstatat with AT_EMPTY_PATH", looks_with_a_flag },
+#endif
     { "io_uring_setup", opens_by_ring }, { "mprotect with more bits", turns_into_code_again },
 #if defined(__x86_64__)
     { "openat of x32", opens_as_x32 },
@@ -161,6 +190,11 @@ static void attempts_work_outside(void)
     CHECK(connects_here() == 200, "socketpair");
     CHECK(makes_code() == 200, "mmap executable");
     CHECK(looks() == 200, "stat");
+    CHECK(reads_limits_of_others() == 200, "prlimit");
+    CHECK(looks_where_others_run() == 200 && moves_others() == 200, "sched_setaffinity");
+#if defined(SYS_newfstatat)
+    CHECK(looks_with_a_flag() == 200, "newfstatat");
+#endif
 }
 
 /* Each allocation on the way in fails, alone or with all after it: either the sandbox is not entered, which is told, or it is whole. */
@@ -251,6 +285,70 @@ static void only_the_given_output_is_written(void)
     fclose(b);
 }
 
+static int asks_about_itself(void)
+{
+    cpu_set_t     mine;
+    struct rlimit limit;
+    struct stat   st;
+    return sched_getaffinity(0, sizeof mine, &mine) == 0 && sched_setaffinity(0, sizeof mine, &mine) == 0
+           && getrlimit(RLIMIT_STACK, &limit) == 0 && syscall(SYS_fstat, STDOUT_FILENO, &st) == 0 ? 0 : 1;
+}
+
+static void its_own_limits_and_processors_are_left(void)
+{
+    if (!can_try())
+        return;
+    int result = inside(asks_about_itself, -1);
+    CHECK(result == 0, "%d", result);
+}
+
+/* Standard input is the file `kept`, open for both. */
+static int reads_input(void)
+{
+    char text[4] = "";
+    return read(STDIN_FILENO, text, 2) == 2 && memcmp(text, "cd", 2) == 0 && read(STDIN_FILENO, text, 1) == 0 ? 0 : 1;
+}
+static int writes_input(void)
+{
+    void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, STDIN_FILENO, 0);
+    return p == MAP_FAILED && write(STDIN_FILENO, "x", 1) == -1 && pwrite(STDIN_FILENO, "x", 1, 0) == -1 ? 0 : 1;
+}
+static int writes_terminal(void) { return write(STDIN_FILENO, "", 0) == 0 ? 0 : 1; }
+
+static void standard_input_is_read_alone(void)
+{
+    if (!can_try())
+        return;
+    FILE *f = tmpfile();
+    int   before = dup(STDIN_FILENO), pair[2];
+    CHECK(f && before >= 0 && write(fileno(f), "abcd", 4) == 4 && lseek(fileno(f), 2, SEEK_SET) == 2, "tmpfile");
+    if (!f || before < 0)
+        return;
+    CHECK(dup2(fileno(f), STDIN_FILENO) == STDIN_FILENO, "dup2");
+    int reads = inside(reads_input, -1), writes;
+    lseek(fileno(f), 2, SEEK_SET);
+    writes = inside(writes_input, -1);
+    CHECK(reads == 0, "reading on from its offset: %d", reads);
+    CHECK(writes == 0, "writing: %d", writes);
+    CHECK(lseek(fileno(f), 0, SEEK_END) == 4, "something was written");
+    fclose(f);
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0) { /* cannot be opened again: refused, unless it is standard error too */
+        int error_before = dup(STDERR_FILENO);
+        dup2(pair[0], STDIN_FILENO);
+        int result = inside(writes_input, -1);
+        CHECK(result == 250, "a socket: %d", result);
+        dup2(pair[0], STDERR_FILENO);
+        result = inside(writes_terminal, -1);
+        dup2(error_before, STDERR_FILENO);
+        CHECK(result == 0, "a socket that is standard error too: %d", result);
+        close(error_before);
+        close(pair[0]);
+        close(pair[1]);
+    }
+    dup2(before, STDIN_FILENO);
+    close(before);
+}
+
 static int aborts(void) { abort(); }
 
 static void a_crash_is_still_one(void)
@@ -269,6 +367,8 @@ int main(int argc, char **argv)
     TEST(attempts_work_outside);
     TEST(threads_and_memory_are_left);
     TEST(only_the_given_output_is_written);
+    TEST(its_own_limits_and_processors_are_left);
+    TEST(standard_input_is_read_alone);
     TEST(a_filter_is_whole_or_there_is_none);
     TEST(a_crash_is_still_one);
     return TEST_END();
