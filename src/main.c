@@ -82,10 +82,13 @@ static bool run_command(const Command *command, int argc, char **argv, tblock_er
 
 static bool dispatch(int argc, char **argv, tblock_error *err)
 {
-    if (argc < 2)
-        return cli_fail(err, TBLOCK_USAGE, "expected a command; tblock help lists them");
+    if (argc < 2) { /* nobody asked for help: a script that lost its command must see that nothing was done */
+        output_to_stderr();
+        help_short();
+        return cli_fail(err, TBLOCK_USAGE, "%s", "");
+    }
     const char *name = argv[1];
-    if (strcmp(name, "--version") == 0)
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         return print_version();
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         name = "help";

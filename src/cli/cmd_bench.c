@@ -174,7 +174,7 @@ static bool bench(void *args, tblock_error *err)
 
 #define AT(field) offsetof(BenchArgs, field)
 static const Option options[] = {
-    { "prefill", 'p', "LIST", OPT_TEXT, AT(prefill), 0, 0, NULL,
+    { "prefill", 0, "LIST", OPT_TEXT, AT(prefill), 0, 0, NULL,
       "lengths of prompts, such as 128,512; 0: none; without it 512, or the model's context where that is less" },
     { "decode",  'n', "N", OPT_INT, AT(decode), 0, MOST_TOKENS, "32", "tokens that are decoded one by one in a run; 0: none" },
     { "depth",   'd', "LIST", OPT_TEXT, AT(depth), 0, 0, NULL,

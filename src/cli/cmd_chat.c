@@ -298,7 +298,10 @@ static const Option chat_options[] = {
     { "no-history",  0,  NULL,   OPT_FLAG, AT(no_history),  0, 0, NULL, "neither read nor write the file of typed lines" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
+static const Operand operands[] = {
+    { "MODEL", AT(model), false, MODEL_OPERAND },
+    { .help = "a message comes from standard input, as in echo TEXT | tblock chat MODEL" },
+};
 static const OptionGroup groups[] = {
     { "Chat", chat_options, 0 },
     { "Sampling", sampling_options, AT(sampling) },

@@ -9,7 +9,7 @@
 #include <string.h>
 
 typedef struct QuantizeArgs {
-    const char    *in, *out, *type;
+    const char    *in, *out, *out_argument, *type;
     TextList       keep;
     int            threads;
     bool           json, tensors;
@@ -145,8 +145,12 @@ static void print_notes(const QuantizeArgs *a, const tblock_quantize_report *rep
 
 static bool quantize(void *args, tblock_error *err)
 {
-    const QuantizeArgs    *a = args;
+    QuantizeArgs          *a = args;
     tblock_quantize_report report;
+    if (!output_one(&a->out, a->out_argument, err))
+        return false;
+    if (!a->out)
+        return cli_fail(err, TBLOCK_USAGE, "quantize: expected --output FILE; see tblock help quantize");
     if (!a->general.quiet)
         show_progress(NULL, 0);
     tblock_quantize_options o = { .type = a->type, .keep = a->keep.texts, .n_keep = a->keep.n, .threads = a->threads,
@@ -163,6 +167,7 @@ static bool quantize(void *args, tblock_error *err)
 
 #define AT(field) offsetof(QuantizeArgs, field)
 static const Option options[] = {
+    { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL, "the model file to write; replaced only when all is done" },
     { "type",    0,  "q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, OPT_REQUIRED, "type of the matrices" },
     { "keep",    'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
       "another type for the matrices whose names match, such as 'layers.*.w_down=q8'; may be given several times, the first"
@@ -174,7 +179,7 @@ static const Option options[] = {
 };
 static const Operand operands[] = {
     { "MODEL", AT(in), false, MODEL_OPERAND },
-    { "OUT", AT(out), false, "the model file to write" },
+    { "OUT", AT(out_argument), true, "an older form of -o OUT" },
     { 0 },
 };
 static const OptionGroup groups[] = {
@@ -183,9 +188,9 @@ static const OptionGroup groups[] = {
     { 0 },
 };
 static const Example examples[] = {
-    { "tblock quantize model.bin model-q4.bin --type q4", "4.4 bits a weight; the embedding and the head get 8" },
-    { "tblock quantize model.bin small.bin --type q4 --keep embed=q4 --keep lm_head=q4", "those too" },
-    { "tblock quantize model-q4.bin model-f32.bin --type f32", "what the quantized weights stand for, as floats" },
+    { "tblock quantize model.bin -o model-q4.bin --type q4", "4.4 bits a weight; the embedding and the head get 8" },
+    { "tblock quantize model.bin -o small.bin --type q4 --keep embed=q4 --keep lm_head=q4", "those too" },
+    { "tblock quantize model-q4.bin -o model-f32.bin --type f32", "what the quantized weights stand for, as floats" },
     { 0 },
 };
 const Command cmd_quantize = {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct TrainArgs {
-    const char      *out, *text, *config, *init, *tokenizer, *plot, *schedule;
+    const char      *out, *out_argument, *text, *config, *init, *tokenizer, *plot, *schedule;
     int              vocab, steps, batch, n_ctx, micro_batch, warmup, eval_every, save_every, threads;
     double           min_lr, clip, dropout, validation;
     Seed             seed;
@@ -115,7 +115,7 @@ static bool check(TrainArgs *a, tblock_error *err)
 {
     tblock_grad_check_options o = { .config = a->config, .init = a->init, .threads = a->threads };
     const struct { const char *name; bool given; } others[] = {
-        { "OUT", a->out != NULL }, { "--text", a->text != NULL }, { "--tokenizer", a->tokenizer != NULL }, { "--vocab", a->vocab != 0 },
+        { "--output", a->out != NULL }, { "--text", a->text != NULL }, { "--tokenizer", a->tokenizer != NULL }, { "--vocab", a->vocab != 0 },
         { "--resume", a->resume }, { "--plot", a->plot != NULL },
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -145,11 +145,15 @@ static bool train(void *args, tblock_error *err)
     tblock_train_report report;
     bool                random = a->seed.random;
     blas_without_threads();
+    if (a->out && a->out_argument && !a->text) /* nearly always the text */
+        return cli_fail(err, TBLOCK_USAGE, "train: unexpected argument '%s': write --text before the text to learn from", a->out_argument);
+    if (!output_one(&a->out, a->out_argument, err))
+        return false;
     if (a->grad_check)
         return check(a, err);
     if (!a->out || !a->text)
-        return cli_fail(err, TBLOCK_USAGE, a->out ? "--text: expected a file to learn from, found none"
-                                                  : "expected OUT, the model file to write, found none");
+        return cli_fail(err, TBLOCK_USAGE, "train: expected %s%s%s; see tblock help train", a->text ? "" : "--text FILE",
+                        a->out || a->text ? "" : " and ", a->out ? "" : "--output FILE");
     if (constant(a) && !isnan(a->min_lr))
         return cli_fail(err, TBLOCK_USAGE, "--min-lr: expected none with --schedule constant, found %g", a->min_lr);
     if (!optimizer_read(&a->optimizer, &adamw, err) || !seed_choose(&a->seed, a->general.quiet, err))
@@ -184,8 +188,9 @@ static bool train(void *args, tblock_error *err)
 
 #define AT(field) offsetof(TrainArgs, field)
 static const Option model[] = {
+    { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL, "the model file to write; none with --grad-check" },
     { "text",    0,  "FILE", OPT_TEXT, AT(text), 0, 0, NULL, "the text to learn from" },
-    { "config", 'c', "FILE", OPT_TEXT, AT(config), 0, 0, NULL, "a JSON config: begin with random weights; without it 6 layers of 192" },
+    { "config",  0,  "FILE", OPT_TEXT, AT(config), 0, 0, NULL, "a JSON config: begin with random weights; without it 6 layers of 192" },
     { "init",    0,  "MODEL", OPT_TEXT, AT(init), 0, 0, NULL, "begin with a model's weights, config and tokenizer" },
     { "tokenizer", 0, "FILE", OPT_TEXT, AT(tokenizer), 0, 0, NULL,
       "a model or a tokenizer.json: read the text by its tokenizer, instead of one made from the text" },
@@ -194,9 +199,9 @@ static const Option model[] = {
     { 0 },
 };
 static const Option steps[] = {
-    { "steps",  'n', "N", OPT_INT, AT(steps), 1, 1 << 30, "1000", "optimizer steps" },
+    { "steps",   0,  "N", OPT_INT, AT(steps), 1, 1 << 30, "1000", "optimizer steps" },
     { "batch",  'b', "N", OPT_INT, AT(batch), 1, 1 << 16, "24", "sequences of a step" },
-    { "ctx",     0,  "N", OPT_INT, AT(n_ctx), 0, 1 << 20, "0", "their length in tokens; 0: the config's n_ctx, at most 256" },
+    { "ctx",    'c', "N", OPT_INT, AT(n_ctx), 0, 1 << 20, "0", "their length in tokens; 0: the config's n_ctx, at most 256" },
     { "micro-batch", 0, "N", OPT_INT, AT(micro_batch), 0, 1 << 16, "0",
       "sequences computed at once, gradients added up; 0: about 2048 tokens" },
     { "schedule", 0, "cosine|constant", OPT_CHOICE, AT(schedule), 0, 0, "cosine", "the learning rate after the warm-up" },
@@ -228,7 +233,10 @@ static const Option checking[] = {
     { "limit",   0,  "F", OPT_FLOAT, AT(limit), 0, 1, "1e-4", "largest relative error of an element; above it the exit status is 1" },
     { 0 },
 };
-static const Operand operands[] = { { "OUT", AT(out), true, "the model file to write; none with --grad-check" }, { 0 } };
+static const Operand operands[] = {
+    { "OUT", AT(out_argument), true, "an older form of -o OUT" },
+    { .help = "write --text before the text to learn from, -o before the model file to write" },
+};
 static const OptionGroup groups[] = {
     { "What is trained", model, 0 },
     { "Steps", steps, 0 },
@@ -239,11 +247,11 @@ static const OptionGroup groups[] = {
     { 0 },
 };
 static const Example examples[] = {
-    { "tblock train out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg", "a model of 2.6 million parameters" },
-    { "tblock train out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg --resume", "go on where it was stopped" },
-    { "tblock train out.bin --text shakespeare.txt --tokenizer tokenizer.json", "random weights, but a tokenizer that is there" },
+    { "tblock train -o out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg", "a model of 2.6 million parameters" },
+    { "tblock train -o out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg --resume", "go on where it was stopped" },
+    { "tblock train -o out.bin --text shakespeare.txt --tokenizer tokenizer.json", "random weights, but a tokenizer that is there" },
     { "tblock train --grad-check --init out.bin", "are the gradients of this model right?" },
-    { "tblock train tuned.bin --text mine.txt --init out.bin --lr 1e-4 --steps 200", "go on with other text" },
+    { "tblock train -o tuned.bin --text mine.txt --init out.bin --lr 1e-4 --steps 200", "go on with other text" },
     { 0 },
 };
 const Command cmd_train = {

@@ -18,7 +18,7 @@
 const Option general_options[] = {
     { "quiet",   'q', NULL, OPT_FLAG, AT(quiet),   0, 0, NULL, "no notes on standard error, only errors" },
     { "help",    'h', NULL, OPT_NOW,  AT(help),    0, 0, NULL, "explain this command" },
-    { "version",  0,  NULL, OPT_NOW,  AT(version), 0, 0, NULL, "print the version" },
+    { "version", 'V', NULL, OPT_NOW,  AT(version), 0, 0, NULL, "print the version" },
     { 0 },
 };
 #undef AT
@@ -48,7 +48,7 @@ const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those 
       "ask for huge pages where the file system has them" },
     { "type",        0,  "auto|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "auto",
       "make the matrices this type while loading, as quantize does; auto: as they are in the file" },
-    { "keep",        0,  "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
+    { "keep",       'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
       "with --type: another type for the matrices whose names match, such as 'embed=f16'; the first that matches counts" },
     { 0 },
 };
@@ -256,6 +256,14 @@ bool same_file(const char *a, const char *b)
         return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
     return place_of(a, &one, &name) && place_of(b, &other, &other_name) && one.st_dev == other.st_dev && one.st_ino == other.st_ino &&
            strcmp(name, other_name) == 0;
+}
+
+bool output_one(const char **out, const char *argument, tblock_error *err)
+{
+    if (*out && argument)
+        return cli_fail(err, TBLOCK_USAGE, "expected one output file, found two: -o %s and the argument %s", *out, argument);
+    *out = *out ? *out : argument;
+    return true;
 }
 
 bool output_apart(const char *output, const tblock_model *m, const Inputs *in, tblock_error *err)

@@ -76,6 +76,10 @@ bool need_tokenizer(const tblock_model *m, const char *path, const char *instead
 /* Where the prompt is read from: a file's name, "-" for standard input, NULL for neither. */
 const char *prompt_file(const PromptOptions *o);
 
+/* The output of a command that takes it as -o OUT and, in an older form, as an argument: *out is the one that was given, NULL where
+ * neither was. Both are an error (TBLOCK_USAGE). */
+bool output_one(const char **out, const char *argument, tblock_error *err);
+
 /* Are both names of one regular file, or, where there is neither yet, would they be? "-" is standard input. */
 bool same_file(const char *a, const char *b);
 

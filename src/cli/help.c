@@ -22,7 +22,7 @@ const char help_description[] =
 const Fact help_statuses[] = {
     { "0", "done" },
     { "1", "the answer is no: verify or a check found something wrong, training came to a loss that is no number" },
-    { "2", "wrong usage" },
+    { "2", "wrong usage; also tblock alone, which prints the list of commands to standard error" },
     { "3", "bad or unsupported input file" },
     { "4", "the system failed: memory, disk, input or output" },
     { "130", "interrupted by Ctrl-C; what was generated is written" },
@@ -127,7 +127,7 @@ static void print_facts(const char *title, const Fact *fact)
         output_format("  %-*s %s\n", COMMAND_WIDTH, fact->name, fact->what);
 }
 
-void help_overview(void)
+void help_short(void)
 {
     output_format("tblock %s: %s\n\nUsage: tblock COMMAND [arguments] [options]\n\nCommands:\n", tblock_version(),
                   help_summary);
@@ -136,6 +136,11 @@ void help_overview(void)
     output_format("\n");
     print_wrapped("tblock help COMMAND, or tblock COMMAND --help, tells the rest; tblock --version prints the version.",
                   0, 0);
+}
+
+void help_overview(void)
+{
+    help_short();
     output_format("\nTo begin:\n");
     for (const Example *e = first_steps; e->line; e++)
         output_format("  %s\n      %s\n", e->line, e->what);

@@ -317,6 +317,7 @@ typedef struct Reader {
     const Syntax *syntax;
     char        **argv;
     int           argc, i; /* i: the next argument to read */
+    size_t        n_operands;
     void         *args;
     const Option *now;
 } Reader;
@@ -359,6 +360,40 @@ static bool is_long_name(const Reader *r, const char *letters)
     return false;
 }
 
+/* Letters that meant another option before each letter meant the same in all commands. */
+static const struct { const char *command; char letter; const char *name; } former[] = {
+    { "train", 'c', "config" }, { "train", 'n', "steps" }, { "bench", 'p', "prefill" },
+};
+
+static const char *former_name(const Syntax *syntax, char letter)
+{
+    for (size_t i = 0; i < sizeof former / sizeof *former; i++)
+        if (former[i].letter == letter && strcmp(former[i].command, syntax->command) == 0)
+            return former[i].name;
+    return NULL;
+}
+
+static bool unknown_letter(const Syntax *syntax, const char *s, tblock_error *err)
+{
+    const char *name = former_name(syntax, *s);
+    size_t      n = cli_utf8_length(s, strlen(s));
+    if (name)
+        return cli_fail(err, TBLOCK_USAGE, "%s: -%c is no option any more; write --%s", syntax->command, *s, name);
+    return cli_fail(err, TBLOCK_USAGE, "%s: unknown option -%.*s; see tblock help %s", syntax->command, (int)(n + (n == 0)), s,
+                    syntax->command);
+}
+
+/* The value of option -c, say; where it is a wrong one and the letter meant another option before, the message says so. */
+static bool take_letter_value(Reader *r, const Walk *w, const char *attached, tblock_error *err)
+{
+    const char *name = former_name(r->syntax, w->o->letter);
+    if (take_value(r, w, attached, err))
+        return true;
+    tblock_error why = *err;
+    return name ? cli_fail(err, why.status, "%s; -%c is --%s now, and what was -%c is --%s", why.msg, w->o->letter,
+                           w->o->name, w->o->letter, name) : false;
+}
+
 static bool read_letters(Reader *r, const char *letters, tblock_error *err)
 {
     if (is_long_name(r, letters))
@@ -370,21 +405,62 @@ static bool read_letters(Reader *r, const char *letters, tblock_error *err)
         while (!known && walk_next(&w, r->syntax->groups, r->args))
             known = w.o->letter == *s;
         if (!known)
-            return cli_fail(err, TBLOCK_USAGE, "%s: unknown option -%.*s; see tblock help %s", r->syntax->command,
-                            (int)(cli_utf8_length(s, strlen(s)) + (cli_utf8_length(s, strlen(s)) == 0)), s,
-                            r->syntax->command);
+            return unknown_letter(r->syntax, s, err);
         if (w.o->argument)
-            return take_value(r, &w, s[1] ? s + 1 : NULL, err);
+            return take_letter_value(r, &w, s[1] ? s + 1 : NULL, err);
         if (!take_value(r, &w, NULL, err))
             return false;
     }
     return true;
 }
 
+/* One argument too many: name the option that it was meant for, as far as the tables tell. */
+static bool surplus_argument(const Reader *r, const char *arg, tblock_error *err)
+{
+    const char *hint = r->syntax->operands[r->n_operands].help, *text = NULL, *output = NULL;
+    bool        has_text = false;
+    char        shown[80], why[160];
+    for (Walk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);) {
+        bool given = w.o->kind == OPT_TEXT && *(const char *const *)((const char *)w.base + w.o->where);
+        bool takes_text = w.o->argument && strcmp(w.o->argument, "TEXT") == 0;
+        if (takes_text && (strcmp(w.o->name, "prompt") == 0 || strcmp(w.o->name, "text") == 0)) {
+            text = w.o->name;
+            has_text = given;
+        }
+        if (!given && strcmp(w.o->name, "output") == 0)
+            output = "-o";
+    }
+    if (hint)
+        snprintf(why, sizeof why, ": %s", hint);
+    else if (has_text)
+        snprintf(why, sizeof why, ": put quotes around a --%s of several words", text);
+    else if (text && output)
+        snprintf(why, sizeof why, ": write --%s before a text, %s before the name of an output file", text, output);
+    else if (text)
+        snprintf(why, sizeof why, ": write --%s before it", text);
+    else if (output)
+        snprintf(why, sizeof why, ": write %s before the name of the output file", output);
+    else
+        snprintf(why, sizeof why, "; see tblock help %s", r->syntax->command);
+    cli_escape(shown, sizeof shown, arg, strlen(arg));
+    return cli_fail(err, TBLOCK_USAGE, "%s: unexpected argument '%s'%s", r->syntax->command, shown, why);
+}
+
+static bool take_operand(Reader *r, const char *arg, tblock_error *err)
+{
+    const Operand *operand = &r->syntax->operands[r->n_operands];
+    if (!operand->name)
+        return surplus_argument(r, arg, err);
+    if (strchr(operand->name, '|') && !check_choice(r->syntax->command, operand->name, arg, err))
+        return false;
+    *(const char **)((char *)r->args + operand->where) = arg;
+    r->n_operands++;
+    return true;
+}
+
 bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const Option **now, tblock_error *err)
 {
-    Reader r = { syntax, argv, argc, 0, args, NULL };
-    size_t n_operands = 0;
+    Reader r = { .syntax = syntax, .argv = argv, .argc = argc, .args = args };
     bool   only_operands = false;
 
     *now = NULL;
@@ -397,19 +473,12 @@ bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const
         } else if (!only_operands && arg[0] == '-' && arg[1]) {
             if (!(arg[1] == '-' ? read_long(&r, arg + 2, err) : read_letters(&r, arg + 1, err)))
                 return false;
-        } else {
-            const Operand *operand = &syntax->operands[n_operands];
-            if (!operand->name)
-                return cli_fail(err, TBLOCK_USAGE, "%s: unexpected argument '%s'; see tblock help %s", syntax->command,
-                                arg, syntax->command);
-            if (strchr(operand->name, '|') && !check_choice(syntax->command, operand->name, arg, err))
-                return false;
-            *(const char **)((char *)args + operand->where) = arg;
-            n_operands++;
+        } else if (!take_operand(&r, arg, err)) {
+            return false;
         }
     }
     *now = r.now;
-    return r.now || check_required(syntax, n_operands, args, err);
+    return r.now || check_required(syntax, r.n_operands, args, err);
 }
 
 void options_free(const Syntax *syntax, void *args)

@@ -42,7 +42,8 @@ typedef struct Option {
 typedef struct OptionGroup { const char *title; const Option *options; size_t where; } OptionGroup;
 
 /* An argument without a name: const char * at offset `where`; NULL when optional and absent. Its name says what it may
- * be: one of the words of "bash|zsh", the name of a COMMAND, or else that of a file. */
+ * be: one of the words of "bash|zsh", the name of a COMMAND, or else that of a file. In the zeroed entry that ends a
+ * table, help may say what one more argument was probably meant to be. */
 typedef struct Operand { const char *name; size_t where; bool optional; const char *help; } Operand;
 
 /* What one command accepts; groups and operands end with a zeroed entry. */

@@ -15,7 +15,7 @@
 
 enum { OUTPUT_ROOM = 1 << 16 };
 
-static struct { char data[OUTPUT_ROOM]; size_t n; int error; } output; /* error: errno of the first failure */
+static struct { char data[OUTPUT_ROOM]; size_t n; int error; bool to_stderr; } output; /* error: errno of the first failure */
 
 bool bytes_add(Bytes *b, const char *data, size_t n, tblock_error *err)
 {
@@ -51,9 +51,11 @@ bool write_all(int fd, const char *data, size_t n)
 
 static void write_out(const char *data, size_t n)
 {
-    if (!output.error && !write_all(STDOUT_FILENO, data, n))
+    if (!output.error && !write_all(output.to_stderr ? STDERR_FILENO : STDOUT_FILENO, data, n))
         output.error = errno;
 }
+
+void output_to_stderr(void) { output.to_stderr = true; }
 
 static void empty_buffer(void)
 {
@@ -92,7 +94,7 @@ bool output_flush(tblock_error *err)
     empty_buffer();
     if (output.error == EPIPE)
         return cli_fail(err, CLI_CLOSED, "%s", "");
-    return output.error == 0 || cli_fail(err, TBLOCK_SYSTEM, "standard output: %s", strerror(output.error));
+    return output.error == 0 || cli_fail(err, TBLOCK_SYSTEM, "standard %s: %s", output.to_stderr ? "error" : "output", strerror(output.error));
 }
 
 void output_json_text(const char *text, size_t n)

@@ -23,6 +23,9 @@ __attribute__((format(printf, 1, 2)))
 #endif
 int output_format(const char *fmt, ...);
 
+/* From now on all of this goes to standard error: for help that nobody asked for. */
+void output_to_stderr(void);
+
 /* Write out what has collected. A full disk is TBLOCK_SYSTEM; a reader that went away is CLI_CLOSED, without a
  * message. */
 bool output_flush(tblock_error *err);

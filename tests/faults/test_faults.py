@@ -513,7 +513,7 @@ def logits_that_are_not_a_number_name_the_weight():
     works(run("logits", path, "--ids", "1,2", "-o", "nan.golden", "--allow-nan"))
     works(run("verify", path, "nan.golden", "--exact", "--allow-nan"))
     fails(run("verify", path, "nan.golden", "--exact"), 3, "final_norm")
-    works(run("bench", path, "--read-mb=1", "--repeats=1", "--seconds=0.01", "--allow-nan", "-p", "8", "-n", "2"))
+    works(run("bench", path, "--read-mb=1", "--repeats=1", "--seconds=0.01", "--allow-nan", "--prefill", "8", "-n", "2"))
 
 
 @case
@@ -675,7 +675,7 @@ def the_sandbox_waits_for_pipes():
         fails(run(*args, "--sandbox"), 3, "none", "No such file")
 
 
-BENCH = ["--read-mb=1", "--repeats=1", "--seconds=0.01", "-p", "8", "-n", "2"]
+BENCH = ["--read-mb=1", "--repeats=1", "--seconds=0.01", "--prefill", "8", "-n", "2"]
 
 
 @case

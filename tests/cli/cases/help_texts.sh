@@ -8,3 +8,6 @@ done
 [ "$(tblock --help)" = "$(tblock help)" ] || echo "--help differs"
 [ "$(tblock -h)" = "$(tblock help)" ] || echo "-h differs"
 [ "$(tblock run --temp 1 --help --frobnicate)" = "$(tblock help run)" ] || echo "what follows --help is read"
+# a command that was forgotten: the short help, but to standard error and with the status of a wrong command line
+tblock 2> short > out; echo "[$?]"
+tblock help | head -n "$(wc -l < short)" | cmp - short && cat out

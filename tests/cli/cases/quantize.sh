@@ -3,7 +3,7 @@
 echo '{"d_model": 64, "n_layers": 2, "heads": 4, "kv_heads": 2, "d_ff": 300, "vocab_size": 100, "n_ctx": 64}' > config.json
 tblock synth config.json -o model.bin
 try quantize model.bin f32.bin --type f32
-try quantize model.bin bf16.bin --type bf16 --tensors
+try quantize model.bin -o bf16.bin --type bf16 --tensors
 for type in q8 q4; do # errors depend on how codes are chosen, which is not this case's subject
     try quantize model.bin $type.bin --type $type | sed 's/[0-9.]*%/N%/g; s/layers\.[01]/layers.N/'
     try_status quantize model.bin again.bin --type $type --threads 3

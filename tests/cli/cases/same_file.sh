@@ -17,7 +17,7 @@ tblock bench model.bin --csv both --svg both; echo "[$?]"
 tblock run model.bin --ids 1,2 -n 2 --trace both --save-state ./both; echo "[$?]"
 tblock bench model.bin --csv both --svg "$PWD/both"; echo "[$?]"
 echo 'to be, or not to be' > text.txt
-tblock train new.bin --text text.txt -c config.json --steps 1 --plot ./new.bin.ckpt; echo "[$?]"
+tblock train new.bin --text text.txt --config config.json --steps 1 --plot ./new.bin.ckpt; echo "[$?]"
 tblock logits model.bin --ids 1,2 -o golden; echo "[$?]"
 tblock verify model.bin golden --junit link.bin; echo "[$?]"
 tblock verify model.bin golden --junit golden; echo "[$?]"

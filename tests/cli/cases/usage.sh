@@ -12,6 +12,27 @@ try help run more
 try run
 try verify model.bin
 try run m one
+try run m --prompt a one
+try chat m 'What is this?'
+try tokenize m 'a text'
+try logits m 'a text'
+try logits m -o x 'a text'
+try convert folder model.bin
+try synth c.json out.bin
+try info m one
+try run m "$(printf 'long %.0s' {1..500})" | tail -n 2
+try quantize a b -o c --type q8
+try quantize a --type q8
+try train text.txt out.bin
+try train a -o b
+try train a -o b --text c
+try train
+try train -o a
+try train --text a
+try train -n 5
+try train -c x.json -o a --text b
+try train -c
+try bench m -p 4
 try run m --tmep 0.5
 try run m --topk=3
 try run m --xyzzy

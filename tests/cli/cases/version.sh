@@ -1,2 +1,4 @@
 tblock --version
 tblock run --version
+tblock -V
+tblock run -V
