@@ -140,6 +140,7 @@ static bool prepare(tblock_attention *a, const tblock_context *c, const int32_t 
     return true;
 }
 
+FP_ENV_WORK
 static tblock_attention *attention_new(tblock_context *c, const int32_t *tokens, size_t n, const tblock_attention_options *opt,
                                        tblock_error *err)
 {
@@ -287,6 +288,7 @@ static bool write_tensors(const tblock_attention *a, const char *path, Error *er
     return false;
 }
 
+FP_ENV_WORK
 static bool write_attention(const tblock_attention *a, const char *path, const char *format, tblock_error *err)
 {
     if (!source_check_apart(&a->model->source, path, err))
@@ -313,6 +315,7 @@ static bool put_to_caller(void *user, const char *data, size_t n_bytes, Error *e
     return go_on || fail(err, SYSTEM, "attention: stopped by the caller");
 }
 
+FP_ENV_WORK
 static bool print_attention(const tblock_attention *a, const char *format, bool (*put)(void *user, const char *data, size_t n_bytes),
                             void *user, tblock_error *err)
 {

@@ -249,15 +249,14 @@ static bool answer(const Block *b, const char *path, Error *err)
     return true;
 }
 
-bool tblock_block(const char *path, const tblock_block_options *opt, char **text, tblock_error *err)
+FP_ENV_WORK
+static bool block(const char *path, const tblock_block_options *opt, char **text, Error *err)
 {
     static const tblock_block_options usual = { 0 };
     Block *b = calloc(1, sizeof *b);
     *text    = NULL;
     if (!b)
         return fail(err, SYSTEM, "out of memory");
-    HostEnv host;
-    host_env_enter(&host);
     b->opt  = opt ? opt : &usual;
     bool ok = open_block(b, path, err);
     if (ok) {
@@ -270,6 +269,14 @@ bool tblock_block(const char *path, const tblock_block_options *opt, char **text
     block_input_close(&b->input);
     free(b->stack);
     free(b);
+    return ok;
+}
+
+bool tblock_block(const char *path, const tblock_block_options *opt, char **text, tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    bool ok = block(path, opt, text, err);
     host_env_leave(&host);
     return ok;
 }

@@ -223,6 +223,7 @@ static size_t spans_of(const tblock_chat *c, const ChatText *t, const tblock_cha
     return n;
 }
 
+FP_ENV_WORK
 static bool render_ids(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, int32_t **ids, size_t *n_ids,
                        tblock_error *err)
 {
@@ -258,6 +259,7 @@ bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *message
     return ok;
 }
 
+FP_ENV_WORK
 static bool render_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, char **text, size_t *n_bytes,
                         tblock_error *err)
 {

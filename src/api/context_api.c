@@ -78,6 +78,7 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
     return c->numerics.math != MATH_BF16 || check_bf16(c, err);
 }
 
+FP_ENV_WORK
 static tblock_context *context_new(const tblock_model *m, const tblock_context_options *opt, Error *err)
 {
     static const tblock_context_options defaults = {0};

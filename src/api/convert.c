@@ -288,6 +288,7 @@ static void release(Convert *c)
     free(c->hex);
 }
 
+FP_ENV_WORK
 static bool convert_file(const char *in_path, const char *out_path, const tblock_convert_options *opt, tblock_convert_report *report,
                          tblock_error *err)
 {

@@ -250,6 +250,7 @@ static void count_right(tblock_choices_report *out)
     out->accuracy_norm_error = share_error(out->accuracy_norm, n);
 }
 
+FP_ENV_WORK
 static bool eval_choices(ChoicesRun *r, const tblock_choices_options *opt, Error *err)
 {
     char  *text = NULL;

@@ -73,6 +73,7 @@ static void end_text_window(void *user, size_t n_new)
     end_window(&r->sums, n_new);
 }
 
+FP_ENV_WORK
 static bool eval_text(TextRun *r, tblock_eval_report *out, Error *err)
 {
     bool ok = eval_windows_run(&r->windows, err);
@@ -177,6 +178,7 @@ static void report_against(AgainstRun *r, tblock_against_report *out)
     out->rms_probability = sqrt(r->squares / (double)n);
 }
 
+FP_ENV_WORK
 static bool eval_against(AgainstRun *r, tblock_against_report *out, Error *err)
 {
     size_t bytes;

@@ -47,6 +47,7 @@ static const char *spell(double x, char out[24])
     return out;
 }
 
+FP_ENV_WORK
 static void explain(const tblock_verify_report *report, const tblock_verify_row *r, char *out, size_t n)
 {
     char rule[48] = "equal bit by bit", far[24], parted[160] = "", parted_far[24];
@@ -88,7 +89,7 @@ static void put_row(JsonOut *o, const char *suite, const tblock_verify_report *r
     put_attribute(o, "name", r->name[0] ? r->name : "tokens");
     json_out(o, ">\n");
     if (!r->ok) {
-        tblock_verify_explain(report, r, text, sizeof text);
+        explain(report, r, text, sizeof text);
         json_out(o, "      <failure type=\"difference\"");
         put_attribute(o, "message", text);
         json_out(o, ">");
@@ -109,6 +110,7 @@ static void put_error(JsonOut *o, const char *suite, const tblock_error *why)
     json_out(o, "/>\n    </testcase>\n");
 }
 
+FP_ENV_WORK
 static bool junit(const char *path, const char *name, const tblock_verify_report *report, const tblock_error *why, tblock_error *err)
 {
     JsonOut o = {0};

@@ -246,6 +246,7 @@ static bool compare_settings(const GoldenFile *g, const tblock_context *c, tbloc
 
 /* ---- The file -------------------------------------------------------------------------------------------------- */
 
+FP_ENV_WORK
 static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_options *opt, tblock_verify_report *out, Error *err)
 {
     Rule rule = choose_rule(g, opt);
@@ -265,6 +266,7 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
     return true;
 }
 
+FP_ENV_WORK
 static bool check_tolerance(const tblock_verify_options *opt, Error *err)
 {
     return !opt->has_tol || opt->tol >= 0 ? true : fail(err, USAGE, "tol: expected a number from 0 on, found %g", opt->tol);

@@ -93,6 +93,7 @@ static bool run_piece(Golden *g, tblock_context *c, const int32_t *tokens, size_
     return true;
 }
 
+FP_ENV_WORK
 static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, const char *path, const tblock_logits_options *opt,
                          tblock_error *err)
 {

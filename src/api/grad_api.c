@@ -206,6 +206,7 @@ static void release(Grad *g)
     free(g->losses);
 }
 
+FP_ENV_WORK
 static bool run(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
                 tblock_grad_report *report, Error *err)
 {

@@ -56,6 +56,7 @@ static bool check_numbers(const tblock_grad_check_options *o, Error *err)
     return o->threads >= 0 && o->threads <= 1024 ? true : fail(err, USAGE, "threads: expected 0 to 1024, found %d", o->threads);
 }
 
+FP_ENV_WORK
 static bool check(CheckRun *x, const tblock_grad_check_options *o, Error *err)
 {
     if (!check_numbers(o, err) || !crew_open(&x->crew, o->threads, err) || !open_values(x, o, err))

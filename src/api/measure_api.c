@@ -69,6 +69,7 @@ static bool check_plot(const tblock_roof *roof, size_t n_roofs, const tblock_roo
     return true;
 }
 
+FP_ENV_WORK
 static bool plot(const char *path, const char *title, const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point,
                  size_t n_points, tblock_error *err)
 {

@@ -100,6 +100,7 @@ static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *
     return opt && opt->mlock && !m->retyped ? file_map_lock(&f->map, err) : true;
 }
 
+FP_ENV_WORK
 static tblock_model *open_model(const char *path, const tblock_open_options *opt, tblock_error *err)
 {
     tblock_model *m = calloc(1, sizeof *m);
@@ -183,6 +184,7 @@ static bool need_tokenizer(const tblock_model *m, Error *err)
                                            "with --tokenizer FILE", m->source.path);
 }
 
+FP_ENV_WORK
 static bool tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags, int32_t **ids, size_t *n_ids,
                      tblock_error *err)
 {
@@ -220,6 +222,7 @@ bool tblock_detokenize(const tblock_model *m, const int32_t *ids, size_t n_ids, 
     return need_tokenizer(m, err) && tokenizer_decode(m->tokenizer, ids, n_ids, text, n_bytes, err);
 }
 
+FP_ENV_WORK
 static bool tokenize_json(const tblock_model *m, const char *line, size_t n_bytes, char **answer, tblock_error *err)
 {
     return need_tokenizer(m, err) && tokenizer_answer_json(m->tokenizer, line, n_bytes, answer, err);

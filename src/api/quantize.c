@@ -162,6 +162,7 @@ static bool quantize(Quantize *q, const char *in, const char *out, const tblock_
     return q->types && write_file(q, out, opt, err) && (!report || make_report(q, report, err));
 }
 
+FP_ENV_WORK
 static bool quantize_file(const char *in_path, const char *out_path, const tblock_quantize_options *opt, tblock_quantize_report *report,
                           tblock_error *err)
 {

@@ -279,6 +279,7 @@ static bool is_json(const FileMap *map)
     return i < map->size && map->data[i] == '{' && !memchr(map->data, 0, map->size < 8 ? map->size : 8);
 }
 
+FP_ENV_WORK
 static bool report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err)
 {
     static const tblock_report_options defaults = { 0 };

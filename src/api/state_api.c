@@ -103,6 +103,7 @@ static bool write_state(TensorWriter *w, const tblock_context *c, int seq, const
            && tensor_writer_put(w, kv->shape.n_layers, 0, tokens, n * sizeof *tokens, err);
 }
 
+FP_ENV_WORK
 static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens, const char *path, tblock_error *err)
 {
     enum { PAGE = 4096 };
@@ -233,6 +234,7 @@ static bool load_layers(TensorFile *f, tblock_context *c, int seq, int n_tok, Er
     return ok;
 }
 
+FP_ENV_WORK
 static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens, size_t *n_tokens, tblock_error *err)
 {
     TensorFile f;

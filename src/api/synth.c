@@ -146,6 +146,7 @@ static bool write_file(const char *path, const char *config_path, const Config *
     return ok;
 }
 
+FP_ENV_WORK
 static bool synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err)
 {
     static const tblock_synth_options defaults = { 0 };

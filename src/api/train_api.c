@@ -443,16 +443,23 @@ static void release(Train *x)
     free(x->ckpt_path);
 }
 
-bool tblock_train(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, tblock_error *err)
+FP_ENV_WORK
+static bool train_file(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, Error *err)
 {
-    HostEnv host; /* losses, rotary angles and the optimizer's scalars are computed in this thread */
-    host_env_enter(&host);
     static const tblock_train_options defaults = { 0 };
     Train x  = { .out = out_path, .opt = opt ? opt : &defaults };
     bool  ok = check_numbers(x.opt, err) && (!x.opt->adamw || adamw_check(x.opt->adamw, err)) && prepare(&x, err) && train(&x, err);
     if (ok && report)
         fill_report(&x, report);
     release(&x);
+    return ok;
+}
+
+bool tblock_train(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, tblock_error *err)
+{
+    HostEnv host; /* losses, rotary angles and the optimizer's scalars are computed in this thread */
+    host_env_enter(&host);
+    bool ok = train_file(out_path, opt, report, err);
     host_env_leave(&host);
     return ok;
 }

@@ -1,7 +1,5 @@
 #include "base/host_env.h"
 
-#include "base/fp_env.h"
-
 /* fenv.h too and not the vector unit's register alone: on x86-64 glibc's printf and strtod ask the x87 unit for the rounding mode. */
 static void reset(void)
 {

@@ -6,10 +6,12 @@
 
 #include <fenv.h>
 #include <locale.h>
+#include "base/fp_env.h"
 
 typedef struct HostEnv { fenv_t fp; locale_t c, old; } HostEnv;
 
-/* Arithmetic belongs into a function called between the two: a compiler may move an operation of the same function across them. */
+/* Arithmetic belongs into a function called between the two, marked FP_ENV_WORK: a compiler may move an operation of the same
+ * function across them. */
 void host_env_enter(HostEnv *host);
 void host_env_leave(const HostEnv *host);
 

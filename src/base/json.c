@@ -388,11 +388,9 @@ const char *json_kind(const Json *j)
 
 enum { NUMBER_TEXT = 40 };
 
-/* The fewest digits that read back as x, which is finite. */
-static void number_text(char text[NUMBER_TEXT], double x)
+FP_ENV_WORK
+static void shortest_text(char text[NUMBER_TEXT], double x)
 {
-    HostEnv env;
-    host_env_enter(&env);
     if (x == rint(x) && fabs(x) < 1e15) {
         snprintf(text, NUMBER_TEXT, "%.0f", x);
     } else {
@@ -402,6 +400,15 @@ static void number_text(char text[NUMBER_TEXT], double x)
                 break;
         }
     }
+}
+
+/* The fewest digits that read back as x, which is finite. */
+FP_ENV_WORK
+static void number_text(char text[NUMBER_TEXT], double x)
+{
+    HostEnv env;
+    host_env_enter(&env);
+    shortest_text(text, x);
     host_env_leave(&env);
 }
 

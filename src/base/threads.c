@@ -166,10 +166,11 @@ struct ThreadPool {
     Member   member[];
 };
 
+FP_ENV_WORK
 static void run_member(void (*fn)(void *arg, Team team), void *arg, Team team)
 {
     FpEnv old = fp_env_enter();
-    fn(arg, team); /* a call through a pointer: no arithmetic moves across the two switches */
+    fn(arg, team);
     fp_env_leave(old);
 }
 
