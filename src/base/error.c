@@ -3,25 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/utf8.h"
-
-/* One character of a message as it may be shown: printable UTF-8 as it is, anything else (control characters of both
- * ranges, stray bytes) as \xHH for each byte. Returns the length in out. */
-static size_t show(char out[16], const char *s, int *n_read, size_t n)
-{
-    uint32_t code = 0;
-    int      length = utf8_decode(s, n, &code);
-    bool     plain = length > 0 && code >= 0x20 && !(code >= 0x7F && code < 0xA0) && code != 0x2028 && code != 0x2029;
-    *n_read = length > 0 ? length : -length;
-    if (plain) {
-        memcpy(out, s, (size_t)length);
-        return (size_t)length;
-    }
-    size_t used = 0;
-    for (int i = 0; i < *n_read; i++)
-        used += (size_t)snprintf(out + used, 5, "\\x%02x", (unsigned)(unsigned char)s[i]);
-    return used;
-}
+#include "base/printable.h"
 
 bool fail(Error *err, int status, const char *fmt, ...)
 {
@@ -39,9 +21,8 @@ bool fail(Error *err, int status, const char *fmt, ...)
     char   msg[sizeof err->msg];
     size_t n = strlen(text), used = 0, cut = 0; /* cut: where the message still leaves room for the dots */
     for (size_t i = 0; i < n;) {
-        char   shown[16];
-        int    n_read;
-        size_t n_shown = show(shown, text + i, &n_read, n - i);
+        char   shown[PRINTABLE_BYTES];
+        size_t n_read, n_shown = printable(shown, text + i, n - i, &n_read);
         if (used + n_shown >= sizeof msg) {
             memcpy(msg + cut, dots, 3);
             used = cut + 3;
@@ -49,7 +30,7 @@ bool fail(Error *err, int status, const char *fmt, ...)
         }
         memcpy(msg + used, shown, n_shown);
         used += n_shown;
-        i += (size_t)n_read;
+        i += n_read;
         if (used + sizeof dots <= sizeof msg)
             cut = used;
     }

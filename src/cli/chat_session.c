@@ -428,10 +428,11 @@ void session_stats(const Session *s)
 {
     static const char *const ends[] = { "done", "--predict reached", "context full", "interrupted" };
     tblock_context_info c;
+    char                format[CLI_SHOWN];
     tblock_context_describe(s->context, &c);
     size_t turns = s->n - first_turn(s);
     fprintf(stderr, "conversation  %zu messages%s, %zu of the oldest left out, chat format %s\n", turns,
-            first_turn(s) ? " and a system text" : "", s->n_left_out, s->format.name);
+            first_turn(s) ? " and a system text" : "", s->n_left_out, cli_shown(format, s->format.name));
     fprintf(stderr, "context       %zu of %d tokens, KV cache %.2f MB\n", s->n_ids, c.n_ctx, (double)c.kv_bytes / 1e6);
     if (s->n_answers == 0)
         return;

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/printable.h"
+
 typedef struct ChatArgs {
     const char     *model, *system, *chat_format;
     int             n_predict;
@@ -82,13 +84,24 @@ static bool run_reset(Chat *c, const char *argument, tblock_error *err)
     return true;
 }
 
+/* A text of many lines, escaped like a message otherwise. */
+static void print_text(const char *text)
+{
+    for (size_t n = strlen(text), n_read; n > 0; text += n_read, n -= n_read) {
+        char   shown[PRINTABLE_BYTES];
+        size_t n_shown = printable(shown, text, n, &n_read);
+        fwrite(*text == '\n' ? text : shown, 1, *text == '\n' ? 1 : n_shown, stderr);
+    }
+    fputc('\n', stderr);
+}
+
 static bool run_system(Chat *c, const char *argument, tblock_error *err)
 {
     const Session *s = &c->session;
     bool told = s->n && strcmp(s->message[0].role, "system") == 0;
     if (*argument)
         return session_system(&c->session, argument, err);
-    fprintf(stderr, "%s\n", told ? s->message[0].text : "(no system text)");
+    print_text(told ? s->message[0].text : "(no system text)");
     return true;
 }
 

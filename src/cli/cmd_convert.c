@@ -30,13 +30,14 @@ static void print_warnings(const ConvertArgs *a, const char *lines)
 
 static void print_report(const ConvertArgs *a, const tblock_convert_report *r)
 {
+    char out[CLI_SHOWN];
     print_warnings(a, r->warnings);
     if (r->flushed)
         cli_note(a->general.quiet, "%" PRIu64 " weight%s too small for the type and became 0", r->flushed, r->flushed == 1 ? " was" : "s were");
     if (r->not_finite)
         cli_note(a->general.quiet, "%" PRIu64 " vector%s NaN or infinity: kept", r->not_finite, r->not_finite == 1 ? " has" : "s have");
     if (!a->general.quiet)
-        output_format("%s: %s, %" PRIu64 " parameters, %" PRIu64 " bytes of weights\n", a->out, r->source, r->n_params, r->bytes);
+        output_format("%s: %s, %" PRIu64 " parameters, %" PRIu64 " bytes of weights\n", cli_shown(out, a->out), r->source, r->n_params, r->bytes);
 }
 
 static bool convert(void *args, tblock_error *err)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 typedef struct TokenizeArgs {
     const char    *model, *text, *file, *jsonl;
     IdList         ids;
@@ -28,18 +30,17 @@ static bool piece_bytes(tblock_stream *s, int32_t id, Bytes *piece, tblock_error
     return bytes_add(piece, part, n, err);
 }
 
-/* id, tabulator, text in quotes; bytes that are not UTF-8 as \xNN */
+/* id, tabulator, text in quotes, escaped as base/printable.h has it */
 static void print_piece(int32_t id, const Bytes *piece)
 {
     output_format("%" PRId32 "\t\"", id);
     for (size_t i = 0; i < piece->n;) {
-        size_t length = cli_utf8_length(piece->data + i, piece->n - i);
-        char   escaped[16];
+        char   shown[PRINTABLE_BYTES];
+        size_t n_read, n_shown = printable(shown, piece->data + i, piece->n - i, &n_read);
         if (piece->data[i] == '"' || piece->data[i] == '\\')
             output_write("\\", 1);
-        cli_escape(escaped, sizeof escaped, piece->data + i, length ? length : 1);
-        output_write(escaped, strlen(escaped));
-        i += length ? length : 1;
+        output_write(shown, n_shown);
+        i += n_read;
     }
     output_format("\"\n");
 }

@@ -85,9 +85,8 @@ static void print_table(const tblock_verify_report *report, const char *golden)
         print_row(&report->rows[i], width);
     for (size_t i = 0; i < report->n_rows; i++)
         print_parted(&report->rows[i]);
-    char shown[256];
-    cli_escape(shown, sizeof shown, golden, strlen(golden));
-    output_format("%s: %zu of %zu sequences %s\n", shown, n_ok, report->n_rows, spell_rule(report, rule));
+    char shown[CLI_SHOWN];
+    output_format("%s: %zu of %zu sequences %s\n", cli_shown(shown, golden), n_ok, report->n_rows, spell_rule(report, rule));
 }
 
 static void print_json_row(const tblock_verify_row *r)

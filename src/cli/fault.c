@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/printable.h"
+
 /* /proc/self/maps, opened at the start, since a sandbox opens nothing later: it knows which file is mapped where, so that no list
  * of our own has to be kept in step. */
 static int maps_fd = -1;
@@ -133,13 +135,16 @@ static void say(const char *text)
     (void)ignored; /* nobody is left to tell */
 }
 
-/* A path as messages show it: no control characters. */
-static void say_path(char *path)
+/* A path as messages show it, but without snprintf, which a handler must not call. */
+static void say_path(const char *path)
 {
-    for (char *s = path; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7F)
-            *s = '?';
-    say(path);
+    for (size_t n = strlen(path), length; n > 0; path += length, n -= length) {
+        uint32_t code = 0;
+        int      read = utf8_decode(path, n, &code);
+        length = (size_t)(read > 0 ? read : -read);
+        ssize_t ignored = read > 0 && is_printable(code) ? write(STDERR_FILENO, path, length) : write(STDERR_FILENO, "?", 1);
+        (void)ignored;
+    }
 }
 
 static void on_bus_error(int signal_number, siginfo_t *info, void *context)
@@ -155,7 +160,7 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
         return;
     }
     say("tblock: ");
-    say_path((char *)(uintptr_t)path);
+    say_path(path);
     say(": cannot read what is mapped of it: the file was cut short while it was in use, or its disk fails\n");
     remove_temporary_files();
     _exit(TBLOCK_SYSTEM);

@@ -10,8 +10,7 @@ enum {
     CLI_CLOSED      = 141  /* the reader of standard output went away, as after SIGPIPE  */
 };
 
-/* Fill *err; control characters and bytes that are not UTF-8 are escaped, so the message is one clean line. Returns
- * false. */
+/* Fill *err; what a terminal should not be shown is escaped (base/printable.h), so the message is one clean line. Returns false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
@@ -31,5 +30,9 @@ size_t cli_utf8_length(const char *text, size_t n);
 
 /* Copy text to out (room for n_out bytes, at least 8), escaped like a message; cut with "..." when it does not fit. */
 void cli_escape(char *out, size_t n_out, const char *text, size_t n);
+
+/* A name for a table or a line of its own, escaped alike; returns out. */
+enum { CLI_SHOWN = 256 };
+const char *cli_shown(char out[CLI_SHOWN], const char *text);
 
 #endif

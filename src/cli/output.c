@@ -13,6 +13,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/printable.h"
+
 enum { OUTPUT_ROOM = 1 << 16 };
 
 static struct { char data[OUTPUT_ROOM]; size_t n; int error; bool to_stderr; } output; /* error: errno of the first failure */
@@ -101,19 +103,17 @@ void output_json_text(const char *text, size_t n)
 {
     output_write("\"", 1);
     for (size_t i = 0; i < n;) {
-        unsigned char c = (unsigned char)text[i];
-        size_t        length = cli_utf8_length(text + i, n - i);
-        if (length == 0)
-            output_format("\\ufffd");
+        uint32_t c = 0xFFFD;
+        int      length = utf8_decode(text + i, n - i, &c);
+        if (length > 0 && is_printable(c) && c != '"' && c != '\\')
+            output_write(text + i, (size_t)length);
         else if (c == '"' || c == '\\')
-            output_format("\\%c", c);
+            output_format("\\%c", (char)c);
         else if (c == '\n')
             output_format("\\n");
-        else if (c < 0x20 || c == 0x7F)
-            output_format("\\u%04x", (unsigned)c);
         else
-            output_write(text + i, length);
-        i += length ? length : 1;
+            output_format("\\u%04x", (unsigned)c); /* nothing over U+FFFF is not printable */
+        i += length > 0 ? (size_t)length : 1;
     }
     output_write("\"", 1);
 }

@@ -1,5 +1,6 @@
 #include "run_stats.h"
 
+#include "message.h"
 #include "output.h"
 
 #include <fcntl.h>
@@ -74,13 +75,13 @@ static size_t predicted_bytes(const tblock_model_info *m, const tblock_context_i
 
 void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock_context_info *c, const char *stopped)
 {
-    char  file[24], weights[24], kv[24], activations[24], resident[24];
+    char  family[CLI_SHOWN], file[24], weights[24], kv[24], activations[24], resident[24];
     size_t private;
     Speed prefill = speed(m, s->n_prefilled, s->n_pieces, s->prefill_s);
     Speed decode = speed(m, s->n_decoded, s->n_calls, s->decode_s);
 
     fprintf(stderr, "load      %.2f ms: %s, %s, %" PRIu64 " parameters, %s read for each token\n", s->load_s * 1e3,
-            m->family, m->weight_types, m->n_params, spell_bytes(m->bytes_per_token, weights));
+            cli_shown(family, m->family), m->weight_types, m->n_params, spell_bytes(m->bytes_per_token, weights));
     if (s->n_loaded)
         fprintf(stderr, "state     %zu tokens loaded\n", s->n_loaded);
     fprintf(stderr, "prefill   %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", s->n_prefilled, s->prefill_s * 1e3,

@@ -15,13 +15,6 @@ static void heading(Page *p, const char *text)
 
 static void label(Page *p, const char *text) { json_out(&p->out, "  %-11s  ", text); }
 
-/* Text from a file or a command line: control characters must not reach the terminal. */
-static void out_safe(Page *p, const char *s)
-{
-    for (; *s; s++)
-        json_out_bytes(&p->out, (unsigned char)*s < 0x20 || *s == 0x7f ? "?" : s, 1);
-}
-
 /* Three or four digits in seven columns; what is not known is a dash. */
 static const char *number(double v, char *buf, size_t n)
 {
@@ -82,10 +75,10 @@ static void draw_about(Page *p, const BlockPage *b)
     label(p, "FFN");
     json_out(&p->out, "%s, width %d\n", info_ffn(c), c->d_ff);
     label(p, "weights");
-    out_safe(p, last_part(b->weights));
+    form_safe(&p->out, last_part(b->weights));
     json_out(&p->out, "\n");
     label(p, "x, dy");
-    out_safe(p, last_part(b->input));
+    form_safe(&p->out, last_part(b->input));
     json_out(&p->out, "\n");
     label(p, "B, L, width");
     json_out(&p->out, "%d sequence%s of %d token%s, d_model %d\n", b->n_seqs, b->n_seqs > 1 ? "s" : "", b->seq_len,
@@ -251,7 +244,7 @@ static void draw_checks(Page *p, const BlockPage *b)
 bool block_text(const BlockPage *b, bool colour, char **text, Error *err)
 {
     Page p = { .colour = colour };
-    out_safe(&p, b->path ? b->path : "a block");
+    form_safe(&p.out, b->path ? b->path : "a block");
     json_out(&p.out, "\n");
     draw_about(&p, b);
     draw_steps(&p, b);

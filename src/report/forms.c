@@ -6,6 +6,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/printable.h"
+
+void form_safe(JsonOut *o, const char *s)
+{
+    for (size_t n = strlen(s), n_read; n > 0; s += n_read, n -= n_read) {
+        char   shown[PRINTABLE_BYTES];
+        size_t n_shown = printable(shown, s, n, &n_read);
+        json_out_bytes(o, shown, n_shown);
+    }
+}
 
 const char *form_count(uint64_t v, char *buf, size_t n)
 {

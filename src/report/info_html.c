@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/printable.h"
 
 /* ---- Text and bars ---- */
 
@@ -17,7 +17,7 @@ static const char *escaped(uint32_t code)
     case '>':  return "&gt;";
     case '"':  return "&quot;";
     case '\'': return "&#39;";
-    default:   return code < 0x20 || (code >= 0x7f && code < 0xa0) ? "&#xfffd;" : NULL;
+    default:   return is_printable(code) ? NULL : "&#xfffd;";
     }
 }
 

@@ -10,17 +10,6 @@ typedef struct Page {
     int     name_width; /* of the names in the tables of parameters */
 } Page;
 
-/* Text from a file: control characters must not reach the terminal. */
-static void out_safe(Page *p, const char *s)
-{
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s, next = (unsigned char)s[1];
-        bool control = c < 0x20 || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0);
-        json_out_bytes(&p->out, control ? "?" : s, 1);
-        s += control && c == 0xc2;
-    }
-}
-
 static void heading(Page *p, const char *text)
 {
     json_out(&p->out, "\n%s%s%s\n", p->colour ? "\033[1m" : "", text, p->colour ? "\033[0m" : "");
@@ -53,7 +42,7 @@ static void draw_config(Page *p, const Config *c)
     char words[128];
     heading(p, "config");
     label(p, "family");
-    out_safe(p, c->family);
+    form_safe(&p->out, c->family);
     json_out(&p->out, "\n");
     label(p, "blocks");
     json_out(&p->out, "%d, %s\n", c->n_layers, info_norms(c, words, sizeof words));
@@ -297,7 +286,7 @@ static void draw_check_part(Page *p, const char *name, const CheckPart *c, const
 {
     label(p, name);
     json_out(&p->out, "%s", c->answer == CHECK_OK ? good : c->answer == CHECK_NONE ? none : "WRONG: ");
-    out_safe(p, c->found);
+    form_safe(&p->out, c->found);
     if (c->n_bad > 1)
         json_out(&p->out, " (and %d tensor%s more)", c->n_bad - 1, c->n_bad > 2 ? "s" : "");
     json_out(&p->out, "\n");
@@ -317,7 +306,7 @@ static void draw_hash(Page *p, const char *of, const char *hash)
     char start[20];
     snprintf(start, sizeof start, "%.12s", hash);
     json_out(&p->out, ",%s sha256 ", of);
-    out_safe(p, start);
+    form_safe(&p->out, start);
     json_out(&p->out, "...");
 }
 
@@ -331,7 +320,7 @@ static void draw_sources(Page *p, const Json *source)
             continue;
         label(p, what);
         json_out(&p->out, "%s", form->before);
-        out_safe(p, name);
+        form_safe(&p->out, name);
         if (form->hash_key && json_read_string(json_get(i, form->hash_key), "", &hash, &ignored))
             draw_hash(p, form->hash_of, hash);
         json_out(&p->out, "\n");
@@ -367,20 +356,20 @@ static void draw_file(Page *p, const Info *info)
     label(p, "tokenizer");
     if (json_read_string(json_get(info->tokenizer, "type"), "", &type, &ignored)
         && json_read_int(json_get(info->tokenizer, "size"), "", 0, INT32_MAX, &size, &ignored)) {
-        out_safe(p, type);
+        form_safe(&p->out, type);
         json_out(&p->out, ", %d tokens\n", (int)size);
     } else {
         json_out(&p->out, "none\n");
     }
     if (info->chat) {
         label(p, "chat");
-        out_safe(p, info->chat);
+        form_safe(&p->out, info->chat);
         json_out(&p->out, "\n");
     }
     draw_sources(p, info->source);
     if (info->sha256) {
         label(p, "sha256");
-        out_safe(p, info->sha256);
+        form_safe(&p->out, info->sha256);
         json_out(&p->out, "\n");
     }
 }
@@ -394,7 +383,7 @@ static void draw_tensors(Page *p, const SourceContents *c)
         const Tensor *t   = c->tensors[i];
         int           gap = 23 - (int)(strlen(t->name) < 23 ? strlen(t->name) : 23);
         json_out(&p->out, "  ");
-        out_safe(p, t->name);
+        form_safe(&p->out, t->name);
         json_out(&p->out, "%*s %-5s %-20s %13s %13s\n", gap, "", dtype_name(t->dtype),
                  tensor_shape_text(t, shape, sizeof shape), form_count(t->n_bytes, bytes, sizeof bytes),
                  form_count(t->offset, offset, sizeof offset));
@@ -413,7 +402,7 @@ static int name_width(const Count *n)
 bool info_text(const Info *info, const tblock_report_options *opt, char **text, Error *err)
 {
     Page p = { .colour = opt->colour, .name_width = info->cfg ? name_width(info->count) : 0 };
-    out_safe(&p, info->path);
+    form_safe(&p.out, info->path);
     json_out(&p.out, "\n");
     if (info->cfg) {
         draw_config(&p, info->cfg);

@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "base/printable.h"
 
 #include "test.h"
 
@@ -21,10 +22,33 @@ static void a_message_may_be_put_in_front_of_itself(void)
 static void what_a_terminal_should_not_see_is_escaped(void)
 {
     Error e;
-    fail(&e, INPUT, "%s", "a\nb\033[31m\x7f \xC2\x9B \xE2\x80\xA8 \xFF\xC3 \xED\xA0\x80");
-    CHECK(strcmp(e.msg, "a\\x0ab\\x1b[31m\\x7f \\xc2\\x9b \\xe2\\x80\\xa8 \\xff\\xc3 \\xed\\xa0\\x80") == 0, "'%s'", e.msg);
+    fail(&e, INPUT, "%s", "a\nb\033[31m\x7f \xC2\x9B \xE2\x80\xA8 \xFF\xC3 \xED\xA0\x80\t\r");
+    CHECK(strcmp(e.msg, "a\\nb\\x1b[31m\\x7f \\xc2\\x9b \\xe2\\x80\\xa8 \\xff\\xc3 \\xed\\xa0\\x80\\t\\r") == 0, "'%s'", e.msg);
     fail(&e, INPUT, "%s", "\xC3\xA9 \xE6\x97\xA5 \xF0\x9F\x8E\xAD");
     CHECK(strcmp(e.msg, "\xC3\xA9 \xE6\x97\xA5 \xF0\x9F\x8E\xAD") == 0, "'%s'", e.msg);
+}
+
+/* Every character: C0, DEL, C1, separators and what turns the direction of a text, and nothing else. */
+static void each_character_is_shown_or_escaped(void)
+{
+    static const uint32_t hidden[][2] = { { 1, 0x1F }, { 0x7F, 0x9F }, { 0x61C, 0x61C }, { 0x200E, 0x200F }, { 0x2028, 0x202E }, { 0x2066, 0x2069 } };
+    for (uint32_t code = 1; code <= 0x10FFFF; code++) {
+        char   text[4] = { (char)code }, shown[PRINTABLE_BYTES];
+        size_t n = 1, n_read;
+        bool   escaped = false;
+        if (code >= 0xD800 && code <= 0xDFFF)
+            continue;
+        if (code >= 0x80) {
+            n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+            for (size_t i = 0; i < n; i++)
+                text[i] = (char)(i ? 0x80 | (code >> 6 * (n - 1 - i) & 0x3F) : (0xF00u >> n & 0xFF) | code >> 6 * (n - 1));
+        }
+        for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
+            escaped |= code >= hidden[i][0] && code <= hidden[i][1];
+        size_t n_shown = printable(shown, text, n, &n_read);
+        bool   same = n_shown == n && memcmp(shown, text, n) == 0;
+        CHECK(n_read == n && same != escaped && strlen(shown) == n_shown, "U+%04X: '%s'", (unsigned)code, shown);
+    }
 }
 
 static void a_long_message_is_cut_at_a_character(void)
@@ -63,6 +87,7 @@ int main(int argc, char **argv)
     TEST(fail_fills_status_and_message_and_returns_false);
     TEST(a_message_may_be_put_in_front_of_itself);
     TEST(what_a_terminal_should_not_see_is_escaped);
+    TEST(each_character_is_shown_or_escaped);
     TEST(a_long_message_is_cut_at_a_character);
     TEST(messages_up_to_511_bytes_stay_whole);
     return TEST_END();

@@ -187,7 +187,7 @@ static void a_tokenizer_alone_is_described(void)
     Error e = { 0 };
     write_tokenizer();
     char *text = report("tok.bin", false, true, false);
-    CHECK(text && strstr(text, "spm, 512 tokens") && strstr(text, "a?[31m.model, sha256 00ff...") &&
+    CHECK(text && strstr(text, "spm, 512 tokens") && strstr(text, "a\\x1b[31m.model, sha256 00ff...") &&
               strstr(text, "tok.bytes"),
           "%.700s", text ? text : "");
     CHECK(text && !strstr(text, "parameters") && !strchr(text, '\033'), "%.700s", text ? text : "");
