@@ -31,7 +31,7 @@ extern "C" {
 #define TBLOCK_API
 #endif
 
-#define TBLOCK_VERSION "0.1.0"
+#define TBLOCK_VERSION "0.2.0"
 #define TBLOCK_NUMERICS_VERSION 1 /* changes when any output bit changes (docs/numerics.md) */
 
 /* Also the exit status of the program. */
@@ -53,7 +53,7 @@ typedef struct tblock_context tblock_context; /* KV caches and activations of on
 typedef struct tblock_sampler tblock_sampler; /* options and scratch memory of the sampler                  */
 typedef struct tblock_stream  tblock_stream;  /* token ids to UTF-8 text, never half a character            */
 
-TBLOCK_API const char *tblock_version(void); /* "0.1.0" */
+TBLOCK_API const char *tblock_version(void); /* the TBLOCK_VERSION of the library that runs */
 TBLOCK_API void        tblock_free(void *p); /* releases what the library allocated for the caller */
 
 /* ---- Model ---------------------------------------------------------------------------------------------------- */
