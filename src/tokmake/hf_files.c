@@ -128,29 +128,41 @@ static bool merge_added(Draft *d, const char *folder)
     return true;
 }
 
-/* bos, eos, unk: by name from tokenizer_config.json or special_tokens_map.json, else from the model's config. */
+/* A name that is given as null or "": the model has no such token, whatever its other files say. */
+static bool names_none(const JsonNode *name)
+{
+    return name && (name->kind == NODE_NULL || node_is(name, ""));
+}
+
+/* bos, eos, unk: by name from tokenizer_config.json, else from special_tokens_map.json, else from the model's config. */
 static bool name_ids(Draft *d, const char *folder, const JsonNode *settings, const TokenizerMakeOptions *opt)
 {
     const struct { const char *key; int32_t *id; } row[] = { { "bos_token", &d->bos }, { "eos_token", &d->eos }, { "unk_token", &d->unk } };
+    const int32_t   config[] = { opt->bos, opt->eos };
     const JsonNode *map;
+    bool            none[3];
     if (!draft_read_object_if_there(d, draft_path(d, folder, SPECIAL_NAME), &map))
         return false;
     for (int i = 0; i < 3; i++) {
         const JsonNode *name = node_get(settings, row[i].key);
-        if (!name || name->kind == NODE_NULL)
+        if (!name)
             name = node_get(map, row[i].key);
         if (is_kind(name, NODE_OBJECT))
             name = node_get(name, "content");
+        none[i] = names_none(name);
         int32_t id = is_kind(name, NODE_STRING) ? draft_find(d, node_bytes(name)) : -1;
         if (id >= 0) {
             *row[i].id = id;
             draft_mark(d, id, MARK_SPECIAL);
         }
     }
-    if (d->bos < 0 && opt->bos >= 0 && (size_t)opt->bos < d->size)
-        d->bos = opt->bos;
-    if (d->eos < 0 && opt->eos >= 0 && (size_t)opt->eos < d->size)
-        d->eos = opt->eos;
+    if (none[0] && is_sentencepiece_draft(d)) /* whose library puts it in front of a text */
+        d->prefix.n = 0;
+    for (int i = 0; i < 2; i++) /* an unknown token the vocabulary itself has or has not */
+        if (none[i])
+            *row[i].id = -1;
+        else if (*row[i].id < 0 && config[i] >= 0 && (size_t)config[i] < d->size)
+            *row[i].id = config[i];
     return true;
 }
 

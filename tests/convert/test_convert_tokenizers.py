@@ -309,6 +309,26 @@ def test_added_tokens_of_a_folder_are_merged():
     assert status == 3 and "tokenizer: expected at most vocab_size 50 tokens, found 261" in err, err
 
 
+def test_a_token_named_null_or_empty_is_none():
+    """tests/text/test_make_tokenizers.py compares the C program with this one on such folders."""
+    token = {"tokenizer.json": bpe_json(added_tokens=[{"id": 49, "content": "<|x|>", "special": True}],
+                                        model__vocab={chr(97 + i): i for i in range(20)}, model__merges=[])}
+
+    def ids(settings, special_map=None):
+        files = dict(token, **{"tokenizer_config.json": settings}, **({"special_tokens_map.json": special_map} if special_map else {}))
+        t = converted(made(config={"bos_token_id": 1, "eos_token_id": 2}, files=files)).tokenizer
+        return t["bos"], t["eos"]
+    assert ids({}) == (1, 2)
+    for none in None, "", {"content": ""}, {"content": None}:
+        assert ids({"bos_token": none}) == (-1, 2) and ids({"eos_token": none}) == (1, -1), none
+        assert ids({"bos_token": none, "eos_token": "<|x|>"}, {"bos_token": "<|x|>", "eos_token": none}) == (-1, 49), none
+        assert ids({}, {"bos_token": none}) == (-1, 2), none
+    assert ids({"bos_token": "no such piece", "eos_token": 5}) == (1, 2)
+    m = converted(made(files=dict(token, **{"tokenizer_config.json": {"bos_token": None, "add_bos_token": True,
+                                                                      "tokenizer_class": "LlamaTokenizerFast"}})))
+    assert (m.tokenizer["bos"], m.tokenizer["prefix"]) == (-1, [])
+
+
 def test_a_folder_without_a_tokenizer_converts():
     status, out, err = convert(made())
     assert status == 0 and not err and "tokenizer   none" in out and ModelFile(temp("out.bin")).tokenizer is None

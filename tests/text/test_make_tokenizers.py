@@ -195,7 +195,9 @@ def folders():
                    {"tokenizer_class": "LlamaTokenizerFast", "bos_token": "<|x|>", "add_bos_token": True, "add_eos_token": True, "eos_token": "abc"},
                    {"added_tokens_decoder": {"259": {"content": "<|end|>", "special": True}, "258": {"content": "<|x|>"}}}, {"bos_token": 5},
                    {"added_tokens_decoder": {"x": {"content": "y"}}}, {"added_tokens_decoder": {"5": {}}}, {"added_tokens_decoder": []},
-                   {"added_tokens_decoder": {"99999999999": {"content": "y"}}}, {"added_tokens_decoder": {"3": {"content": "yy"}}}, []):
+                   {"added_tokens_decoder": {"99999999999": {"content": "y"}}}, {"added_tokens_decoder": {"3": {"content": "yy"}}}, [],
+                   {"bos_token": "", "eos_token": None, "unk_token": None}, {"bos_token": {"content": ""}, "eos_token": {"content": None}, "unk_token": ""},
+                   {"bos_token": None, "add_bos_token": True}, {"eos_token": "", "bos_token": "none of these", "add_eos_token": True}):
         files = {"tokenizer.json": json_file, "tokenizer_config.json": config}
         yield files
         yield dict(files, **{"added_tokens.json": {"<y>": 260, "ab": 3}, "special_tokens_map.json": {"unk_token": "<y>", "eos_token": "c"}})

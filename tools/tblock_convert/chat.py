@@ -43,7 +43,7 @@ def from_folder(folder, sources, vocab):
     """The Chat of a folder; None without a template. vocab: the tokenizer, whose special tokens may end an answer."""
     special = [vocab.pieces[i].decode("utf-8", "replace") for i in vocab.special]
     settings, names = read(folder, CONFIG, sources), read(folder, SPECIAL, sources)
-    names.update((k, x) for k, x in settings.items() if x is not None)
+    names.update(settings)  # null there says that the model has no such token
     template = find(folder, settings, sources)
     if template is None:
         return None

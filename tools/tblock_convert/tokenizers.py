@@ -134,20 +134,26 @@ def add_known(v, i, entry, ids):
 
 
 def _name_ids(v, folder, settings, config_ids, sources):
-    """bos, eos, unk: by name from tokenizer_config.json or special_tokens_map.json, else from the model's config."""
-    names = dict(_read(folder, SPECIAL, sources))
-    names.update((k, x) for k, x in settings.items() if x is not None)
+    """bos, eos, unk: by name from tokenizer_config.json, else from special_tokens_map.json, else from the model's config. A name
+    given as null or "" says that the model has no such token; an unknown token the vocabulary itself has or has not."""
+    names = dict(_read(folder, SPECIAL, sources), **settings)
+    none = set()
     for key in ("bos", "eos", "unk"):
-        name = names.get(key + "_token")
-        name = name.get("content") if isinstance(name, dict) else name
+        name = names.get(key + "_token", 0)
+        name = name.get("content", 0) if isinstance(name, dict) else name
+        if name is None or name == "":
+            none.add(key)
         i = v.find(name.encode("utf-8", "replace")) if isinstance(name, str) and name else None
         if i is not None:
             setattr(v, key, i)
             v.add_special(i)
-    if v.bos < 0 and 0 <= config_ids[0] < v.size():
-        v.bos = config_ids[0]
-    if v.eos < 0 and config_ids[1] and config_ids[1][0] < v.size():
-        v.eos = config_ids[1][0]
+    if "bos" in none and v.sentencepiece():  # whose library puts it in front of a text
+        v.prefix = []
+    for key, i in (("bos", config_ids[0]), ("eos", config_ids[1][0] if config_ids[1] else -1)):
+        if key in none:
+            setattr(v, key, -1)
+        elif getattr(v, key) < 0 and 0 <= i < v.size():
+            setattr(v, key, i)
 
 
 def _template(v, settings, folder):
