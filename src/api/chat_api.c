@@ -97,7 +97,7 @@ static void find_stops(tblock_chat *c)
 tblock_chat *tblock_chat_new(const tblock_model *m, const char *format, tblock_error *err)
 {
     if (!m->tokenizer) {
-        fail(err, INPUT, "%s: the file holds no tokenizer: a chat needs one", m->source.path);
+        fail(err, INPUT, "%s: found no tokenizer: a chat needs one", m->source.path);
         return NULL;
     }
     tblock_chat *c = calloc(1, sizeof *c);

@@ -256,7 +256,7 @@ static bool eval_choices(ChoicesRun *r, const tblock_choices_options *opt, Error
     char  *text = NULL;
     size_t n = 0;
     if (!r->c->model->tokenizer)
-        return fail(err, INPUT, "%s: the file holds no tokenizer, which a question needs", r->c->model->source.path);
+        return fail(err, INPUT, "%s: found no tokenizer: multiple choice needs one", r->c->model->source.path);
     r->held = malloc((size_t)r->c->n_ctx * sizeof *r->held);
     r->row  = malloc((size_t)r->c->model->weights.cfg.vocab_size * sizeof *r->row);
     if (!r->held || !r->row)

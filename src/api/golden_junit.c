@@ -55,7 +55,7 @@ static void explain(const tblock_verify_report *report, const tblock_verify_row 
     if (!report->exact)
         snprintf(rule, sizeof rule, "within %.3g", report->tol);
     if (r->parted[0])
-        snprintf(parted, sizeof parted, "; the runs part in %s, from position %" PRId64 " on, max |diff| %s", r->parted, r->parted_pos,
+        snprintf(parted, sizeof parted, "; the runs diverge in %s, from position %" PRId64 " on, max |diff| %s", r->parted, r->parted_pos,
                  parted_far);
     if (r->first_diff >= 0)
         snprintf(out, n, "logits differ from position %" PRId64 " on: expected %s, found max |diff| %s%s", r->first_diff, rule, far, parted);

@@ -201,7 +201,7 @@ static bool spare_checkpoint(const Train *x, Error *err)
     if (!format || strcmp(format, "tblock-checkpoint") != 0 || !step || !steps)
         good = fail(err, USAGE, "%s: expected a checkpoint or no file, found another one: training would replace it", x->ckpt_path);
     else if (strcmp(step, steps) != 0)
-        good = fail(err, USAGE, "%s: holds a training that stopped after step %s of %s: --resume goes on; to begin anew, remove the file",
+        good = fail(err, USAGE, "%s: holds a training that stopped after step %s of %s: use --resume to continue, or remove the file to start again",
                     x->ckpt_path, step, steps);
     tensor_file_close(&f);
     return good;

@@ -341,7 +341,7 @@ bool out_file_open(OutFile *f, const char *path, Error *err)
     if (exists && access(path, W_OK) != 0)
         return open_failed(f, strerror(errno), err);
     if (!exists && lstat(path, &st) == 0)
-        return open_failed(f, "a symbolic link that leads nowhere", err);
+        return open_failed(f, "a symbolic link to a file that does not exist", err);
 
     f->target = exists ? realpath(path, NULL) : strdup(path);
     if (!f->target)

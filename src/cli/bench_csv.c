@@ -59,7 +59,8 @@ static bool check_columns(int fd, const char *path, bool *empty, tblock_error *e
     if (n < 0)
         return system_error(path, err);
     return ((size_t)n == sizeof columns - 1 && memcmp(first, columns, (size_t)n) == 0) ||
-           cli_fail(err, TBLOCK_USAGE, "--csv: %s: expected a first line as this version writes it, found another: take a new file", path);
+           cli_fail(err, TBLOCK_USAGE, "--csv: %s: expected the header line of this version, found "
+                                       "another one: choose a new file", path);
 }
 
 bool bench_csv_check(const char *path, tblock_error *err)

@@ -234,11 +234,12 @@ Peak bench_peak(const Bench *b, int machine)
 {
     const tblock_machine *m = &b->machine[machine];
     if (strcmp(b->computing.math, "int8") != 0)
-        return (Peak){ m->f32_gflop_per_s, "f32", "multiply-adds of f32, which this math computes with" };
+        return (Peak){ m->f32_gflop_per_s, "f32", "f32 multiply-adds, which this math uses" };
     if (strcmp(b->computing.activations, "16") == 0)
         return (Peak){ larger(m->int16_gop_per_s, m->int8_gop_per_s / 2), "int16",
-                       "dot products of int16, or int8 at half its rate: an activation of 16 bits is two digits of 8" };
-    return (Peak){ m->int8_gop_per_s, "int8", "dot products of int8, which weights and activations are multiplied with" };
+                       "int16 dot products, or int8 at half its rate: a 16-bit activation is two "
+                       "8-bit digits" };
+    return (Peak){ m->int8_gop_per_s, "int8", "int8 dot products of weights and activations" };
 }
 
 Rates bench_rates(const Bench *b, const BenchRow *r)

@@ -36,9 +36,9 @@ static void print_header(const Bench *b)
     cli_escape(cpu, sizeof cpu, b->machine[0].cpu, strlen(b->machine[0].cpu));
     cli_escape(model, sizeof model, bench_model_name(b), strlen(bench_model_name(b)));
     output_format("%s, %s\n", cpu, c->isa);
-    output_format("model     %s: %s, %.2f million parameters, %.2f MB of weights a token\n", model, m->weight_types,
+    output_format("model     %s: %s, %.2f million parameters, %.2f MB of weights per token\n", model, m->weight_types,
                   1e-6 * (double)m->n_params, 1e-6 * (double)m->bytes_per_token);
-    output_format("computed  math %s, activations %s, KV cache %s\n", c->math, c->activations, c->kv_type);
+    output_format("settings  math %s, activations %s, KV cache %s\n", c->math, c->activations, c->kv_type);
     for (int i = 0; i < b->n_machines; i++) {
         const tblock_machine *k = &b->machine[i];
         output_format("machine   %d thread%s: read %.1f GB/s; GOP/s: f32 %s, int8 %s, int16 %s\n", k->threads, k->threads == 1 ? "" : "s",
@@ -46,8 +46,9 @@ static void print_header(const Bench *b)
                       spell_peak(k->int16_gop_per_s, int16));
     }
     Peak peak = bench_peak(b, 0);
-    output_format("limits    %% read: weights and KV cache against the read bandwidth, which bounds decode\n");
-    output_format("          %% peak: against %s (%s), which bounds prefill\n", peak.name, peak.why);
+    output_format("limits    %% read: bytes of weights and KV cache against the read bandwidth, "
+                  "which limits decode\n");
+    output_format("          %% peak: against %s (%s), which limits prefill\n", peak.name, peak.why);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
@@ -75,7 +76,7 @@ static void print_profile(const Bench *b, const BenchRow *r)
 {
     char name[48];
     int  threads = b->machine[r->machine].threads;
-    output_format("\n%s, %d thread%s, a run of %d token%s:\n", bench_row_name(r, name), threads, threads == 1 ? "" : "s", r->tokens,
+    output_format("\n%s, %d thread%s, time per operation in a run of %d token%s:\n", bench_row_name(r, name), threads, threads == 1 ? "" : "s", r->tokens,
                   r->tokens == 1 ? "" : "s");
     output_format("  %-10s %8s %12s %7s %9s %9s %7s\n", "operation", "calls", "ms", "time", "GB/s", "GOP/s", "% roof");
     for (size_t i = 0; i < r->n_ops; i++)

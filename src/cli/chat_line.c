@@ -276,7 +276,7 @@ LineResult chat_lines_read(ChatLines *l, Bytes *out, tblock_error *err)
         }
         bool more = !fenced && n && text[n - 1] == '\\';
         if (out->n + n > MOST_MESSAGE) {
-            cli_fail(err, TBLOCK_USAGE, "a message is over %d bytes", MOST_MESSAGE);
+            cli_fail(err, TBLOCK_USAGE, "a message has more than %d bytes", MOST_MESSAGE);
             return LINE_FAILED;
         }
         if (!bytes_add(out, text, n - more, err) || ((fenced || more) && !bytes_add(out, "\n", 1, err)))

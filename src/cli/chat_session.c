@@ -56,9 +56,9 @@ void session_reset(Session *s)
 bool session_system(Session *s, const char *text, tblock_error *err)
 {
     if (s->format.system == TBLOCK_CHAT_SYSTEM_REFUSED)
-        return cli_fail(err, TBLOCK_USAGE, "system text: chat format %s has no place for one", s->format.name);
+        return cli_fail(err, TBLOCK_USAGE, "system text: chat format %s does not support one", s->format.name);
     if (s->format.system == TBLOCK_CHAT_SYSTEM_IGNORED)
-        cli_note(s->o.quiet, "system text: chat format %s leaves it out", s->format.name);
+        cli_note(s->o.quiet, "system text: chat format %s ignores it", s->format.name);
     if (!add_message(s, "system", text, strlen(text), err))
         return false;
     SessionMessage m = s->message[s->n - 1];
@@ -120,13 +120,15 @@ static bool fit(Session *s, int32_t **ids, size_t *n_ids, tblock_error *err)
             return false;
     }
     if (s->n_left_out > before)
-        cli_note(s->o.quiet, "the context of %zu tokens is full: %zu of the oldest messages are left out from here on; %zu tokens remain",
+        cli_note(s->o.quiet, "the context of %zu tokens is full: dropped the %zu oldest messages; "
+                             "%zu tokens remain",
                  n_ctx, s->n_left_out - before, *n_ids);
     if (*n_ids < n_ctx)
         return true;
     tblock_free(*ids);
     s->n_left_out = before;
-    return cli_fail(err, TBLOCK_USAGE, "the message takes %zu tokens with what the format adds, and the context holds %zu", *n_ids, n_ctx);
+    return cli_fail(err, TBLOCK_USAGE, "the message has %zu tokens with those of the chat format, "
+                                       "but the context holds %zu", *n_ids, n_ctx);
 }
 
 /* Make the sequence what ids say, as far as the KV cache holds it already; at least the last token is computed anew, since its
@@ -336,7 +338,7 @@ bool session_say(Session *s, const char *text, size_t n, tblock_error *err)
 bool session_again(Session *s, tblock_error *err)
 {
     if (s->n < 2 || is_users(&s->message[s->n - 1]) || !is_users(&s->message[s->n - 2]))
-        return cli_fail(err, TBLOCK_USAGE, "there is no answer yet");
+        return cli_fail(err, TBLOCK_USAGE, "/regen: there is no answer yet");
     SessionMessage old = s->message[--s->n];
     if (answer_last(s, s->seed + 1, err)) {
         message_free(&old);
@@ -431,13 +433,14 @@ void session_stats(const Session *s)
     char                format[CLI_SHOWN];
     tblock_context_describe(s->context, &c);
     size_t turns = s->n - first_turn(s);
-    fprintf(stderr, "conversation  %zu messages%s, %zu of the oldest left out, chat format %s\n", turns,
+    fprintf(stderr, "conversation  %zu messages%s, %zu of the oldest dropped, chat format %s\n", turns,
             first_turn(s) ? " and a system text" : "", s->n_left_out, cli_shown(format, s->format.name));
-    fprintf(stderr, "context       %zu of %d tokens, KV cache %.2f MB\n", s->n_ids, c.n_ctx, (double)c.kv_bytes / 1e6);
+    fprintf(stderr, "context       %zu of %d tokens used, KV cache %.2f MB\n", s->n_ids, c.n_ctx, (double)c.kv_bytes / 1e6);
     if (s->n_answers == 0)
         return;
-    fprintf(stderr, "last answer   %zu tokens reused, %zu read at %.2f tok/s, %zu drawn at %.2f tok/s, seed %" PRIu64 ", %s\n", s->n_reused,
+    fprintf(stderr, "last answer   %zu tokens reused, %zu read at %.2f tok/s, %zu generated at "
+                    "%.2f tok/s, seed %" PRIu64 ", %s\n", s->n_reused,
             s->n_read, per_second(s->n_read, s->read_s), s->n_drawn, per_second(s->n_drawn, s->draw_s), s->seed, ends[s->end]);
-    fprintf(stderr, "all answers   %zu, %zu tokens drawn at %.2f tok/s\n", s->n_answers, s->all_drawn,
+    fprintf(stderr, "all answers   %zu, %zu tokens generated at %.2f tok/s\n", s->n_answers, s->all_drawn,
             per_second(s->all_drawn, s->all_draw_s));
 }

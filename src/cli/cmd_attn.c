@@ -68,7 +68,8 @@ static bool choose(Chosen *c, const char *option, const TextList *given, int n_a
         return cli_no_memory(err);
     for (size_t i = 0; i < given->n; i++)
         if (!choose_list(c, given->texts[i], n_all - 1))
-            return cli_fail(err, TBLOCK_USAGE, "--%s: expected numbers from 0 to %d with commas or as a range, found '%s'",
+            return cli_fail(err, TBLOCK_USAGE, "--%s: expected numbers from 0 to %d, separated by "
+                                               "commas or as a range, found '%s'",
                             option, n_all - 1, given->texts[i]);
     return true;
 }
@@ -91,12 +92,12 @@ static bool ends_with(const char *text, const char *end)
 static const char *choose_format(const AttnArgs *a, tblock_error *err)
 {
     if (a->json && a->format && strcmp(a->format, "json") != 0) {
-        cli_fail(err, TBLOCK_USAGE, "--json and --format %s: expected one of them", a->format);
+        cli_fail(err, TBLOCK_USAGE, "--json and --format %s: expected only one of them", a->format);
         return NULL;
     }
     const char *format = a->json ? "json" : a->format;
     if (!a->out && (!format || strcmp(format, "json") != 0)) {
-        cli_fail(err, TBLOCK_USAGE, "--output: expected a file; only --json is printed without one");
+        cli_fail(err, TBLOCK_USAGE, "--output: expected a file name; only --json works without one");
         return NULL;
     }
     if (format)
@@ -107,7 +108,8 @@ static const char *choose_format(const AttnArgs *a, tblock_error *err)
         return "json";
     if (ends_with(a->out, ".safetensors"))
         return "safetensors";
-    cli_fail(err, TBLOCK_USAGE, "--output: expected a name that ends with .html, .json or .safetensors, or --format, found '%s'",
+    cli_fail(err, TBLOCK_USAGE, "--output: expected a name ending in .html, .json or .safetensors, "
+                                "or --format, found '%s'",
              a->out);
     return NULL;
 }
@@ -133,7 +135,8 @@ static bool attend(const AttnArgs *a, const char *format, const tblock_model *m,
     bool good = c && choose(&layers, "layer", &a->layers, info.n_layers, err) &&
                 choose(&heads, "head", &a->heads, info.heads, err);
     if (good && strcmp(format, "html") == 0 && prompt->n > TBLOCK_ATTENTION_HTML_TOKENS)
-        good = cli_fail(err, TBLOCK_USAGE, "a page shows at most %d tokens, found %zu: --format json and safetensors take more",
+        good = cli_fail(err, TBLOCK_USAGE, "a page shows at most %d tokens, found %zu: --format "
+                                           "json and --format safetensors take more",
                         TBLOCK_ATTENTION_HTML_TOKENS, prompt->n);
     tblock_attention_options o = { layers.number, layers.n, heads.number, heads.n };
     good = good && guarded_output(&out, a->out, a->compute.sandbox, err) && guarded_enter(a->compute.sandbox, &out, 1, -1, err) &&
@@ -165,18 +168,21 @@ static bool attn(void *args, tblock_error *err)
 
 #define AT(field) offsetof(AttnArgs, field)
 static const Option options[] = {
-    { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL, "the file to write; --json needs none" },
+    { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL,
+      "the file to write; --json works without one" },
     { "format",  0,  "html|json|safetensors", OPT_CHOICE, AT(format), 0, 0, NULL,
-      "what to write; otherwise the end of the file's name decides" },
+      "output format; by default it follows from the end of the file name" },
     { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
-      "short for --format json; without --output to standard output" },
-    { "layer",  'l', "LIST", OPT_TEXTS, AT(layers), 0, 0, NULL, "layers from 0 on, such as 0,2 or 0-3; without it all" },
-    { "head",    0,  "LIST", OPT_TEXTS, AT(heads), 0, 0, NULL, "query heads, likewise" },
+      "short for --format json; without --output, print to standard output" },
+    { "layer",  'l', "LIST", OPT_TEXTS, AT(layers), 0, 0, NULL,
+      "layers, counted from 0, such as 0,2 or 0-3; default: all" },
+    { "head",    0,  "LIST", OPT_TEXTS, AT(heads), 0, 0, NULL,
+      "query heads, in the same form; default: all" },
     { 0 },
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
-    { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
+    { "Prompt: one of --prompt, --prompt-file, --ids or standard input", prompt_options, AT(prompt) },
     { "Options", options, 0 },
     { "Computing", compute_options, AT(compute) },
     { "General", general_options, AT(general) },
@@ -192,9 +198,10 @@ static const Example examples[] = {
 const Command cmd_attn = {
     { "attn", operands, groups },
     "show which tokens attend to which",
-    "Runs a prompt and writes the attention probabilities of each layer and head: as one page of heat maps that needs no "
-    "network (up to 1024 tokens), as JSON, or as safetensors with tokens I32 [n] and attn.layerI F32 [heads, n, n] (query, "
-    "key). Masked keys are 0, the others of a query sum to 1. At most 256 MB of probabilities, 4 bytes each: choose layers "
-    "and heads where it would be more. The file appears under its name when it is complete.",
+    "Runs a prompt and writes the attention probabilities of each layer and head: as one page of "
+    "heat maps that works offline (up to 1024 tokens), as JSON, or as safetensors with tokens I32 "
+    "[n] and attn.layerI F32 [heads, n, n] (query, key). The probabilities of a query sum to 1; "
+    "masked keys have 0. At most 256 MB of probabilities, 4 bytes each: for more, choose layers "
+    "and heads. The file appears under its name only when it is complete.",
     examples, sizeof(AttnArgs), attn,
 };

@@ -42,9 +42,11 @@ static bool read_lists(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
     if (a->depth && a->decode == 0)
-        return cli_fail(err, TBLOCK_USAGE, "--depth: goes with decode, which --decode 0 leaves out");
+        return cli_fail(err, TBLOCK_USAGE, "--depth: expected decode to be measured, found "
+                                           "--decode 0");
     if (a->decode == 0 && a->prefill && strcmp(a->prefill, "0") == 0)
-        return cli_fail(err, TBLOCK_USAGE, "--prefill 0 and --decode 0: expected one of them at most, nothing is left to measure");
+        return cli_fail(err, TBLOCK_USAGE, "--prefill 0 and --decode 0: expected at most one of "
+                                           "them, since both leave nothing to measure");
     return (!a->prefill || read_prefill(&b->prefill, a->prefill, err)) &&
            (!a->depth || counts_read(&b->depth, "depth", a->depth, 0, MOST_TOKENS, err)) &&
            counts_read(&b->threads, "threads", a->threads, 0, 1024, err);
@@ -175,18 +177,25 @@ static bool bench(void *args, tblock_error *err)
 #define AT(field) offsetof(BenchArgs, field)
 static const Option options[] = {
     { "prefill", 0, "LIST", OPT_TEXT, AT(prefill), 0, 0, NULL,
-      "lengths of prompts, such as 128,512; 0: none; without it 512, or the model's context where that is less" },
-    { "decode",  'n', "N", OPT_INT, AT(decode), 0, MOST_TOKENS, "32", "tokens that are decoded one by one in a run; 0: none" },
+      "prompt lengths, such as 128,512; 0: none; default: 512, or the model's context if that is "
+      "less" },
+    { "decode",  'n', "N", OPT_INT, AT(decode), 0, MOST_TOKENS, "32",
+      "tokens decoded one by one in a run; 0: none" },
     { "depth",   'd', "LIST", OPT_TEXT, AT(depth), 0, 0, NULL,
-      "positions in the cache before them, such as 0,8192; without it 16 and 2048, as far as the model's context goes" },
+      "positions in the KV cache before them, such as 0,8192; default: 16 and 2048 if the context "
+      "is long enough" },
     { "threads", 't', "LIST", OPT_TEXT, AT(threads), 0, 0, "0",
-      "numbers of computing threads, such as 1,2,4; 0: one for each physical core, fewer for a tiny model" },
-    { "repeats", 'r', "N", OPT_INT, AT(repeats), 1, BENCH_REPEATS, "5", "timings of each row, of which the median counts" },
+      "numbers of threads, such as 1,2,4; 0: one per physical core, fewer for a tiny model" },
+    { "repeats", 'r', "N", OPT_INT, AT(repeats), 1, BENCH_REPEATS, "5",
+      "timings of each row; the median is reported" },
     { "seconds",  0,  "X", OPT_FLOAT, AT(seconds), 0, 1e6, "20",
-      "no further timing of a row after so long, and fewer tokens where decoding is slower" },
-    { "read-mb",  0,  "N", OPT_INT, AT(read_mb), 1, 1 << 20, "1610", "memory that the read bandwidth is measured with" },
-    { "profile",  0,  NULL, OPT_FLAG, AT(profile), 0, 0, NULL, "also the time of each operation of the block" },
-    { "json",     0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL, "one JSON object instead of the table" },
+      "time limit of a row: no new timing starts after it, and slow decoding uses fewer tokens" },
+    { "read-mb",  0,  "N", OPT_INT, AT(read_mb), 1, 1 << 20, "1610",
+      "amount of memory for measuring the read bandwidth" },
+    { "profile",  0,  NULL, OPT_FLAG, AT(profile), 0, 0, NULL,
+      "also print the time of each operation of the block" },
+    { "json",     0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
+      "print one JSON object instead of the table" },
     { "csv",      0,  "FILE", OPT_TEXT, AT(csv), 0, 0, NULL, "append the rows to this file" },
     { "svg",      0,  "FILE", OPT_TEXT, AT(svg), 0, 0, NULL, "write a roofline plot" },
     { 0 },
@@ -200,16 +209,19 @@ static const OptionGroup groups[] = {
 };
 static const Example examples[] = {
     { "tblock bench model.bin", "prefill of 512 tokens, decode after 16 and after 2048" },
-    { "tblock bench model.bin --threads 1,2,4 --prefill 128,512,2048 --svg roof.svg", "over lengths and threads, as a plot" },
-    { "tblock bench model.bin --profile --depth 8192", "where the time goes in a long context" },
+    { "tblock bench model.bin --threads 1,2,4 --prefill 128,512,2048 --svg roof.svg",
+      "compare lengths and threads in a plot" },
+    { "tblock bench model.bin --profile --depth 8192",
+      "see where the time goes in a long context" },
     { 0 },
 };
 const Command cmd_bench = {
     { "bench", operands, groups },
-    "measure the speed of a model against the limits of the machine",
-    "Measures prefill and decode, and in the same run what the machine can do: its read bandwidth, which bounds decode, and"
-    " the peak of the arithmetic in use, which bounds prefill. Medians, with the slowest and the fastest timing. Decode counts"
-    " the bytes of weights and KV cache. Ctrl-C ends it and shows the rows that are complete; no file is written then."
-    " docs/bench.md says what each number means.",
+    "measure a model's speed and compare it with the limits of the machine",
+    "Measures prefill and decode, and in the same run what the machine can do: its read bandwidth, "
+    "which limits decode, and the peak of the arithmetic in use, which limits prefill. Reports "
+    "medians, with the slowest and the fastest timing. Decode counts the bytes of weights and KV "
+    "cache. Ctrl-C ends it, prints the rows that are complete and writes no file. docs/bench.md "
+    "explains each number.",
     examples, sizeof(BenchArgs), bench,
 };

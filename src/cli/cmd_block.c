@@ -50,63 +50,86 @@ static bool block(void *args, tblock_error *err)
 enum { MOST = 1 << 20 };
 static const Option options[] = {
     { "tensors",  0,  "FILE", OPT_TEXT, AT(tensors), 0, 0, NULL,
-      "a safetensors file with x and dy [B, L, d_model], and the weights where they are not a model's" },
-    { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL, "also write y, attn, dx and grad.NAME to a safetensors file" },
-    { "layer",    0,  "N", OPT_INT, AT(layer), 0, MOST, "0", "which layer of a model or its config" },
-    { "batch",    0,  "N", OPT_INT, AT(batch), 0, MOST, "0", "sequences, B; 0: those of x or of the case, else 2" },
-    { "length",   0,  "N", OPT_INT, AT(length), 0, MOST, "0", "tokens of each, L; 0: those of x or of the case, else 16" },
-    { "seed",    's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "of random weights and of a random input" },
+      "a safetensors file with x and dy [B, L, d_model], and with the weights unless BLOCK is a "
+      "model" },
+    { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL,
+      "write y, attn, dx and grad.NAME to a safetensors file" },
+    { "layer",    0,  "N", OPT_INT, AT(layer), 0, MOST, "0",
+      "the layer to take from a model or its config" },
+    { "batch",    0,  "N", OPT_INT, AT(batch), 0, MOST, "0",
+      "number of sequences, B; 0: as in x or the case, else 2" },
+    { "length",   0,  "N", OPT_INT, AT(length), 0, MOST, "0",
+      "tokens per sequence, L; 0: as in x or the case, else 16" },
+    { "seed",    's', "N|random", OPT_SEED, AT(seed), 0, 0, "0",
+      "seed of the random weights and input" },
     { "stack",    0,  "N", OPT_INT, AT(stack), 0, TBLOCK_BLOCK_MAX_STACK, "3",
-      "blocks one on another, pre-norm against post-norm; of a model, its layers from --layer on; 0: none" },
-    { "grad-check", 0, NULL, OPT_FLAG, AT(check), 0, 0, NULL, "check the gradients by central differences in double" },
-    { "places",   0,  "N", OPT_INT, AT(places), 1, MOST, "8", "of each tensor, where --grad-check looks" },
-    { "json",     0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL, "one JSON object instead of the text" },
-    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
+      "compare pre-norm and post-norm in a stack of N blocks, or a model's N layers from --layer "
+      "on; 0: no stack" },
+    { "grad-check", 0, NULL, OPT_FLAG, AT(check), 0, 0, NULL,
+      "check the gradients with central differences in double precision" },
+    { "places",   0,  "N", OPT_INT, AT(places), 1, MOST, "8",
+      "elements of each tensor that --grad-check tests" },
+    { "json",     0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
+      "print one JSON object instead of the text" },
+    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
+      "number of threads; 0: one per physical core" },
     { 0 },
 };
 static const Option shape[] = {
     { "norm",      0, "rms|layer", OPT_CHOICE, AT(norm), 0, 0, NULL, "the kind of norm" },
     { "placement", 0, "pre|post|both|output", OPT_CHOICE, AT(placement), 0, 0, NULL,
-      "norms before each half, behind its sum, before and behind, or of what it gives" },
+      "pre: norm before each half; post: after its residual sum; both: before it and on its "
+      "output; output: on its output" },
     { "ffn",       0, "swiglu|geglu|gelu|relu|gelu_tanh|geglu_erf", OPT_CHOICE, AT(ffn), 0, 0, NULL,
-      "the feed-forward network; geglu and gelu_tanh take the tanh form of GELU, the others the exact one" },
+      "kind of feed-forward network; geglu and gelu_tanh use the tanh form of GELU, the others the "
+      "exact one" },
     { "d-model",   0, "N", OPT_INT, AT(d_model), 0, MOST, "0", "width of the residual stream" },
     { "heads",     0, "N", OPT_INT, AT(heads), 0, MOST, "0", "query heads" },
-    { "kv-heads",  0, "N", OPT_INT, AT(kv_heads), 0, MOST, "0", "key and value heads; as many as heads where only those are given" },
-    { "head-dim",  0, "N", OPT_INT, AT(head_dim), 0, MOST, "0", "width of a head; d_model / heads where one of these is given" },
+    { "kv-heads",  0, "N", OPT_INT, AT(kv_heads), 0, MOST, "0",
+      "key and value heads; default: as many as query heads, if those are given" },
+    { "head-dim",  0, "N", OPT_INT, AT(head_dim), 0, MOST, "0",
+      "width of a head; default: d_model / heads, if one of them is given" },
     { "d-ff",      0, "N", OPT_INT, AT(d_ff), 0, 1 << 22, "0", "width of the feed-forward network" },
-    { "window",    0, "N", OPT_INT, AT(window), -1, 1 << 28, "-1", "positions a query sees, itself included; 0: all; -1: as there" },
-    { "non-causal", 0, NULL, OPT_FLAG, AT(non_causal), 0, 0, NULL, "let queries see later positions too" },
-    { "bias",      0, NULL, OPT_FLAG, AT(bias), 0, 0, NULL, "biases in every product, and in a LayerNorm" },
-    { "no-rope",   0, NULL, OPT_FLAG, AT(no_rope), 0, 0, NULL, "do not rotate q and k" },
-    { "theta",     0, "F", OPT_FLOAT, AT(theta), 1, 1e15, NULL, "base of the rotation's frequencies" },
-    { "eps",       0, "F", OPT_FLOAT, AT(eps), 1e-30, 1, NULL, "of the norms" },
+    { "window",    0, "N", OPT_INT, AT(window), -1, 1 << 28, "-1",
+      "positions a query sees, including its own; 0: all; -1: as in BLOCK" },
+    { "non-causal", 0, NULL, OPT_FLAG, AT(non_causal), 0, 0, NULL,
+      "let queries see later positions too (no causal mask)" },
+    { "bias",      0, NULL, OPT_FLAG, AT(bias), 0, 0, NULL,
+      "add biases to every product and LayerNorm" },
+    { "no-rope",   0, NULL, OPT_FLAG, AT(no_rope), 0, 0, NULL, "do not rotate q and k (no RoPE)" },
+    { "theta",     0, "F", OPT_FLOAT, AT(theta), 1, 1e15, NULL, "base of the RoPE frequencies" },
+    { "eps",       0, "F", OPT_FLOAT, AT(eps), 1e-30, 1, NULL, "epsilon of the norms" },
     { 0 },
 };
 static const Operand operands[] = {
-    { "BLOCK", AT(path), true, "a JSON config, a case (docs/block.md) or any model; absent: a block of width 64" },
+    { "BLOCK", AT(path), true, "a JSON config, a case (docs/block.md) or any model; default: a "
+                               "small block of width 64" },
     { 0 },
 };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
-    { "The block, where it differs from what BLOCK says (0: it does not)", shape, 0 },
+    { "Changes to the block (0: as in BLOCK)", shape, 0 },
     { "General", general_options, AT(general) },
     { 0 },
 };
 static const Example examples[] = {
     { "tblock block", "a small block, step by step" },
-    { "tblock block --placement post --ffn gelu --norm layer --bias --no-rope", "the block of the paper of 2017, near enough" },
-    { "tblock block --heads 8 --kv-heads 2 --window 4 --grad-check", "are its gradients right?" },
-    { "tblock block models/shakespeare.bin --layer 2 --stack 4", "a trained one; layers 2 to 5 one on another" },
-    { "tblock block CASE.json --tensors CASE.safetensors -o out.safetensors", "compare with another program" },
+    { "tblock block --placement post --ffn gelu --norm layer --bias --no-rope",
+      "close to the block of the 2017 paper" },
+    { "tblock block --heads 8 --kv-heads 2 --window 4 --grad-check", "check its gradients" },
+    { "tblock block models/shakespeare.bin --layer 2 --stack 4",
+      "a trained block; its stack is layers 2 to 5" },
+    { "tblock block CASE.json --tensors CASE.safetensors -o out.safetensors",
+      "write the results, to compare with another program" },
     { 0 },
 };
 const Command cmd_block = {
     { "block", operands, groups },
-    "look into one transformer block: shapes, values, gradients, costs",
-    "Runs one decoder block forward and backward on a given or a random input and prints every step: formula, shape, RMS of the value and of "
-    "its gradient, FLOP; then parameters, memory, and how gradients pass through a stack of blocks with their norms before or behind. Names the "
-    "first value that is NaN or infinite. Exit status 1 where there is one, or a gradient is wrong. Needs OpenBLAS (Debian: libopenblas0). "
-    "docs/block.md explains the page.",
+    "run one transformer block and print its shapes, values, gradients and costs",
+    "Runs one decoder block forward and backward on a given or a random input and prints every "
+    "step: formula, shape, RMS of the value and of its gradient, FLOP. Then it prints parameters, "
+    "memory, and how gradients pass through a stack of pre-norm and of post-norm blocks. Exit "
+    "status 1 if a gradient is wrong or a value is NaN or infinite; the first such value is named. "
+    "Needs OpenBLAS (Debian: libopenblas0). docs/block.md explains the output.",
     examples, sizeof(BlockArgs), block,
 };

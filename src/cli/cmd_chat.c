@@ -42,12 +42,13 @@ static bool close_answer(const Chat *c, tblock_error *err)
     if (!output_flush(err))
         return false;
     if (s->end == ANSWER_LENGTH)
-        cli_note(quiet, "the answer stops here: --predict %d", s->o.n_predict);
+        cli_note(quiet, "the answer was cut after --predict %d tokens", s->o.n_predict);
     if (s->end == ANSWER_CONTEXT)
-        cli_note(quiet, "the answer stops here: the context of %d tokens is full; with the next message the oldest turns are left out",
+        cli_note(quiet, "the answer was cut: the context of %d tokens is full; the next message "
+                        "will drop the oldest turns",
                  s->computing.n_ctx);
     if (s->end == ANSWER_INTERRUPTED)
-        cli_note(quiet, "stopped; what was said so far stays in the conversation");
+        cli_note(quiet, "stopped; the conversation keeps the answer so far");
     return true;
 }
 
@@ -58,7 +59,8 @@ static bool after_answer(Chat *c, bool good, tblock_error *err)
     if (good)
         return close_answer(c, err);
     if (err->status == CLI_INTERRUPTED)
-        cli_note(c->args->general.quiet, "stopped before the answer began; the message is taken back");
+        cli_note(c->args->general.quiet, "stopped before the answer began; the message was removed "
+                                         "from the conversation");
     else if (err->status == TBLOCK_USAGE || err->status == TBLOCK_INPUT)
         fprintf(stderr, "tblock: %s\n", err->msg);
     else
@@ -80,7 +82,7 @@ static bool run_reset(Chat *c, const char *argument, tblock_error *err)
 {
     (void)argument, (void)err;
     session_reset(&c->session);
-    cli_note(c->args->general.quiet, "the conversation begins anew");
+    cli_note(c->args->general.quiet, "started a new conversation");
     return true;
 }
 
@@ -108,8 +110,9 @@ static bool run_system(Chat *c, const char *argument, tblock_error *err)
 static bool need_file(const Chat *c, const char *name, const char *argument, tblock_error *err)
 {
     if (c->args->compute.sandbox)
-        return cli_fail(err, TBLOCK_USAGE, "/%s: --sandbox opens no file any more", name);
-    return *argument || cli_fail(err, TBLOCK_USAGE, "/%s: expected the name of a file", name);
+        return cli_fail(err, TBLOCK_USAGE, "/%s: not available with --sandbox, which opens no "
+                                           "files once it has started", name);
+    return *argument || cli_fail(err, TBLOCK_USAGE, "/%s: expected a file name", name);
 }
 
 static bool run_save(Chat *c, const char *argument, tblock_error *err)
@@ -137,7 +140,7 @@ static bool run_regen(Chat *c, const char *argument, tblock_error *err)
     if (err->status != CLI_INTERRUPTED)
         return false;
     interrupt_forget();
-    cli_note(c->args->general.quiet, "stopped before the new answer began; the old one stays");
+    cli_note(c->args->general.quiet, "stopped before the new answer began; the old answer is kept");
     *err = (tblock_error){ 0 };
     return true;
 }
@@ -164,20 +167,21 @@ static bool run_help(Chat *c, const char *argument, tblock_error *err)
         snprintf(left, sizeof left, "/%s%s%s", i->name, i->argument ? " " : "", i->argument ? i->argument : "");
         fprintf(stderr, "  %-14s %s\n", left, i->help);
     }
-    fprintf(stderr, "A line that ends with \\ goes on in the next; \"\"\" begins and ends a message of several lines; // at its start is one /.\n"
-                    "Ctrl-C stops an answer, Ctrl-D at the prompt ends the program.\n");
+    fprintf(stderr, "A line that ends with \\ continues on the next line. \"\"\" begins and ends a "
+                    "message of several lines.\nBegin a message with // to send a /. Ctrl-C stops "
+                    "an answer, Ctrl-D at the prompt ends the program.\n");
     return true;
 }
 
 static const ChatCommand chat_commands[N_COMMANDS] = {
-    { "reset",  NULL,   "forget the conversation; the system text stays",              run_reset },
-    { "system", "TEXT", "set the system text; without TEXT, show it",                  run_system },
-    { "save",   "FILE", "write the conversation as JSON",                              run_save },
-    { "load",   "FILE", "go on with the conversation of such a file",                  run_load },
-    { "regen",  NULL,   "draw the last answer anew, with the next seed",               run_regen },
-    { "stats",  NULL,   "tokens, speed, seed",                                         run_stats },
-    { "help",   NULL,   "this list",                                                   run_help },
-    { "quit",   NULL,   "end, as Ctrl-D does",                                         run_quit },
+    { "reset",  NULL,   "forget the conversation, but keep the system text",       run_reset },
+    { "system", "TEXT", "set the system text; without TEXT, print it",             run_system },
+    { "save",   "FILE", "save the conversation as JSON",                           run_save },
+    { "load",   "FILE", "continue a saved conversation",                           run_load },
+    { "regen",  NULL,   "generate the last answer again, with the next seed",      run_regen },
+    { "stats",  NULL,   "print tokens, speed and seed",                            run_stats },
+    { "help",   NULL,   "print this list",                                         run_help },
+    { "quit",   NULL,   "end the program, as Ctrl-D does",                         run_quit },
     { 0 },
 };
 
@@ -194,7 +198,7 @@ static bool run_command(Chat *c, const char *text, tblock_error *err)
         if (strcmp(name, i->name) != 0)
             continue;
         if (*argument && !i->argument)
-            return cli_fail(err, TBLOCK_USAGE, "/%s takes nothing after it", name);
+            return cli_fail(err, TBLOCK_USAGE, "/%s: expected nothing after it", name);
         return i->run(c, argument, err);
     }
     const char *meant = nearest_answer(&near);
@@ -270,7 +274,8 @@ static bool answer_once(Chat *c, tblock_error *err)
     if (good && text.n && text.data[text.n - 1] == '\n')
         text.n--;
     if (good && text.n == 0)
-        good = cli_fail(err, TBLOCK_USAGE, "standard input is empty: expected a message to answer");
+        good = cli_fail(err, TBLOCK_USAGE, "standard input: expected a message to answer, found an "
+                                           "empty input");
     interrupt_catch();
     good = good && session_say(&c->session, text.data, text.n, err);
     free(text.data);
@@ -304,11 +309,15 @@ static bool chat(void *args, tblock_error *err)
 
 #define AT(field) offsetof(ChatArgs, field)
 static const Option chat_options[] = {
-    { "system",      0,  "TEXT", OPT_TEXT, AT(system),      0, 0, NULL, "what the model is told before the conversation" },
+    { "system",      0,  "TEXT", OPT_TEXT, AT(system),      0, 0, NULL,
+      "instructions for the model, before the conversation" },
     { "chat-format", 0,  "NAME", OPT_TEXT, AT(chat_format), 0, 0, NULL,
-      "how turns are written: llama3, chatml, ...; a name that does not exist lists them; else what the model says" },
-    { "predict",    'n', "N",    OPT_INT,  AT(n_predict),   0, 1 << 20, "0", "most tokens of an answer; 0: as many as fit" },
-    { "no-history",  0,  NULL,   OPT_FLAG, AT(no_history),  0, 0, NULL, "neither read nor write the file of typed lines" },
+      "how turns are written: llama3, chatml, ...; an unknown name lists them; default: the "
+      "model's own" },
+    { "predict",    'n', "N",    OPT_INT,  AT(n_predict),   0, 1 << 20, "0",
+      "at most N tokens in an answer; 0: as many as fit" },
+    { "no-history",  0,  NULL,   OPT_FLAG, AT(no_history),  0, 0, NULL,
+      "do not read or write the history of typed lines" },
     { 0 },
 };
 static const Operand operands[] = {
@@ -323,22 +332,26 @@ static const OptionGroup groups[] = {
     { 0 },
 };
 static const Example examples[] = {
-    { "tblock chat model.bin --system 'Answer in one sentence.'", "a conversation; /help lists what can be done in it" },
-    { "echo 'What is a rotary embedding?' | tblock chat model.bin > answer.txt", "one question, the answer alone" },
-    { "tblock chat models/shakespeare.bin --chat-format alpaca -n 60", "any model with a tokenizer, whatever it makes of it" },
+    { "tblock chat model.bin --system 'Answer in one sentence.'",
+      "a conversation; /help lists its commands" },
+    { "echo 'What is a rotary embedding?' | tblock chat model.bin > answer.txt",
+      "one question; prints only the answer" },
+    { "tblock chat models/shakespeare.bin --chat-format alpaca -n 60",
+      "works with any model that has a tokenizer, even if it was not trained to chat" },
     { 0 },
 };
 const Command cmd_chat = {
     { "chat", operands, groups },
     "hold a conversation",
-    "On a terminal, lines are messages and the answers come as they are drawn, to standard output; prompts and notes go to standard "
-    "error. Ctrl-C stops an answer and not the program, Ctrl-D ends it. Lines that begin with / are commands, /help lists "
-    "them. Typed lines are kept in $XDG_STATE_HOME/tblock/history. Where standard input is no terminal, all of it is one message, "
-    "and only the answer is printed.\n"
-    "The turns are written as the model's chat format says; special tokens that a message spells stay ordinary text. The cache of "
-    "earlier turns is kept, so that only new tokens are computed. Where a conversation leaves less than a quarter of the context "
-    "for the answer (or less than --predict, where that is smaller), the oldest turns after the system text are left out, whole, "
-    "until half of the context is free; a note says so. /regen draws with the next seed. The same "
-    "options and messages give the same answers, and those of tblock run for the same ids.",
+    "On a terminal, each line is a message, and the answer is printed to standard output as it is "
+    "generated. Prompts and notes go to standard error. Ctrl-C stops the answer, not the program; "
+    "Ctrl-D ends the program. Lines that begin with / are commands; /help lists them. Typed lines "
+    "are kept in $XDG_STATE_HOME/tblock/history. If standard input is not a terminal, all of it is "
+    "one message, and only the answer is printed.\nTurns are written in the model's chat format. "
+    "Special tokens in a message are ordinary text. The KV cache of earlier turns is kept, so only "
+    "new tokens are computed. When less than a quarter of the context is left for the answer (or "
+    "less than --predict, if that is smaller), the oldest turns after the system text are dropped "
+    "until half of the context is free, and a note says so. /regen uses the next seed. The same "
+    "options and messages give the same answers, and tblock run gives the same for the same ids.",
     examples, sizeof(ChatArgs), chat,
 };

@@ -35,7 +35,7 @@ static void print_report(const ConvertArgs *a, const tblock_convert_report *r)
     if (r->flushed)
         cli_note(a->general.quiet, "%" PRIu64 " weight%s too small for the type and became 0", r->flushed, r->flushed == 1 ? " was" : "s were");
     if (r->not_finite)
-        cli_note(a->general.quiet, "%" PRIu64 " vector%s NaN or infinity: kept", r->not_finite, r->not_finite == 1 ? " has" : "s have");
+        cli_note(a->general.quiet, "%" PRIu64 " vector%s NaN or infinite values, which were kept", r->not_finite, r->not_finite == 1 ? " has" : "s have");
     if (!a->general.quiet)
         output_format("%s: %s, %" PRIu64 " parameters, %" PRIu64 " bytes of weights\n", cli_shown(out, a->out), r->source, r->n_params, r->bytes);
 }
@@ -45,9 +45,10 @@ static bool convert(void *args, tblock_error *err)
     const ConvertArgs    *a = args;
     tblock_convert_report report;
     if (a->tokenizer && a->no_tokenizer)
-        return cli_fail(err, TBLOCK_USAGE, "--tokenizer and --no-tokenizer: expected one of them");
+        return cli_fail(err, TBLOCK_USAGE, "--tokenizer and --no-tokenizer: expected only one of "
+                                           "them");
     if (a->pattern && !a->tokenizer)
-        return cli_fail(err, TBLOCK_USAGE, "--pattern: goes with --tokenizer");
+        return cli_fail(err, TBLOCK_USAGE, "--pattern: expected --tokenizer with it");
     if (!a->general.quiet)
         show_progress(NULL, 0);
     tblock_convert_options o = { .type = a->type && strcmp(a->type, "keep") != 0 ? a->type : NULL, .keep = a->keep.texts, .n_keep = a->keep.n,
@@ -63,20 +64,25 @@ static bool convert(void *args, tblock_error *err)
 
 #define AT(field) offsetof(ConvertArgs, field)
 static const Option options[] = {
-    { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the model file to write; replaced only when all is done" },
-    { "type",    0,  "keep|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "keep", "type of the matrices; keep: each as it is stored" },
+    { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED,
+      "the model file to write; an old file is replaced only when the new one is complete" },
+    { "type",    0,  "keep|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "keep",
+      "type of the matrices; keep: each stays as it is stored" },
     { "keep",    'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
-      "with --type: another type for the matrices whose names match, such as 'embed=f16'; may be given several times, the first that"
-      " matches counts" },
-    { "tokenizer", 0, "FILE", OPT_TEXT, AT(tokenizer), 0, 0, NULL, "this tokenizer instead of the model's own" },
+      "with --type: another type for matrices whose names match, such as 'embed=f16'; the first "
+      "match counts" },
+    { "tokenizer", 0, "FILE", OPT_TEXT, AT(tokenizer), 0, 0, NULL,
+      "use this tokenizer instead of the model's own" },
     { "pattern", 0,  "NAME", OPT_TEXT, AT(pattern), 0, 0, NULL,
-      "with --tokenizer, how it splits a text where its files do not say it: gpt2, llama3, cl100k, o200k, qwen2" },
-    { "no-tokenizer", 0, NULL, OPT_FLAG, AT(no_tokenizer), 0, 0, NULL, "weights alone" },
-    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
+      "with --tokenizer: how it splits text, if its files do not say: gpt2, llama3, cl100k, o200k, "
+      "qwen2" },
+    { "no-tokenizer", 0, NULL, OPT_FLAG, AT(no_tokenizer), 0, 0, NULL, "convert only the weights" },
+    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
+      "number of threads; 0: one per physical core" },
     { 0 },
 };
 static const Operand operands[] = {
-    { "SRC", AT(in), false, "a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint" },
+    { "SRC", AT(in), false, "a Hugging Face folder, a .gguf, a Meta folder or a llama2.c checkpoint" },
     { 0 },
 };
 static const OptionGroup groups[] = {
@@ -85,16 +91,19 @@ static const OptionGroup groups[] = {
     { 0 },
 };
 static const Example examples[] = {
-    { "tblock convert Llama-3.2-1B -o model.bin", "weights as they are, used from then on as the file is mapped" },
-    { "tblock convert model.gguf -o model.bin", "the same for a GGUF file, quantized as it is" },
-    { "tblock convert Llama-3.2-1B -o model-q4.bin --type q4", "and quantized" },
+    { "tblock convert Llama-3.2-1B -o model.bin", "keep the weights as they are; the model file is "
+                                                  "used by mapping it" },
+    { "tblock convert model.gguf -o model.bin", "the same for a GGUF file; quantized weights stay "
+                                                "as they are" },
+    { "tblock convert Llama-3.2-1B -o model-q4.bin --type q4", "convert and quantize" },
     { 0 },
 };
 const Command cmd_convert = {
     { "convert", operands, groups },
-    "write a model file from other programs' checkpoints",
-    "Every command takes such checkpoints as they are; a model file starts faster, is shared between processes and records the hashes of"
-    " its sources. Memory does not grow with the model, and the file is the same whatever the threads. docs/convert.md lists what is"
-    " read.",
+    "write a model file from another program's checkpoint",
+    "Every command reads such checkpoints directly too. A model file starts faster, is shared "
+    "between processes and records the hashes of its sources. Memory use does not grow with the "
+    "model, and the number of threads does not change the file. docs/convert.md lists the "
+    "supported sources.",
     examples, sizeof(ConvertArgs), convert,
 };

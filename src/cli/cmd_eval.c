@@ -47,12 +47,12 @@ static void print_text(const tblock_eval_report *r, int window, int stride)
     output_format("tokens          %zu, scored %zu, in %zu window%s of %d, stride %d\n", r->n_tokens, r->n_scored, r->n_windows,
                   r->n_windows == 1 ? "" : "s", window, stride);
     output_format("perplexity      %s +- %s\n", spell(r->perplexity, 7, a), spell_error(r->perplexity_error, 3, "", b));
-    output_format("nats a token    %s +- %s\n", spell(r->nll, 7, a), spell_error(r->nll_error, 3, "", b));
+    output_format("nats per token  %s +- %s\n", spell(r->nll, 7, a), spell_error(r->nll_error, 3, "", b));
     if (!isnan(r->bits_per_byte))
-        output_format("bits a byte     %s\n", spell(r->bits_per_byte, 6, a));
-    output_format("right at first  %s %%\n", spell(100 * r->accuracy, 4, a));
+        output_format("bits per byte   %s\n", spell(r->bits_per_byte, 6, a));
+    output_format("top-1 accuracy  %s %%\n", spell(100 * r->accuracy, 4, a));
     if (stride != window)
-        output_format("with windows weighted as in transformers' recipe: perplexity %s\n", spell(r->recipe_perplexity, 7, c));
+        output_format("perplexity with windows weighted as in transformers' recipe: %s\n", spell(r->recipe_perplexity, 7, c));
 }
 
 static void put_text(const tblock_eval_report *r)
@@ -72,7 +72,7 @@ static void print_against(const tblock_against_report *r, int window, int stride
     static const char *const names[] = { "median", "90 %", "95 %", "99 %", "99.9 %", "smallest" };
     char a[32], b[32];
     print_text(&r->ours, window, stride);
-    output_format("\nagainst the parent\n");
+    output_format("\ncompared with the parent\n");
     output_format("perplexity      %s, ours / parent's %s", spell(r->parent.perplexity, 7, a),
                   spell(r->ours.perplexity / r->parent.perplexity, 7, b));
     output_format(" (ln: %s +- %s)\n", spell(r->log_ratio, 4, a), spell_error(r->log_ratio_error, 3, "", b));
@@ -82,7 +82,7 @@ static void print_against(const tblock_against_report *r, int window, int stride
     output_format("  %-12s  %s, at token %" PRId64 "\n", "largest", spell(r->max_kl, 4, a), r->max_kl_at);
     output_format("same top-1      %s %% +- %s\n", spell(100 * r->top1, 5, a), spell_error(100 * r->top1_error, 2, " %", b));
     output_format("same top-5      %s %%\n", spell(100 * r->top5, 5, a));
-    output_format("RMS difference of the right token's probability  %s %%\n", spell(100 * r->rms_probability, 4, a));
+    output_format("RMS difference of the correct token's probability  %s %%\n", spell(100 * r->rms_probability, 4, a));
 }
 
 static void put_against(const tblock_against_report *r)
@@ -133,9 +133,10 @@ static bool answer_text(const EvalArgs *a, const tblock_against_report *r, int w
         a->against ? print_against(r, window, stride) : print_text(&r->ours, window, stride);
     }
     if (stopped && r->ours.n_scored)
-        cli_note(a->general.quiet, "interrupted: these are the numbers of the first %zu scored tokens", r->ours.n_scored);
+        cli_note(a->general.quiet, "interrupted: these numbers cover only the first %zu scored "
+                                   "tokens", r->ours.n_scored);
     else if (stopped)
-        cli_note(a->general.quiet, "interrupted before a token was scored");
+        cli_note(a->general.quiet, "interrupted before any token was scored");
     return end(stopped, err);
 }
 
@@ -176,7 +177,8 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
 
     bool good = prompt_read(&p, &from, m, a->model, a->general.quiet, err) && count_added(a, m, &n_added, err);
     if (good && !a->ids.given && p.n < 2)
-        good = cli_fail(err, TBLOCK_INPUT, "%s: expected a text of at least two tokens, found %zu: nothing predicts the first one",
+        good = cli_fail(err, TBLOCK_INPUT, "%s: expected a text of at least two tokens, found %zu: "
+                                           "the first token is never predicted",
                         a->text ? a->text : "standard input", p.n);
     if (good && a->against)
         good = (parent = compute_open(a->against, &plain, err)) != NULL &&
@@ -226,8 +228,8 @@ static void print_question(const tblock_choices_report *r, const tblock_choices_
     char sum[32];
     output_format("line %zu: answer %d, %s%s:", q->line, q->answer,
                   q->best < 0 ? "undecided" : q->best == q->answer ? "right" : "wrong",
-                  (q->best == q->answer) == (q->best_norm == q->answer) ? "" : q->best_norm == q->answer ? ", by length right"
-                                                                                                    : ", by length wrong");
+                  (q->best == q->answer) == (q->best_norm == q->answer) ? "" : q->best_norm == q->answer ? ", right by length"
+                                                                                                    : ", wrong by length");
     for (size_t i = 0; i < q->n; i++)
         output_format(" %s", spell(r->score[q->first + i].sum, 6, sum));
     output_format("\n");
@@ -262,9 +264,11 @@ static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err
         else if (r.n_rows || !r.stopped)
             print_choices(&r, a->each);
         if (r.n_cut > 0)
-            cli_note(a->general.quiet, "%zu of the questions did not fit into the context: their beginnings were left out", r.n_cut);
+            cli_note(a->general.quiet, "%zu of the questions did not fit into the context: their "
+                                       "beginnings were cut off", r.n_cut);
         if (r.stopped)
-            cli_note(a->general.quiet, "interrupted: these are the numbers of the first %zu questions", r.n_rows);
+            cli_note(a->general.quiet, "interrupted: these numbers cover only the first %zu "
+                                       "questions", r.n_rows);
         good = end(r.stopped, err);
     }
     tblock_free(r.rows);
@@ -279,11 +283,11 @@ static bool check(const EvalArgs *a, tblock_error *err)
     const char *both = a->text && a->ids.given ? "TEXT and --ids" : a->choices && a->text ? "TEXT and --choices"
                      : a->choices && a->ids.given ? "--ids and --choices" : NULL;
     if (both)
-        return cli_fail(err, TBLOCK_USAGE, "%s: expected one of them, found both", both);
+        return cli_fail(err, TBLOCK_USAGE, "%s: expected only one of them, found both", both);
     if (a->choices && (a->against || a->stride || a->special))
-        return cli_fail(err, TBLOCK_USAGE, "--%s: goes with a text, not with --choices", a->against ? "against" : a->stride ? "stride" : "special");
+        return cli_fail(err, TBLOCK_USAGE, "--%s: expected a text, found --choices", a->against ? "against" : a->stride ? "stride" : "special");
     if (!a->choices && (a->delimiter || a->each))
-        return cli_fail(err, TBLOCK_USAGE, "--%s: goes with --choices", a->delimiter ? "delimiter" : "each");
+        return cli_fail(err, TBLOCK_USAGE, "--%s: expected --choices with it", a->delimiter ? "delimiter" : "each");
     return true;
 }
 
@@ -293,7 +297,8 @@ static bool eval(void *args, tblock_error *err)
     if (!check(a, err))
         return false;
     tblock_model   *m = compute_open(a->model, &a->compute, err);
-    bool            good = m && (!a->choices || need_tokenizer(m, a->model, "questions need one", err));
+    bool            good = m && (!a->choices || need_tokenizer(m, a->model,
+            "multiple choice needs one", err));
     tblock_context *c = good ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
     if (c)
         interrupt_catch();
@@ -307,28 +312,32 @@ static bool eval(void *args, tblock_error *err)
 static const Option text_options[] = {
     { "ids",       0, "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL, "token ids instead of TEXT, such as 1,2,3; no BOS is added" },
     { "stride",    0, "N",    OPT_INT,  AT(stride),  0, 1 << 24, "0",
-      "tokens from one window of --ctx tokens to the next; 0: the windows do not overlap" },
+      "tokens from the start of one window to the start of the next; 0: windows do not overlap" },
     { "against",   0, "PARENT", OPT_TEXT, AT(against), 0, 0, NULL,
-      "the model file that MODEL was quantized from: also the KL divergence between both" },
+      "the model that MODEL was quantized from; also prints the KL divergence from it" },
     { "special",   0, NULL,   OPT_FLAG, AT(special), 0, 0, NULL,
-      "special tokens spelled in TEXT count as such; otherwise they are ordinary text" },
+      "read special tokens in TEXT as special; by default they are ordinary text" },
     { 0 },
 };
 static const Option choice_options[] = {
     { "choices",   0, "FILE", OPT_TEXT, AT(choices), 0, 0, NULL,
       "a JSONL file of questions: context (or question), choices, answer (from 0); -: standard input" },
-    { "delimiter", 0, "TEXT", OPT_TEXT, AT(delimiter), 0, 0, NULL, "between context and choice; without it a space" },
-    { "each",      0, NULL,   OPT_FLAG, AT(each),    0, 0, NULL, "also the scores of each question" },
+    { "delimiter", 0, "TEXT", OPT_TEXT, AT(delimiter), 0, 0, NULL,
+      "text between context and choice; default: a space" },
+    { "each",      0, NULL,   OPT_FLAG, AT(each),    0, 0, NULL,
+      "also print the scores of each question" },
     { 0 },
 };
 static const Option options[] = {
-    { "no-bos",    0, NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL, "without the tokens that the tokenizer puts before a text" },
-    { "json",      0, NULL,   OPT_FLAG, AT(json),    0, 0, NULL, "one JSON object" },
+    { "no-bos",    0, NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL,
+      "leave out the tokens that the tokenizer adds before a text" },
+    { "json",      0, NULL,   OPT_FLAG, AT(json),    0, 0, NULL, "print one JSON object" },
     { 0 },
 };
 static const Operand operands[] = {
     { "MODEL", AT(model), false, MODEL_OPERAND },
-    { "TEXT", AT(text), true, "a text file (64 MB at most); without it, --ids and --choices: standard input" },
+    { "TEXT", AT(text), true, "a text file (at most 64 MB); default: standard input, unless --ids "
+                              "or --choices is given" },
     { 0 },
 };
 static const OptionGroup groups[] = {
@@ -340,18 +349,22 @@ static const OptionGroup groups[] = {
     { 0 },
 };
 static const Example examples[] = {
-    { "tblock eval model.bin text.txt --stride 128", "perplexity, each token with at least --ctx less 128 before it" },
-    { "tblock eval model-q4.bin text.txt --against model.bin", "what has quantizing changed?" },
-    { "tblock eval model.bin text.txt --type q4 --against model.bin", "the same, without a file" },
-    { "tblock eval model.bin --choices questions.jsonl --json", "how many questions are answered right?" },
+    { "tblock eval model.bin text.txt --stride 128",
+      "perplexity; each token sees at least the --ctx minus 128 tokens before it" },
+    { "tblock eval model-q4.bin text.txt --against model.bin", "what did quantizing change?" },
+    { "tblock eval model.bin text.txt --type q4 --against model.bin",
+      "the same without writing a file" },
+    { "tblock eval model.bin --choices questions.jsonl --json", "how many answers are right?" },
     { 0 },
 };
 const Command cmd_eval = {
     { "eval", operands, groups },
     "measure a model: perplexity, multiple choice, KL divergence",
-    "Prints the perplexity of a text with its standard error, in windows of --ctx tokens as transformers' documentation takes "
-    "them, and bits a byte; with --against how far the distributions are from another model's; with --choices the share of "
-    "questions whose right answer is the most likely one, by log-likelihood and by log-likelihood a byte. The same numbers "
-    "to the last bit whatever the threads. Ctrl-C ends it with the numbers so far.",
+    "Prints the perplexity of a text with its standard error, in windows of --ctx tokens as in the "
+    "documentation of transformers, and bits per byte. With --against, it prints how far the "
+    "distributions are from those of another model. With --choices, it prints the share of "
+    "questions whose right answer is the most likely one, by log-likelihood and by log-likelihood "
+    "per byte. The number of threads does not change one bit of the numbers. Ctrl-C ends it and "
+    "prints the numbers so far.",
     examples, sizeof(EvalArgs), eval,
 };

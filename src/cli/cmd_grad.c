@@ -57,14 +57,18 @@ static bool grad(void *args, tblock_error *err)
 static const Option options[] = {
     { "tokens",  0,  "FILE", OPT_TEXT, AT(tokens), 0, 0, OPT_REQUIRED, "a safetensors file with tokens, I32 [B, T]" },
     { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the safetensors file to write" },
-    { "adamw-steps", 0, "N", OPT_INT, AT(steps), 0, 1 << 20, "0", "AdamW steps to take on the same batch" },
-    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL, "one JSON object instead of the text" },
-    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
+    { "adamw-steps", 0, "N", OPT_INT, AT(steps), 0, 1 << 20, "0",
+      "AdamW steps to take on this batch" },
+    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
+      "print one JSON object instead of the text" },
+    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
+      "number of threads; 0: one per physical core" },
     { 0 },
 };
 static const Option optimizer[] = {
     OPTIMIZER_OPTIONS("1e-3"),
-    { "decay", 0, "all|matrices", OPT_CHOICE, offsetof(OptimizerOptions, decay), 0, 0, "all", "what decays; norms and biases are no matrices" },
+    { "decay", 0, "all|matrices", OPT_CHOICE, offsetof(OptimizerOptions, decay), 0, 0, "all",
+      "parameters that decay; norms and biases do not count as matrices" },
     { 0 },
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, "a model" }, { 0 } };
@@ -75,15 +79,19 @@ static const OptionGroup groups[] = {
     { 0 },
 };
 static const Example examples[] = {
-    { "tblock grad model.bin --tokens tokens.safetensors -o grads.safetensors", "loss and the gradients of all parameters" },
-    { "tblock grad model.bin --tokens tokens.safetensors -o grads.safetensors --adamw-steps 3", "and the parameters after three steps" },
+    { "tblock grad model.bin --tokens tokens.safetensors -o grads.safetensors",
+      "write the loss and the gradients of all parameters" },
+    { "tblock grad model.bin --tokens tokens.safetensors -o grads.safetensors --adamw-steps 3",
+      "also the parameters after three steps" },
     { 0 },
 };
 const Command cmd_grad = {
     { "grad", operands, groups },
-    "write the loss and the gradients of all parameters on given tokens",
-    "The loss is the mean cross-entropy of token t+1 from position t. The file has loss, grad.NAME for every parameter, f32, row-major "
-    "[out, in]; with steps also losses and afterN.NAME, the parameters after the last of N steps. NAME is the checkpoint's name in a "
-    "Hugging Face folder, else ours. Needs OpenBLAS (Debian: libopenblas0). docs/train.md has the formulas.",
+    "write the loss and the gradients of all parameters for given tokens",
+    "The loss is the mean cross-entropy of token t+1 predicted at position t. The file has loss "
+    "and, for every parameter, grad.NAME, f32, row-major [out, in]. With steps it also has losses "
+    "and afterN.NAME, the parameters after the last of N steps. For a Hugging Face folder, NAME is "
+    "the checkpoint's name of the tensor, otherwise tblock's. Needs OpenBLAS (Debian: "
+    "libopenblas0). docs/train.md has the formulas.",
     examples, sizeof(GradArgs), grad,
 };

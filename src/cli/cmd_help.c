@@ -12,7 +12,8 @@ static bool help(void *args, tblock_error *err)
     const char     *name = a->command;
     if (a->man) {
         if (name)
-            return cli_fail(err, TBLOCK_USAGE, "--man: prints one page for all commands, found %s", name);
+            return cli_fail(err, TBLOCK_USAGE, "--man: expected no command, found %s: the manual "
+                                               "page covers all of them", name);
         man_page_print();
         return true;
     }
@@ -28,7 +29,8 @@ static bool help(void *args, tblock_error *err)
 }
 
 static const Operand operands[] = {
-    { "COMMAND", offsetof(HelpArgs, command), true, "the command to explain; without it all commands are listed" },
+    { "COMMAND", offsetof(HelpArgs, command), true, "the command to explain; default: list all "
+                                                    "commands" },
     { 0 },
 };
 static const Option options[] = {
@@ -42,7 +44,7 @@ static const OptionGroup groups[] = {
 };
 static const Example examples[] = {
     { "tblock help run", "the options of run, with their defaults and ranges" },
-    { "tblock help --man | man -l -", "all of it as a manual page" },
+    { "tblock help --man | man -l -", "read all of it as a manual page" },
     { 0 },
 };
 const Command cmd_help = {

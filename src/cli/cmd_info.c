@@ -39,22 +39,25 @@ static bool info(void *args, tblock_error *err)
 #define AT(field) offsetof(InfoArgs, field)
 static const Option options[] = {
     { "seq",     0, "N", OPT_INT,  AT(seq),   0, 1 << 24, "0",
-      "tokens of the prompt whose cost is counted, and positions that a decode step sees; 0: 2048, or the model's context where"
-      " that is less" },
-    { "batch",   0, "N", OPT_INT,  AT(batch), 1, 1 << 16, "1", "sequences of that length at once" },
+      "length of the prompt to count, and positions that a decode step sees; 0: 2048, or the "
+      "model's context if that is less" },
+    { "batch",   0, "N", OPT_INT,  AT(batch), 1, 1 << 16, "1", "number of such sequences at once" },
     { "kv-type", 0, "auto|f32|f16|q8", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
       "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" },
-    { "type",    0, "bf16|f16|f32|q8|q4", OPT_CHOICE, AT(type), 0, 0, NULL, "type of the weights that a bare config is counted with;"
-      " bf16 if absent" },
-    { "json",    0, NULL, OPT_FLAG, AT(json),    0, 0, NULL, "one JSON object" },
-    { "html",    0, "FILE", OPT_TEXT, AT(html),  0, 0, NULL, "also write one page with tables, drawings and plots" },
+    { "type",    0, "bf16|f16|f32|q8|q4", OPT_CHOICE, AT(type), 0, 0, NULL,
+      "type of the weights to count if the model is only a config; default: bf16" },
+    { "json",    0, NULL, OPT_FLAG, AT(json),    0, 0, NULL, "print one JSON object" },
+    { "html",    0, "FILE", OPT_TEXT, AT(html),  0, 0, NULL,
+      "also write an HTML page with tables, drawings and plots" },
     { "tensors", 0, NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "list every tensor" },
     { "check",   0, NULL, OPT_FLAG, AT(check),   0, 0, NULL,
-      "read all data: is its sha256 the recorded one, padding zero, every weight finite? Exit status 1 where not" },
+      "read all data and check its sha256, that padding is zero and that all weights are finite; "
+      "exit status 1 if not" },
     { 0 },
 };
 static const Operand operands[] = {
-    { "MODEL", AT(path), false, MODEL_OPERAND ", or a JSON config alone, ours or config.json of Hugging Face" },
+    { "MODEL", AT(path), false, MODEL_OPERAND ", or just a JSON config: tblock's or a config.json "
+                                              "of Hugging Face" },
     { 0 },
 };
 static const OptionGroup groups[] = {
@@ -64,17 +67,18 @@ static const OptionGroup groups[] = {
 };
 static const Example examples[] = {
     { "tblock info models/shakespeare.bin", "what the model is made of" },
-    { "tblock info config.json --json", "the same numbers for a config alone, for a program" },
+    { "tblock info config.json --json", "the same numbers for a config without weights, for a "
+                                        "program" },
     { "tblock info models/llama-3-8b.json --seq 8192 --kv-type f16", "what a prompt of 8192 tokens costs" },
-    { "tblock info model.bin --check", "is the file whole?" },
-    { "tblock info model.bin --html model.html", "the same as a page for a browser" },
+    { "tblock info model.bin --check", "is the file undamaged?" },
+    { "tblock info model.bin --html model.html", "write a page for a browser" },
     { 0 },
 };
 const Command cmd_info = {
     { "info", operands, groups },
-    "what a model is made of and what it costs: parameters, FLOP, memory",
-    "Describes a model file, or the model that a JSON config would make: every matrix of a block, FLOP and bytes moved by a"
-    " prompt and by one decode step, KV cache, memory to run. docs/info.md says how each number is counted. Weights are not"
-    " read, except by --check.",
+    "print what a model is made of and what it costs: parameters, FLOP, memory",
+    "Describes a model, or the model that a JSON config stands for: every matrix of a block, FLOP "
+    "and bytes moved for a prompt and for one decode step, KV cache, memory to run. Weights are "
+    "read only with --check. docs/info.md explains how each number is counted.",
     examples, sizeof(InfoArgs), info,
 };

@@ -35,15 +35,16 @@ static bool logits(void *args, tblock_error *err)
 #define AT(field) offsetof(LogitsArgs, field)
 static const Option options[] = {
     { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the safetensors file to write" },
-    { "last",    0,  NULL, OPT_FLAG, AT(last),   0, 0, NULL, "only the logits of the last position" },
+    { "last",    0,  NULL, OPT_FLAG, AT(last),   0, 0, NULL,
+      "write only the logits of the last position" },
     { "hidden",  0,  NULL, OPT_FLAG, AT(hidden), 0, 0, NULL,
-      "also the states after the embedding, each layer's attention, each layer and the final norm: verify then says where"
-      " runs part" },
+      "also write the hidden states after the embedding, each attention, each layer and the final "
+      "norm, so that verify can say where two runs diverge" },
     { 0 },
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
-    { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
+    { "Prompt: one of --prompt, --prompt-file, --ids or standard input", prompt_options, AT(prompt) },
     { "Options", options, 0 },
     { "Computing", compute_options, AT(compute) },
     { "General", general_options, AT(general) },
@@ -51,13 +52,14 @@ static const OptionGroup groups[] = {
 };
 static const Example examples[] = {
     { "tblock logits model.bin --ids 1,2,3 -o golden.safetensors", "record the logits after each of three tokens" },
-    { "tblock verify model.bin golden.safetensors --exact", "and compare them later, bit by bit" },
+    { "tblock verify model.bin golden.safetensors --exact", "compare them later, bit by bit" },
     { 0 },
 };
 const Command cmd_logits = {
     { "logits", operands, groups },
     "write the logits of a prompt to a file",
-    "Writes a safetensors file with tokens I32 [n] and logits F32 [n, vocab_size]: what run computes, and what "
-    "verify compares. The file appears under its name when it is complete.",
+    "Writes a safetensors file with tokens I32 [n] and logits F32 [n, vocab_size]. These are the "
+    "logits that run computes and verify compares. The file appears under its name only when it is "
+    "complete.",
     examples, sizeof(LogitsArgs), logits,
 };

@@ -98,7 +98,8 @@ static void print_tensors(const tblock_quantize_report *report)
 static void print_table(const QuantizeArgs *a, const tblock_quantize_report *report)
 {
     a->tensors ? print_tensors(report) : print_kinds(report);
-    output_format("model: %" PRIu64 " parameters, %" PRIu64 " bytes, %.3f bits a weight, relative RMS error %.4f%%\n",
+    output_format("model: %" PRIu64 " parameters, %" PRIu64 " bytes, %.3f bits per weight, "
+                  "relative RMS error %.4f%%\n",
                   report->n_params, report->bytes, 8 * (double)report->bytes / (double)report->n_params, 100 * report->error);
 }
 
@@ -136,7 +137,8 @@ static void print_notes(const QuantizeArgs *a, const tblock_quantize_report *rep
     for (size_t i = 0; i < report->n_rows; i++)
         n += report->rows[i].from[0] == 'q' && report->rows[i].type[0] != 'q';
     if (n)
-        cli_note(a->general.quiet, "%zu matri%s quantized before: floats have the error that quantizing left", n,
+        cli_note(a->general.quiet, "%zu matri%s already quantized; the rounding error of that "
+                                   "stays in the new values", n,
                  n == 1 ? "x was" : "ces were");
     if (report->flushed)
         cli_note(a->general.quiet, "%" PRIu64 " weight%s too small for the type and became 0", report->flushed,
@@ -170,11 +172,13 @@ static const Option options[] = {
     { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL, "the model file to write; replaced only when all is done" },
     { "type",    0,  "q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, OPT_REQUIRED, "type of the matrices" },
     { "keep",    'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
-      "another type for the matrices whose names match, such as 'layers.*.w_down=q8'; may be given several times, the first"
-      " that matches counts" },
-    { "tensors", 0,  NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "a line for each matrix" },
-    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL, "one JSON object instead of the table" },
-    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
+      "another type for matrices whose names match, such as 'layers.*.w_down=q8'; the first match "
+      "counts" },
+    { "tensors", 0,  NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "print a line for each matrix" },
+    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
+      "print one JSON object instead of the table" },
+    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
+      "number of threads; 0: one per physical core" },
     { 0 },
 };
 static const Operand operands[] = {
@@ -188,16 +192,19 @@ static const OptionGroup groups[] = {
     { 0 },
 };
 static const Example examples[] = {
-    { "tblock quantize model.bin -o model-q4.bin --type q4", "4.4 bits a weight; the embedding and the head get 8" },
-    { "tblock quantize model.bin -o small.bin --type q4 --keep embed=q4 --keep lm_head=q4", "those too" },
-    { "tblock quantize model-q4.bin -o model-f32.bin --type f32", "what the quantized weights stand for, as floats" },
+    { "tblock quantize model.bin -o model-q4.bin --type q4",
+      "4.4 bits per weight; the embedding and the head become q8" },
+    { "tblock quantize model.bin -o small.bin --type q4 --keep embed=q4 --keep lm_head=q4",
+      "quantize those to q4 too" },
+    { "tblock quantize model-q4.bin -o model-f32.bin --type f32",
+      "the values of the quantized weights, as floats" },
     { 0 },
 };
 const Command cmd_quantize = {
     { "quantize", operands, groups },
     "write a model with smaller weights: q8, q4, or another float type",
-    "Prints the relative RMS error of the weights and their size. Norms and biases stay f32; config and tokenizer are copied."
-    " Memory does not grow with the model, and the file is the same whatever the threads. docs/quantize.md says how the types"
-    " compare.",
+    "Prints the relative RMS error of the weights and their size. Norms and biases stay f32; "
+    "config and tokenizer are copied. Memory use does not grow with the model, and the number of "
+    "threads does not change the file. docs/quantize.md compares the types.",
     examples, sizeof(QuantizeArgs), quantize,
 };

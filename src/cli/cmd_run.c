@@ -78,7 +78,8 @@ static bool load(Run *r, tblock_error *err)
     tblock_context_describe(r->context, &r->computing);
     r->sampler = sampling_new(&a->sampling, r->info.vocab_size, a->sampling.seed.value, err);
     r->stats.load_s = now_s() - start;
-    if (a->stop.n > 0 && !need_tokenizer(r->model, a->model, "--stop needs text to compare with", err))
+    if (a->stop.n > 0 && !need_tokenizer(r->model, a->model,
+                                            "--stop needs a tokenizer, because it compares text", err))
         return false;
     return r->sampler != NULL;
 }
@@ -91,7 +92,7 @@ static bool check_save_state(const RunArgs *a, tblock_error *err)
     if (!path || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
         return true; /* written in place, or refused */
     if (!*path)
-        return cli_fail(err, TBLOCK_USAGE, "--save-state: expected the name of a file, found an empty one");
+        return cli_fail(err, TBLOCK_USAGE, "--save-state: expected a file name, found an empty one");
     const char *slash = strrchr(path, '/');
     char       *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
     if (!folder)
@@ -136,7 +137,7 @@ static bool read_prompt(Run *r, tblock_error *err)
     }
     tblock_free(loaded);
     if (n > n_ctx)
-        return cli_fail(err, TBLOCK_USAGE, "the %sprompt has %zu tokens, and the context holds %zu",
+        return cli_fail(err, TBLOCK_USAGE, "the %sprompt has %zu tokens, but the context holds %zu",
                         r->n_loaded ? "state with the " : "", n, n_ctx);
     if (!r->ids)
         return cli_no_memory(err);
@@ -429,7 +430,8 @@ static bool save_state(Run *r, tblock_error *err)
     if (!good)
         return false;
     if (n == 0) {
-        cli_note(r->args->general.quiet, "--save-state: no token was computed, and no file is written");
+        cli_note(r->args->general.quiet, "--save-state: no token was computed, so no file was "
+                                         "written");
         return true;
     }
     return tblock_state_save(r->context, 0, r->ids, n, r->state.path, err) && guarded_commit(&r->state, err);
@@ -490,36 +492,39 @@ static bool run(void *args, tblock_error *err)
 #define AT(field) offsetof(RunArgs, field)
 static const Option generate_options[] = {
     { "predict", 'n', "N",    OPT_INT,   AT(n_predict), 0, 1 << 20, "256",
-      "most tokens to generate; 0: only read the prompt" },
-    { "stop",     0,  "TEXT", OPT_TEXTS, AT(stop), 0, 0, NULL, "end where this text would appear; it is not printed" },
+      "generate at most N tokens; 0: only read the prompt" },
+    { "stop",     0,  "TEXT", OPT_TEXTS, AT(stop), 0, 0, NULL,
+      "stop before this text would be printed" },
     { "echo",     0,  NULL,   OPT_FLAG,  AT(echo), 0, 0, NULL, "print the prompt first" },
     { "json",     0,  NULL,   OPT_FLAG,  AT(json), 0, 0, NULL,
-      "instead of the text, one JSON object at the end: ids, text, stop_reason, stats" },
+      "print one JSON object at the end instead of the text: ids, text, stop_reason, stats" },
     { "stats",    0,  NULL,   OPT_FLAG,  AT(stats), 0, 0, NULL,
-      "speed, memory, settings and a hash of the last logits, on standard error" },
+      "print speed, memory, settings and a hash of the last logits to standard error" },
     { "trace",    0,  "FILE", OPT_TEXT,  AT(trace), 0, 0, NULL,
-      "log a line for each token: its index, its id, the hash of the logits it was drawn from" },
+      "write a line for each token: index, id, hash of the logits it was sampled from" },
     { 0 },
 };
 static const Option state_options[] = {
     { "save-state", 0, "FILE", OPT_TEXT, AT(save_state), 0, 0, NULL,
-      "at the end, write all tokens and the KV cache to FILE" },
+      "at the end, save the tokens and the KV cache to FILE" },
     { "load-state", 0, "FILE", OPT_TEXT, AT(load_state), 0, 0, NULL,
-      "go on from such a FILE: the prompt follows its tokens, no BOS is added, and it may be empty" },
+      "continue from a saved FILE: the prompt follows its tokens, without a BOS, and may be empty" },
     { 0 },
 };
 static const Option draft_options[] = {
     { "draft",       0, "none|ngram", OPT_CHOICE, AT(draft), 0, 0, "none",
-      "ngram: guess tokens from the text so far and compute them in one batch; the text stays the same" },
+      "ngram: guess the next tokens from the text so far and check them in one batch; faster, same "
+      "text" },
     { "draft-max",   0, "N", OPT_INT, AT(draft_max), 1, DRAFT_MOST, "7",
-      "most tokens to guess at once; where memory is the limit, 8 in a batch cost little more than one" },
+      "guess at most N tokens at once; if memory limits the speed, 8 in a batch cost little more "
+      "than 1" },
     { "draft-match", 0, "N", OPT_INT, AT(draft_match), 1, DRAFT_MOST, "2",
-      "guess only where the last N tokens stood before" },
+      "guess only if the last N tokens appeared before" },
     { 0 },
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
-    { "Prompt: one of --prompt, --prompt-file, --ids, or standard input", prompt_options, AT(prompt) },
+    { "Prompt: one of --prompt, --prompt-file, --ids or standard input", prompt_options, AT(prompt) },
     { "Generating", generate_options, 0 },
     { "Sampling", sampling_options, AT(sampling) },
     { "Drafts", draft_options, 0 },
@@ -529,24 +534,27 @@ static const OptionGroup groups[] = {
     { 0 },
 };
 static const Example examples[] = {
-    { "tblock run models/shakespeare.bin --prompt 'ROMEO:'", "a continuation, the same one each time" },
-    { "tblock run models/shakespeare.bin --prompt 'ROMEO:' --seed random", "another one; its seed is told" },
+    { "tblock run models/shakespeare.bin --prompt 'ROMEO:'",
+      "continue the text, the same way each time" },
+    { "tblock run models/shakespeare.bin --prompt 'ROMEO:' --seed random",
+      "another continuation; prints its seed" },
     { "tblock run model.bin --prompt-file story.txt --temp 0 -n 100 --stats > out.txt",
-      "the most likely one, and how fast" },
-    { "tblock run model.bin --prompt 'Q: 6 x 7? A:' --stop 'Q:'", "up to the next question" },
+      "always the most likely token, and how fast" },
+    { "tblock run model.bin --prompt 'Q: 6 x 7? A:' --stop 'Q:'", "stop before the next question" },
     { "tblock run model.bin --prompt-file rules.txt -n 0 --save-state rules.state",
-      "read a long text once; --load-state rules.state goes on from it at once" },
+      "read a long text once; --load-state rules.state then continues from it at once" },
     { 0 },
 };
 const Command cmd_run = {
     { "run", operands, groups },
     "continue a text",
-    "The continuation goes to standard output as it comes, exact to the byte (on a terminal a newline is added at"
-    " the end); all else goes to standard error. It ends with the model's end token, after --predict tokens, "
-    "before a --stop text, or when prompt and continuation fill the context. An empty prompt starts from the "
-    "BOS where the tokenizer puts one first, and is an error where not. With --load-state the prompt goes on from the "
-    "state's tokens, whatever it says: it is never compared with them. A state is bound to the model, the program's "
-    "numerics, --math, --activations and --kv-type. A model without tokenizer takes --ids and "
-    "prints ids. Ctrl-C ends the text early, with exit status 130; a second Ctrl-C ends the program.",
+    "Prints the continuation to standard output as it is generated, exact to the byte (on a "
+    "terminal a newline is added at the end). Everything else goes to standard error. The text "
+    "ends at the model's end token, after --predict tokens, before a --stop text, or when the "
+    "context is full. An empty prompt starts from the BOS token; if the tokenizer adds none, it is "
+    "an error. With --load-state the prompt is added after the tokens of the state and never "
+    "compared with them. A state fits only the same model, numerics version, --math, --activations "
+    "and --kv-type. A model without a tokenizer takes --ids and prints ids. Ctrl-C ends the text "
+    "early with exit status 130; a second Ctrl-C ends the program at once.",
     examples, sizeof(RunArgs), run,
 };

@@ -34,15 +34,17 @@ static bool synth(void *args, tblock_error *err)
 static const Option options[] = {
     { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the model file to write" },
     { "type",     0,  "f32|f16|bf16|q8|q4", OPT_CHOICE, AT(type), 0, 0, "bf16",
-      "type of the matrices; of q4, the embedding and the head are q8" },
+      "type of the matrices; with q4, the embedding and the head are q8" },
     { "keep",    'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
-      "another type for the matrices whose names match, as in quantize" },
+      "another type for matrices whose names match, as in quantize" },
     { "seed",    's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "the same seed gives the same file" },
-    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core" },
+    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
+      "number of threads; 0: one per physical core" },
     { 0 },
 };
 static const Operand operands[] = {
-    { "CONFIG", AT(config), false, "a JSON config, as those in models/; docs/format.md says what it has" },
+    { "CONFIG", AT(config), false, "a JSON config, such as those in models/; docs/format.md "
+                                   "describes it" },
     { 0 },
 };
 static const OptionGroup groups[] = {
@@ -51,13 +53,15 @@ static const OptionGroup groups[] = {
     { 0 },
 };
 static const Example examples[] = {
-    { "tblock synth models/llama-3.2-1b.json -o /tmp/1b.bin", "2.5 GB with the shape and the speed of the real model" },
+    { "tblock synth models/llama-3.2-1b.json -o /tmp/1b.bin",
+      "2.5 GB, with the shape and the speed of the real model" },
     { 0 },
 };
 const Command cmd_synth = {
     { "synth", operands, groups },
-    "write a model with random weights for a config",
-    "For benchmarks and tests at real sizes. The file appears under its name when it is complete; it has no "
-    "tokenizer. Weights of q8 and q4 are random codes, not quantized floats.",
+    "write a model with random weights from a config",
+    "Writes a model for benchmarks and tests at real sizes. It has no tokenizer. Weights of q8 and "
+    "q4 are random codes, not quantized floats. The file appears under its name only when it is "
+    "complete.",
     examples, sizeof(SynthArgs), synth,
 };

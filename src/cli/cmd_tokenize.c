@@ -163,18 +163,20 @@ static bool tokenize(void *args, tblock_error *err)
 {
     const TokenizeArgs *a = args;
     if ((a->text != NULL) + (a->file != NULL) + (a->jsonl != NULL) + a->ids.given > 1)
-        return cli_fail(err, TBLOCK_USAGE, "--text, --file, --ids and --jsonl: expected one of them, found more");
+        return cli_fail(err, TBLOCK_USAGE, "--text, --file, --ids and --jsonl: expected only one "
+                                           "of them, found more");
     if (a->jsonl && (a->json || a->pieces || a->no_bos || a->special))
-        return cli_fail(err, TBLOCK_USAGE, "--%s: does not go with --jsonl, where each line says what it wants",
+        return cli_fail(err, TBLOCK_USAGE, "--%s: expected no --jsonl with it, where each line has "
+                                           "its own settings",
                         a->json ? "json" : a->pieces ? "pieces" : a->no_bos ? "no-bos" : "special");
     if (a->ids.given && (a->no_bos || a->special))
-        return cli_fail(err, TBLOCK_USAGE, "--%s: goes with a text, not with --ids", a->no_bos ? "no-bos" : "special");
+        return cli_fail(err, TBLOCK_USAGE, "--%s: expected a text, found --ids", a->no_bos ? "no-bos" : "special");
 
     TokenizeArgs  inner = *a; /* with the name of the open input */
     Guarded       input = { 0 };
     const char   *path = a->jsonl ? a->jsonl : a->file;
     tblock_model *m = !a->sandbox || sandbox_possible(err) ? tblock_open(a->model, NULL, err) : NULL;
-    bool good = m && need_tokenizer(m, a->model, "there is nothing to tokenize with", err) &&
+    bool good = m && need_tokenizer(m, a->model, "tokenize needs one", err) &&
                 guarded_text(&input, path && strcmp(path, "-") != 0 ? path : NULL, a->sandbox, err) &&
                 guarded_enter(a->sandbox, NULL, 0, -1, err);
     if (input.path)
@@ -188,20 +190,22 @@ static bool tokenize(void *args, tblock_error *err)
 #define AT(field) offsetof(TokenizeArgs, field)
 static const Option options[] = {
     { "text",    0, "TEXT", OPT_TEXT, AT(text),    0, 0, NULL,
-      "the text; without it, --file, --ids or --jsonl: standard input" },
+      "the text; default: standard input, unless --file, --ids or --jsonl is given" },
     { "file",   'f', "FILE", OPT_TEXT, AT(file),   0, 0, NULL,
-      "a file with the text, every byte of it (1 GB at most); -: standard input" },
-    { "ids",     0, "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL, "token ids to turn into text, such as 1,2,3" },
+      "read the text from a file (at most 1 GB), including the last newline; -: standard input" },
+    { "ids",     0, "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL,
+      "token ids to decode into text, such as 1,2,3" },
     { "jsonl",   0, "FILE", OPT_TEXT, AT(jsonl),   0, 0, NULL,
-      "a file with one request a line, see above; -: standard input" },
-    { "json",    0, NULL,   OPT_FLAG, AT(json),    0, 0, NULL, "the answer as one JSON object" },
-    { "pieces",  0, NULL,   OPT_FLAG, AT(pieces),  0, 0, NULL, "show each token with its text, one a line" },
+      "a file with one request per line, see above; -: standard input" },
+    { "json",    0, NULL,   OPT_FLAG, AT(json),    0, 0, NULL, "print one JSON object" },
+    { "pieces",  0, NULL,   OPT_FLAG, AT(pieces),  0, 0, NULL,
+      "print one token per line, with its text" },
     { "no-bos",  0, NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL,
-      "the text alone, without the tokens the tokenizer adds" },
+      "leave out the BOS and any other tokens that the tokenizer adds" },
     { "special", 0, NULL,   OPT_FLAG, AT(special), 0, 0, NULL,
-      "special tokens spelled in the text count as such; otherwise they are ordinary text" },
+      "read special tokens in the text as special; by default they are ordinary text" },
     { "sandbox", 0, NULL,   OPT_FLAG, AT(sandbox), 0, 0, NULL,
-      "once all is opened, have the system refuse everything but computing, reading and writing (Linux; SECURITY.md)" },
+      "after opening the files, allow only computing, reading and writing (Linux; see SECURITY.md)" },
     { 0 },
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND ", or a tokenizer's file or folder" }, { 0 } };
@@ -212,18 +216,20 @@ static const OptionGroup groups[] = {
 };
 static const Example examples[] = {
     { "tblock tokenize model.bin --text 'Hello world'", "the ids, separated by spaces, on one line" },
-    { "tblock tokenize model.bin --text 'Hello world' --pieces", "a line for each token: its id and its text" },
-    { "tblock tokenize model.bin --ids 1,300,301", "back to text, the exact bytes" },
+    { "tblock tokenize model.bin --text 'Hello world' --pieces",
+      "one line per token: its id and its text" },
+    { "tblock tokenize model.bin --ids 1,300,301", "back to text, to the exact byte" },
     { "tblock tokenize model.bin --jsonl requests.jsonl", "many texts in one go" },
     { 0 },
 };
 const Command cmd_tokenize = {
     { "tokenize", operands, groups },
-    "text to token ids and back",
-    "Prints the ids of a text, or the text of --ids (its exact bytes; a newline follows only on a terminal).\n"
-    "--jsonl: each line is a JSON object with \"text\" or \"bytes_hex\", and optionally \"mode\" (\"plain\": "
-    "special tokens are ordinary text; \"special\": they count as such) and \"add_special\" (true: with BOS and "
-    "the like), or with \"ids\" to decode. Each is answered by one line, {\"ids\": [...]} or {\"text\": ..., "
-    "\"bytes_hex\": ...}, as soon as it has been read.",
+    "convert text to token ids and back",
+    "Prints the ids of a text, or the text of --ids (its exact bytes; on a terminal a newline is "
+    "added).\n--jsonl: each line is a JSON object. It has \"text\" or \"bytes_hex\", and "
+    "optionally \"mode\" (\"plain\": special tokens are ordinary text; \"special\": they are "
+    "special) and \"add_special\" (true: add the BOS and the like); or it has \"ids\" to decode. "
+    "tblock answers each line as soon as it has read it, with {\"ids\": [...]} or {\"text\": ..., "
+    "\"bytes_hex\": ...}.",
     examples, sizeof(TokenizeArgs), tokenize,
 };

@@ -100,14 +100,16 @@ static void print_report(const TrainArgs *a, const tblock_train_report *r)
     }
     if (a->general.quiet)
         return;
-    output_format("%" PRIu64 " parameters, %zu tokens learned from, %zu held back; loss %.4f", r->n_params, r->n_train, r->n_held, r->loss);
+    output_format("%" PRIu64 " parameters, %zu training tokens, %zu validation tokens; training "
+                  "loss %.4f", r->n_params, r->n_train, r->n_held, r->loss);
     if (!isnan(r->val_loss))
-        output_format(", on all that is held back %.4f", r->val_loss);
+        output_format(", validation loss %.4f", r->val_loss);
     if (r->tok_per_s > 0)
-        output_format("\n%.0f tokens/s, %s, %.0f MB of weights, moments and activations\n", r->tok_per_s, spell_time(r->seconds, time),
+        output_format("\n%.0f tokens/s, %s, %.0f MB for weights, moments and activations\n", r->tok_per_s, spell_time(r->seconds, time),
                       (double)r->bytes / 1e6);
     else
-        output_format("\nall %" PRId64 " steps were done before: the model is written from the checkpoint\n", r->step);
+        output_format("\nall %" PRId64 " steps were already done: the model was written from the "
+                      "checkpoint\n", r->step);
 }
 
 /* Whoever names a text or an output means something else than a check, which looks at neither. */
@@ -120,7 +122,8 @@ static bool check(TrainArgs *a, tblock_error *err)
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (others[i].given)
-            return cli_fail(err, TBLOCK_USAGE, "--grad-check: expected no %s beside it, as nothing is learned or written, found one",
+            return cli_fail(err, TBLOCK_USAGE, "--grad-check: expected no %s with it, since it "
+                                               "trains and writes nothing",
                             others[i].name);
     if (!seed_choose(&a->seed, a->general.quiet, err))
         return false;
@@ -155,7 +158,8 @@ static bool train(void *args, tblock_error *err)
         return cli_fail(err, TBLOCK_USAGE, "train: expected %s%s%s; see tblock help train", a->text ? "" : "--text FILE",
                         a->out || a->text ? "" : " and ", a->out ? "" : "--output FILE");
     if (constant(a) && !isnan(a->min_lr))
-        return cli_fail(err, TBLOCK_USAGE, "--min-lr: expected none with --schedule constant, found %g", a->min_lr);
+        return cli_fail(err, TBLOCK_USAGE, "--min-lr: expected none with --schedule constant, "
+                                           "found %g", a->min_lr);
     if (!optimizer_read(&a->optimizer, &adamw, err) || !seed_choose(&a->seed, a->general.quiet, err))
         return false;
     Show show_as = { .a = a };
@@ -179,58 +183,79 @@ static bool train(void *args, tblock_error *err)
     if (!report.stopped)
         return true;
     if (random)
-        cli_note(a->general.quiet, "stopped after step %" PRId64 "; the same command with --seed %" PRIu64 " --resume goes on", report.step,
+        cli_note(a->general.quiet, "stopped after step %" PRId64 "; to continue, repeat the "
+                                   "command with --seed %" PRIu64 " --resume", report.step,
                  a->seed.value);
     else
-        cli_note(a->general.quiet, "stopped after step %" PRId64 "; the same command with --resume goes on", report.step);
+        cli_note(a->general.quiet, "stopped after step %" PRId64 "; to continue, repeat the "
+                                   "command with --resume", report.step);
     return cli_fail(err, CLI_INTERRUPTED, "%s", "");
 }
 
 #define AT(field) offsetof(TrainArgs, field)
 static const Option model[] = {
-    { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL, "the model file to write; none with --grad-check" },
-    { "text",    0,  "FILE", OPT_TEXT, AT(text), 0, 0, NULL, "the text to learn from" },
-    { "config",  0,  "FILE", OPT_TEXT, AT(config), 0, 0, NULL, "a JSON config: begin with random weights; without it 6 layers of 192" },
-    { "init",    0,  "MODEL", OPT_TEXT, AT(init), 0, 0, NULL, "begin with a model's weights, config and tokenizer" },
+    { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL,
+      "the model file to write; not with --grad-check" },
+    { "text",    0,  "FILE", OPT_TEXT, AT(text), 0, 0, NULL, "the text to train on" },
+    { "config",  0,  "FILE", OPT_TEXT, AT(config), 0, 0, NULL,
+      "a JSON config, to start from random weights; default: 6 layers of width 192" },
+    { "init",    0,  "MODEL", OPT_TEXT, AT(init), 0, 0, NULL,
+      "start from a model's weights, config and tokenizer" },
     { "tokenizer", 0, "FILE", OPT_TEXT, AT(tokenizer), 0, 0, NULL,
-      "a model or a tokenizer.json: read the text by its tokenizer, instead of one made from the text" },
-    { "vocab",   0,  "N", OPT_INT, AT(vocab), 0, 1 << 20, "0", "size of the tokenizer made from the text; 0: the config's vocab_size" },
-    { "resume",  0,  NULL, OPT_FLAG, AT(resume), 0, 0, NULL, "go on from the checkpoint OUT.ckpt, with the same settings" },
+      "a model or a tokenizer.json: use its tokenizer instead of one trained on the text" },
+    { "vocab",   0,  "N", OPT_INT, AT(vocab), 0, 1 << 20, "0",
+      "size of the tokenizer trained on the text; 0: the config's vocab_size" },
+    { "resume",  0,  NULL, OPT_FLAG, AT(resume), 0, 0, NULL,
+      "continue from the checkpoint OUT.ckpt, with the same settings" },
     { 0 },
 };
 static const Option steps[] = {
     { "steps",   0,  "N", OPT_INT, AT(steps), 1, 1 << 30, "1000", "optimizer steps" },
-    { "batch",  'b', "N", OPT_INT, AT(batch), 1, 1 << 16, "24", "sequences of a step" },
-    { "ctx",    'c', "N", OPT_INT, AT(n_ctx), 0, 1 << 20, "0", "their length in tokens; 0: the config's n_ctx, at most 256" },
+    { "batch",  'b', "N", OPT_INT, AT(batch), 1, 1 << 16, "24", "sequences per step" },
+    { "ctx",    'c', "N", OPT_INT, AT(n_ctx), 0, 1 << 20, "0",
+      "tokens per sequence; 0: the config's n_ctx, at most 256" },
     { "micro-batch", 0, "N", OPT_INT, AT(micro_batch), 0, 1 << 16, "0",
-      "sequences computed at once, gradients added up; 0: about 2048 tokens" },
-    { "schedule", 0, "cosine|constant", OPT_CHOICE, AT(schedule), 0, 0, "cosine", "the learning rate after the warm-up" },
-    { "min-lr",  0,  "F", OPT_FLOAT, AT(min_lr), 0, 1e3, NULL, "where the cosine ends; not given: a tenth of --lr" },
-    { "warmup",  0,  "N", OPT_INT, AT(warmup), -1, 1 << 30, "-1", "steps over which the rate rises from 0; -1: a twentieth of all" },
-    { "clip",    0,  "F", OPT_FLOAT, AT(clip), 0, 1e9, "1", "largest norm of all gradients together; 0: not clipped" },
-    { "dropout", 0,  "F", OPT_FLOAT, AT(dropout), 0, 0.99, "0", "share of the embedding and of each sublayer's output set to 0" },
-    { "seed",   's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "of the first weights, the batches and dropout" },
-    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0", "computing threads; 0: one for each physical core. No bit depends on it" },
+      "sequences computed at once, whose gradients are added up; 0: about 2048 tokens" },
+    { "schedule", 0, "cosine|constant", OPT_CHOICE, AT(schedule), 0, 0, "cosine",
+      "learning rate after the warm-up" },
+    { "min-lr",  0,  "F", OPT_FLOAT, AT(min_lr), 0, 1e3, NULL,
+      "learning rate at the end of the cosine; default: a tenth of --lr" },
+    { "warmup",  0,  "N", OPT_INT, AT(warmup), -1, 1 << 30, "-1",
+      "steps over which the learning rate rises from 0; -1: a twentieth of all steps" },
+    { "clip",    0,  "F", OPT_FLOAT, AT(clip), 0, 1e9, "1",
+      "clip the norm of all gradients to F; 0: do not clip" },
+    { "dropout", 0,  "F", OPT_FLOAT, AT(dropout), 0, 0.99, "0",
+      "share of the embedding and of each sublayer's output that is set to 0" },
+    { "seed",   's', "N|random", OPT_SEED, AT(seed), 0, 0, "0",
+      "seed of the first weights, the batches and dropout" },
+    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
+      "number of threads; 0: one per physical core; all give the same bits" },
     { 0 },
 };
 static const Option optimizer[] = {
     OPTIMIZER_OPTIONS("1e-3"),
     { "decay", 0, "all|matrices", OPT_CHOICE, offsetof(OptimizerOptions, decay), 0, 0, "matrices",
-      "what decays; norms and biases are no matrices" },
+      "parameters that decay; norms and biases do not count as matrices" },
     { 0 },
 };
 static const Option output[] = {
-    { "validation", 0, "F", OPT_FLOAT, AT(validation), 0, 0.9, "0.1", "share of the text, from its end, that is held back" },
-    { "eval-every", 0, "N", OPT_INT, AT(eval_every), 0, 1 << 30, "0", "steps between losses on what is held back; 0: a tenth of all, at least 50" },
-    { "save-every", 0, "N", OPT_INT, AT(save_every), 0, 1 << 30, "0", "steps between checkpoints; 0: a tenth of all, at least 50" },
-    { "plot",    0,  "FILE", OPT_TEXT, AT(plot), 0, 0, NULL, "draw the losses as SVG, with every checkpoint" },
-    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL, "one JSON object for each step, and one at the end" },
+    { "validation", 0, "F", OPT_FLOAT, AT(validation), 0, 0.9, "0.1",
+      "share of the text, at its end, that is kept for validation" },
+    { "eval-every", 0, "N", OPT_INT, AT(eval_every), 0, 1 << 30, "0",
+      "steps between validation losses; 0: a tenth of all steps, at least 50" },
+    { "save-every", 0, "N", OPT_INT, AT(save_every), 0, 1 << 30, "0",
+      "steps between checkpoints; 0: a tenth of all steps, at least 50" },
+    { "plot",    0,  "FILE", OPT_TEXT, AT(plot), 0, 0, NULL,
+      "plot the losses as SVG, at every checkpoint" },
+    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
+      "print one JSON object for each step, and one at the end" },
     { 0 },
 };
 static const Option checking[] = {
     { "grad-check", 0, NULL, OPT_FLAG, AT(grad_check), 0, 0, NULL,
-      "instead of training: compare gradients with central differences in double" },
-    { "limit",   0,  "F", OPT_FLOAT, AT(limit), 0, 1, "1e-4", "largest relative error of an element; above it the exit status is 1" },
+      "instead of training, compare the gradients with central differences in double precision" },
+    { "limit",   0,  "F", OPT_FLOAT, AT(limit), 0, 1, "1e-4",
+      "largest allowed relative error of an element; above it, exit status 1" },
     { 0 },
 };
 static const Operand operands[] = {
@@ -238,7 +263,7 @@ static const Operand operands[] = {
     { .help = "write --text before the text to learn from, -o before the model file to write" },
 };
 static const OptionGroup groups[] = {
-    { "What is trained", model, 0 },
+    { "Text and model", model, 0 },
     { "Steps", steps, 0 },
     { "AdamW", optimizer, AT(optimizer) },
     { "Output", output, 0 },
@@ -248,17 +273,22 @@ static const OptionGroup groups[] = {
 };
 static const Example examples[] = {
     { "tblock train -o out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg", "a model of 2.6 million parameters" },
-    { "tblock train -o out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg --resume", "go on where it was stopped" },
-    { "tblock train -o out.bin --text shakespeare.txt --tokenizer tokenizer.json", "random weights, but a tokenizer that is there" },
-    { "tblock train --grad-check --init out.bin", "are the gradients of this model right?" },
-    { "tblock train -o tuned.bin --text mine.txt --init out.bin --lr 1e-4 --steps 200", "go on with other text" },
+    { "tblock train -o out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg --resume",
+      "continue where it was stopped" },
+    { "tblock train -o out.bin --text shakespeare.txt --tokenizer tokenizer.json",
+      "start from random weights with an existing tokenizer" },
+    { "tblock train --grad-check --init out.bin", "check the gradients of this model" },
+    { "tblock train -o tuned.bin --text mine.txt --init out.bin --lr 1e-4 --steps 200",
+      "train further on another text" },
     { 0 },
 };
 const Command cmd_train = {
     { "train", operands, groups },
     "train a model on a text",
-    "Makes a byte-level BPE tokenizer from the text (or takes the one of --init or --tokenizer), holds back its end, and writes a model file "
-    "that run takes as it is. Progress goes to standard error. Checkpoints lie at OUT.ckpt; Ctrl-C saves one, and --resume goes on bit for bit as "
-    "if training had never stopped. Needs OpenBLAS (Debian: libopenblas0). docs/train.md says what each step does.",
+    "Trains a byte-level BPE tokenizer on the text (or takes the one of --init or --tokenizer), "
+    "keeps the end of the text for validation, and writes a model file that run can use. Progress "
+    "goes to standard error. The checkpoint is OUT.ckpt. Ctrl-C saves one, and --resume continues "
+    "from it: the result is the same, bit for bit, as if training had never stopped. Needs "
+    "OpenBLAS (Debian: libopenblas0). docs/train.md explains each step.",
     examples, sizeof(TrainArgs), train,
 };

@@ -53,10 +53,10 @@ static void print_parted(const tblock_verify_row *r)
         return;
     output_format("%s: ", row_name(r, name));
     if (r->parted[0])
-        output_format("the runs part in %s, from position %" PRId64 " on, max |diff| %s\n", r->parted, r->parted_pos,
+        output_format("the runs diverge in %s, from position %" PRId64 " on, max |diff| %s\n", r->parted, r->parted_pos,
                       spell_number(r->parted_abs, parted_abs));
     else
-        output_format("%d hidden states, none apart\n", r->n_hidden);
+        output_format("%d hidden states, all the same\n", r->n_hidden);
 }
 
 static const char *spell_rule(const tblock_verify_report *report, char out[48])
@@ -135,7 +135,7 @@ static void note_settings(const tblock_verify_report *report, const char *golden
     bool why = report->exact && !report->ok;
     if (report->settings[0])
         cli_note(quiet && !why, "%s: recorded with other settings: %s%s", golden, report->settings,
-                 why ? ": equal bits cannot be expected" : "");
+                 why ? ", so the bits may differ" : "");
 }
 
 /* The answer is no: say where the first difference is. */
@@ -204,7 +204,8 @@ static bool verify(void *args, tblock_error *err)
     tblock_verify_report report = { 0 };
     Guarded              junit = { 0 };
     if (a->exact && !isnan(a->tol))
-        return cli_fail(err, TBLOCK_USAGE, "--exact and --tol: expected one of them, found both");
+        return cli_fail(err, TBLOCK_USAGE, "--exact and --tol: expected only one of them, found "
+                                           "both");
     tblock_model *m = compute_open(a->model, &a->compute, err);
     if (!check_junit(a, m, err)) {
         tblock_close(m);
@@ -223,12 +224,15 @@ static bool verify(void *args, tblock_error *err)
 
 #define AT(field) offsetof(VerifyArgs, field)
 static const Option options[] = {
-    { "exact",  0, NULL, OPT_FLAG,  AT(exact),  0, 0, NULL, "every bit must be equal" },
+    { "exact",  0, NULL, OPT_FLAG,  AT(exact),  0, 0, NULL, "require equal bits" },
     { "tol",    0, "X",  OPT_FLOAT, AT(tol),    0, 1e30, NULL,
-      "largest allowed difference of a logit; without it the rule of docs/numerics.md" },
-    { "greedy", 0, NULL, OPT_FLAG,  AT(greedy), 0, 0, NULL, "also replay the greedy continuations of the golden file" },
-    { "json",   0, NULL, OPT_FLAG,  AT(json),   0, 0, NULL, "one JSON object instead of the table" },
-    { "junit",  0, "FILE", OPT_TEXT, AT(junit), 0, 0, NULL, "also write the outcome as JUnit XML, a test case for each sequence" },
+      "largest allowed difference of a logit; default: the rule in docs/numerics.md" },
+    { "greedy", 0, NULL, OPT_FLAG,  AT(greedy), 0, 0, NULL,
+      "also generate the greedy continuations of the golden file again" },
+    { "json",   0, NULL, OPT_FLAG,  AT(json),   0, 0, NULL,
+      "print one JSON object instead of the table" },
+    { "junit",  0, "FILE", OPT_TEXT, AT(junit), 0, 0, NULL,
+      "also write the result as JUnit XML, with a test case for each sequence" },
     { 0 },
 };
 static const Operand operands[] = {
@@ -244,15 +248,18 @@ static const OptionGroup groups[] = {
 };
 static const Example examples[] = {
     { "tblock verify model.bin golden.safetensors", "does the model still compute what was recorded?" },
-    { "tblock verify model.bin golden.safetensors --exact --threads 3", "the very same bits, with three threads?" },
-    { "tblock verify model.bin theirs/logits.npy --junit verify.xml", "against arrays of numpy, for a CI system" },
+    { "tblock verify model.bin golden.safetensors --exact --threads 3",
+      "are the bits the same with three threads?" },
+    { "tblock verify model.bin theirs/logits.npy --junit verify.xml",
+      "compare with NumPy arrays, for a CI system" },
     { 0 },
 };
 const Command cmd_verify = {
     { "verify", operands, groups },
     "compute logits again and compare them with recorded ones",
-    "Prints a line for each sequence: largest difference, mean and largest KL divergence in nats, share of positions with the"
-    " same most likely token and the same five, first position out of tolerance. Where the golden file has hidden states"
-    " (logits --hidden), also in which layer, and which half of it, the runs part. Exit status 1 where something differs.",
+    "Prints a line for each sequence: largest difference, mean and largest KL divergence in nats, "
+    "share of positions with the same most likely token and with the same five, and first position "
+    "out of tolerance. If the golden file has hidden states (logits --hidden), it also prints in "
+    "which layer, and in which half of it, the runs diverge. Exit status 1 if something differs.",
     examples, sizeof(VerifyArgs), verify,
 };

@@ -16,8 +16,9 @@
 
 #define AT(field) offsetof(GeneralOptions, field)
 const Option general_options[] = {
-    { "quiet",   'q', NULL, OPT_FLAG, AT(quiet),   0, 0, NULL, "no notes on standard error, only errors" },
-    { "help",    'h', NULL, OPT_NOW,  AT(help),    0, 0, NULL, "explain this command" },
+    { "quiet",   'q', NULL, OPT_FLAG, AT(quiet),   0, 0, NULL,
+      "print only errors to standard error, no notes" },
+    { "help",    'h', NULL, OPT_NOW,  AT(help),    0, 0, NULL, "show this help" },
     { "version", 'V', NULL, OPT_NOW,  AT(version), 0, 0, NULL, "print the version" },
     { 0 },
 };
@@ -27,29 +28,32 @@ const Option general_options[] = {
 const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those two */
     { "ctx",        'c', "N", OPT_INT,    AT(n_ctx),   0, 1 << 24, "0", "context length; 0: the model's own" },
     { "threads",    't', "N", OPT_INT,    AT(threads), 0, 1024, "0",
-      "computing threads; 0: one for each physical core, fewer for a tiny model" },
+      "number of threads; 0: one per physical core, fewer for a tiny model" },
     { "affinity",    0,  "none|cores", OPT_CHOICE, AT(affinity), 0, 0, "none",
-      "cores: each thread stays on a physical core; two such processes at once take the same ones" },
+      "cores: pin each thread to a physical core; two such processes at once use the same cores" },
     { "isa",         0,  "auto|scalar|avx2|avxvnni|avx512|avx512vnni|neon|neondot", OPT_CHOICE, AT(isa), 0, 0, "auto",
-      "instruction set; every one gives the same bits" },
+      "instruction set; all give the same bits" },
     { "math",        0,  "auto|f32|int8|bf16", OPT_CHOICE, AT(math), 0, 0, "auto",
       "arithmetic; auto: int8 for quantized weights, f32 for others" },
     { "activations", 0,  "auto|8|16", OPT_CHOICE, AT(activations), 0, 0, "auto",
-      "bits of what quantized weights are multiplied with; auto: 16 for q8, 8 for others" },
+      "bits of the activations that quantized weights are multiplied with; auto: 16 for q8, else 8" },
     { "kv-type",     0,  "auto|f32|f16|q8", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
       "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" },
     { "sandbox",     0,  NULL, OPT_FLAG, AT(sandbox), 0, 0, NULL,
-      "once all is opened, have the system refuse everything but computing, reading and writing (Linux; SECURITY.md)" },
+      "after opening the files, allow only computing, reading and writing (Linux; see SECURITY.md)" },
     { "allow-nan",   0,  NULL, OPT_FLAG, AT(allow_nan), 0, 0, NULL,
-      "go on where logits are NaN; otherwise that is an error, which names the first weight that is NaN or infinite" },
+      "continue if logits are NaN; by default this is an error that names the first NaN or "
+      "infinite weight" },
     { "mlock",       0,  NULL, OPT_FLAG, AT(mlock), 0, 0, NULL,
-      "lock the weights into memory; an error where that is forbidden" },
+      "lock the weights in memory; an error if the system does not allow it" },
     { "huge-pages",  0,  NULL, OPT_FLAG, AT(huge_pages), 0, 0, NULL,
-      "ask for huge pages where the file system has them" },
+      "use huge pages if the file system supports them" },
     { "type",        0,  "auto|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "auto",
-      "make the matrices this type while loading, as quantize does; auto: as they are in the file" },
+      "convert the matrices to this type while loading, as quantize does; auto: keep the file's "
+      "types" },
     { "keep",       'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
-      "with --type: another type for the matrices whose names match, such as 'embed=f16'; the first that matches counts" },
+      "with --type: another type for matrices whose names match, such as 'embed=f16'; the first "
+      "match counts" },
     { 0 },
 };
 #undef AT
@@ -57,30 +61,31 @@ const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those 
 #define AT(field) offsetof(SamplingOptions, field)
 const Option sampling_options[] = {
     { "temp",           0, "F", OPT_FLOAT, AT(temp),  0, 100, "0.8", "sampling temperature; 0 is greedy" },
-    { "top-k",          0, "N", OPT_INT,   AT(top_k), 0, 1 << 24, "40", "draw from the N most likely tokens; 0: all" },
+    { "top-k",          0, "N", OPT_INT,   AT(top_k), 0, 1 << 24, "40",
+      "sample from the N most likely tokens; 0: all" },
     { "top-p",          0, "F", OPT_FLOAT, AT(top_p), 1e-6, 1, "0.95",
-      "of these, the fewest whose probability reaches F; 1: all" },
+      "of these, the fewest whose probabilities add up to F; 1: all" },
     { "min-p",          0, "F", OPT_FLOAT, AT(min_p), 0, 1, "0",
-      "of these, those at least F times as likely as the first; 0: all" },
+      "of these, those at least F times as likely as the most likely one; 0: all" },
     { "repeat-penalty", 0, "F", OPT_FLOAT, AT(repeat_penalty), 0.01, 100, "1",
-      "make tokens that stand in the text less likely; 1: do not" },
+      "make tokens that are already in the text less likely; 1: off" },
     { "seed",          's', "N|random", OPT_SEED, AT(seed), 0, 0, "0",
-      "the same seed gives the same text; random prints the one it took" },
+      "the same seed gives the same text; random chooses one and prints it" },
     { 0 },
 };
 #undef AT
 
 #define AT(field) offsetof(PromptOptions, field)
 const Option prompt_options[] = {
-    { "prompt",      'p', "TEXT", OPT_TEXT, AT(text),    0, 0, NULL, "the text" },
+    { "prompt",      'p', "TEXT", OPT_TEXT, AT(text),    0, 0, NULL, "the prompt" },
     { "prompt-file", 'f', "FILE", OPT_TEXT, AT(file),    0, 0, NULL,
-      "a file with the text, every byte of it (64 MB at most), the last newline too; -: standard input" },
+      "read the prompt from a file (at most 64 MB), including the last newline; -: standard input" },
     { "ids",          0,  "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL,
       "token ids instead of text, such as 1,2,3; no BOS is added" },
     { "no-bos",       0,  NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL,
-      "the text alone, without the tokens the tokenizer adds" },
+      "leave out the BOS and any other tokens that the tokenizer adds" },
     { "special",      0,  NULL,   OPT_FLAG, AT(special), 0, 0, NULL,
-      "special tokens spelled in the text count as such; otherwise they are ordinary text" },
+      "read special tokens in the text as special; by default they are ordinary text" },
     { 0 },
 };
 #undef AT
@@ -128,9 +133,10 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
     if (c)
         tblock_context_describe(c, &computing);
     if (c && strcmp(computing.isa, "scalar") == 0 && !has_fma())
-        cli_note(quiet, "warning: this processor has no fused multiply-add: it is computed in software, about 50 times slower");
+        cli_note(quiet, "warning: this processor has no fused multiply-add; doing it in software "
+                        "is about 50 times slower");
     if (c && o->n_ctx > info.n_ctx)
-        cli_note(quiet, "warning: --ctx %d is over the %d positions that %s was made for", o->n_ctx, info.n_ctx, path);
+        cli_note(quiet, "warning: --ctx %d is more than the %d positions that %s was made for", o->n_ctx, info.n_ctx, path);
     return c;
 }
 
@@ -138,13 +144,15 @@ bool need_tokenizer(const tblock_model *m, const char *path, const char *instead
 {
     tblock_model_info info;
     tblock_model_describe(m, &info);
-    return info.has_tokenizer || cli_fail(err, TBLOCK_INPUT, "%s: the file holds no tokenizer: %s", path, instead);
+    return info.has_tokenizer || cli_fail(err, TBLOCK_INPUT,
+            "%s: found no tokenizer: %s", path, instead);
 }
 
 static bool check_sources(const PromptOptions *o, tblock_error *err)
 {
     if ((o->text != NULL) + (o->file != NULL) + o->ids.given > 1)
-        return cli_fail(err, TBLOCK_USAGE, "--prompt, --prompt-file and --ids: expected one of them, found %s",
+        return cli_fail(err, TBLOCK_USAGE, "--prompt, --prompt-file and --ids: expected only one "
+                                           "of them, found %s",
                         o->text && o->file && o->ids.given ? "all three" : "two");
     if (o->ids.given && (o->no_bos || o->special))
         return cli_fail(err, TBLOCK_USAGE, "--%s: goes with a text, not with --ids", o->no_bos ? "no-bos" : "special");
@@ -156,7 +164,7 @@ static bool read_text(Prompt *p, const PromptOptions *o, bool quiet, tblock_erro
     Bytes       text = { 0 };
     const char *file = o->file ? o->file : "-";
     if (!o->text && strcmp(file, "-") == 0 && isatty(STDIN_FILENO))
-        cli_note(quiet, "type the prompt; Ctrl-D on a new line ends it");
+        cli_note(quiet, "type the prompt, then press Ctrl-D on a new line");
     bool good = o->text ? bytes_add(&text, o->text, strlen(o->text), err)
                         : input_read(file, INPUT_PROMPT, &text, err);
     p->text = text.data;
@@ -190,7 +198,7 @@ static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m
     bool     good =
         read_text(p, o, quiet, err) && check_text(p, o, err) && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err);
     if (good && n > 0 && p->n_text == 0)
-        cli_note(quiet, "the prompt is empty: starting from the token that the tokenizer puts first");
+        cli_note(quiet, "the prompt is empty: starting from the token that the tokenizer adds");
     good = good && copy_ids(p, ids, n, err);
     tblock_free(ids);
     return good;
@@ -218,9 +226,10 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
                      : !need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err) ||
                            !read_tokens(p, o, m, quiet, err))
         return false;
-    return p->n > 0 || o->continues || cli_fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, and %s",
-                                o->ids.given ? "--ids has none" : o->no_bos ? "--no-bos leaves out the BOS"
-                                                                            : "the tokenizer puts none first");
+    return p->n > 0 || o->continues || cli_fail(err, TBLOCK_USAGE,
+            "the prompt is empty: expected at least one token, but %s",
+                                o->ids.given ? "--ids is empty" : o->no_bos ? "--no-bos leaves out the BOS"
+                                                                            : "the tokenizer adds none");
 }
 
 void prompt_free(Prompt *p)
@@ -272,7 +281,8 @@ bool output_apart(const char *output, const tblock_model *m, const Inputs *in, t
         return true;
     for (int i = 0; i < MOST_INPUTS; i++)
         if (in->file[i] && same_file(output, in->file[i]))
-            return cli_fail(err, TBLOCK_USAGE, "%s: expected an output other than the input %s, found the same file", output,
+            return cli_fail(err, TBLOCK_USAGE, "%s: expected an output file other than the input "
+                                               "%s, found the same file", output,
                             strcmp(in->file[i], "-") == 0 ? "standard input" : in->file[i]);
     return tblock_output_apart(m, in->model, output, err);
 }

@@ -8,7 +8,7 @@ typedef struct GeneralOptions { bool quiet, help, version; } GeneralOptions;
 extern const Option general_options[];
 
 /* What every command takes. */
-#define MODEL_OPERAND "a model file, a Hugging Face folder, a .gguf, a Meta folder, a llama2.c .bin"
+#define MODEL_OPERAND "a model file, a Hugging Face folder, a .gguf, a Meta folder or a llama2.c .bin"
 
 /* How logits are computed. */
 typedef struct ComputeOptions {

@@ -161,7 +161,7 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
     }
     say("tblock: ");
     say_path(path);
-    say(": cannot read what is mapped of it: the file was cut short while it was in use, or its disk fails\n");
+    say(": cannot read the mapped file: it was cut short while it was in use, or its disk fails\n");
     remove_temporary_files();
     _exit(TBLOCK_SYSTEM);
 }

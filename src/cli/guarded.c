@@ -140,7 +140,7 @@ static bool start_helper(Guarded *g, const char *temp, const char *target, tbloc
     if (g->from >= 0)
         close(g->from);
     unlink(temp);
-    return failed(g, TBLOCK_SYSTEM, "no helper for --sandbox", error, err);
+    return failed(g, TBLOCK_SYSTEM, "no helper process for --sandbox", error, err);
 }
 
 /* ---- Outputs ---------------------------------------------------------------------------------------------------- */
@@ -191,7 +191,8 @@ static bool open_copied(Guarded *g, tblock_error *err)
     int   fd = file ? fcntl(fileno(file), F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1, error = errno;
     if (file)
         fclose(file);
-    return fd >= 0 ? opened(g, fd) : failed(g, TBLOCK_SYSTEM, "cannot write: no temporary file", error, err);
+    return fd >= 0 ? opened(g, fd) : failed(g, TBLOCK_SYSTEM,
+            "cannot write: cannot make a temporary file", error, err);
 }
 
 /* What base/file.c would write, and as it would. */
@@ -213,7 +214,7 @@ bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *er
     if (exists && access(path, W_OK) != 0)
         return cannot_write(g, errno, err);
     if (!exists && lstat(path, &link) == 0)
-        return cli_fail(err, TBLOCK_SYSTEM, "%s: cannot write: a symbolic link that leads nowhere", path);
+        return cli_fail(err, TBLOCK_SYSTEM, "%s: cannot write: a symbolic link to a file that does not exist", path);
     return open_renamed(g, exists ? &st : NULL, err);
 }
 

@@ -10,36 +10,39 @@ enum { WIDTH = 79, OPTION_COLUMN = 28, COMMAND_WIDTH = 11 };
 const char help_summary[] = "run Llama-style language models on a CPU, with the same bits everywhere";
 
 const char help_description[] =
-    "A model is a file that tblock convert makes of published weights, mapped and used as it lies on disk; or the "
-    "checkpoint itself, packed at each start: a Hugging Face folder, one of its files of weights, a .gguf, a Meta folder, a llama2.c .bin. "
-    "What is computed does not depend on the number of threads, on how a prompt is cut, or on the "
-    "instruction set.\n"
-    "Standard output has the result alone; notes, progress and errors go to standard error. Colours and progress bars "
-    "appear only on a terminal.\n"
-    "Options may stand anywhere after the command: --name VALUE, --name=VALUE, -n VALUE or -nVALUE; of an option given "
-    "twice the last one counts, except where it is repeatable. After -- nothing is an option.";
+    "A model is a model file, which tblock convert makes from published weights and which is "
+    "mapped as it is; or it is the checkpoint itself, which is repacked at each start: a Hugging "
+    "Face folder, one of its weight files, a .gguf, a Meta folder or a llama2.c .bin. The results "
+    "do not depend on the number of threads, on how a prompt is split, or on the instruction set.\n"
+    "Standard output gets only the result; notes, progress and errors go to standard error. "
+    "Colours and progress bars appear only on a terminal.\nOptions may come anywhere after the "
+    "command: --name VALUE, --name=VALUE, -n VALUE or -nVALUE. If an option is given twice, the "
+    "last one counts, unless the option is repeatable. After --, nothing is an option.";
 
 const Fact help_statuses[] = {
     { "0", "done" },
-    { "1", "the answer is no: verify or a check found something wrong, training came to a loss that is no number" },
+    { "1", "the answer is no: verify or a check found a difference or an error, or the training "
+           "loss became NaN" },
     { "2", "wrong usage; also tblock alone, which prints the list of commands to standard error" },
     { "3", "bad or unsupported input file" },
-    { "4", "the system failed: memory, disk, input or output" },
-    { "130", "interrupted by Ctrl-C; what was generated is written" },
-    { "141", "the reader of standard output went away" },
+    { "4", "a system error: memory, disk, input or output" },
+    { "130", "interrupted by Ctrl-C; what was generated so far is written" },
+    { "141", "the reader of standard output closed it" },
     { 0 },
 };
 const Fact help_environment[] = {
-    { "NO_COLOR", "not empty: no colours" },
-    { "TERM", "unset or dumb: neither colours nor progress bars" },
+    { "NO_COLOR", "if not empty: no colours" },
+    { "TERM", "if unset or dumb: no colours and no progress bars" },
     { 0 },
 };
 
 static const Example first_steps[] = {
-    { "tblock run models/shakespeare.bin --prompt 'ROMEO:'", "the small model that ships writes on" },
-    { "tblock run FOLDER --prompt 'Once upon a time'", "published weights as they are: a Hugging Face folder, a .gguf ..." },
-    { "tblock convert FOLDER -o model.bin", "a model file made of them, which starts at once" },
-    { "tblock info model.bin", "what is in it" },
+    { "tblock run models/shakespeare.bin --prompt 'ROMEO:'",
+      "the included small model continues the text" },
+    { "tblock run FOLDER --prompt 'Once upon a time'",
+      "use published weights directly: a Hugging Face folder, a .gguf ..." },
+    { "tblock convert FOLDER -o model.bin", "convert them to a model file, which starts at once" },
+    { "tblock info model.bin", "show what is in it" },
     { 0 },
 };
 
@@ -134,14 +137,15 @@ void help_short(void)
     for (const Command *const *c = commands; *c; c++)
         output_format("  %-*s %s\n", COMMAND_WIDTH, (*c)->syntax.command, (*c)->summary);
     output_format("\n");
-    print_wrapped("tblock help COMMAND, or tblock COMMAND --help, tells the rest; tblock --version prints the version.",
+    print_wrapped("tblock help COMMAND and tblock COMMAND --help explain a command; tblock "
+                  "--version prints the version.",
                   0, 0);
 }
 
 void help_overview(void)
 {
     help_short();
-    output_format("\nTo begin:\n");
+    output_format("\nTo get started:\n");
     for (const Example *e = first_steps; e->line; e++)
         output_format("  %s\n      %s\n", e->line, e->what);
     print_facts("Exit status", help_statuses);

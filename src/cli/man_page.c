@@ -203,7 +203,7 @@ static void put_command(const Command *c)
 static void put_shared_groups(void)
 {
     const Command *first = NULL;
-    section("OPTIONS OF SEVERAL COMMANDS");
+    section("OPTIONS SHARED BY SEVERAL COMMANDS");
     for (const Command *const *c = commands; *c; c++)
         for (const OptionGroup *g = (*c)->syntax.groups; g->options; g++)
             if (count_takers(g->options, &first) > 1 && first == *c) {

@@ -14,7 +14,8 @@ typedef struct OptimizerOptions {
 /* Rows of an option table that fills an OptimizerOptions; --decay, whose default differs, is the command's own. */
 #define OPTIMIZER_OPTIONS(rate)                                                                                             \
     { "lr",    0, "F",   OPT_FLOAT, offsetof(OptimizerOptions, lr), 0, 1e3, rate, "learning rate" },                         \
-    { "betas", 0, "F,F", OPT_TEXT,  offsetof(OptimizerOptions, betas), 0, 0, "0.9,0.95", "decay of AdamW's two moments" },  \
+    { "betas", 0, "F,F", OPT_TEXT,  offsetof(OptimizerOptions, betas), 0, 0, "0.9,0.95",                                  \
+      "decay rates of AdamW's two moments" },                                                                                \
     { "eps",   0, "F",   OPT_FLOAT, offsetof(OptimizerOptions, eps), 1e-30, 1, "1e-8", "AdamW's epsilon" },                  \
     { "weight-decay", 0, "F", OPT_FLOAT, offsetof(OptimizerOptions, weight_decay), 0, 1e3, "0.1", "decoupled weight decay" }
 

@@ -195,7 +195,7 @@ static bool set_number(const Option *o, void *at, const char *value, tblock_erro
 static bool add_text(const Option *o, TextList *list, const char *value, tblock_error *err)
 {
     if (!*value)
-        return cli_fail(err, TBLOCK_USAGE, "--%s: expected a text of at least one character, found ''", o->name);
+        return cli_fail(err, TBLOCK_USAGE, "--%s: expected at least one character, found ''", o->name);
     const char **texts = realloc(list->texts, (list->n + 1) * sizeof *texts);
     if (!texts)
         return cli_no_memory(err);

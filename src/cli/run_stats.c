@@ -80,7 +80,7 @@ void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock
     Speed prefill = speed(m, s->n_prefilled, s->n_pieces, s->prefill_s);
     Speed decode = speed(m, s->n_decoded, s->n_calls, s->decode_s);
 
-    fprintf(stderr, "load      %.2f ms: %s, %s, %" PRIu64 " parameters, %s read for each token\n", s->load_s * 1e3,
+    fprintf(stderr, "load      %.2f ms: %s, %s, %" PRIu64 " parameters, %s read per token\n", s->load_s * 1e3,
             cli_shown(family, m->family), m->weight_types, m->n_params, spell_bytes(m->bytes_per_token, weights));
     if (s->n_loaded)
         fprintf(stderr, "state     %zu tokens loaded\n", s->n_loaded);
@@ -95,9 +95,10 @@ void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock
             spell_bytes(c->kv_bytes, kv), spell_bytes(c->activation_bytes, activations),
             spell_bytes(resident_bytes(), resident));
     if ((private = private_bytes(s->memory_fd)) > 0)
-        fprintf(stderr, "private   %s predicted, of which weights %s; %s measured\n", spell_bytes(predicted_bytes(m, c), file),
+        fprintf(stderr, "private   %s predicted (%s of it for weights), %s measured\n", spell_bytes(predicted_bytes(m, c), file),
                 spell_bytes(m->made_bytes, weights), spell_bytes(private, resident));
-    fprintf(stderr, "computed  seed %" PRIu64 ", threads %d, isa %s, math %s, activations %s, kv %s, context %d\n", s->seed,
+    fprintf(stderr, "settings  seed %" PRIu64 ", threads %d, isa %s, math %s, activations %s, kv "
+                    "%s, context %d\n", s->seed,
             c->threads, c->isa, c->math, c->activations, c->kv_type, c->n_ctx);
     fprintf(stderr, "stopped   %s; last logits %016" PRIx64 "\n", stopped, s->hash);
 }

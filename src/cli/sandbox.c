@@ -8,7 +8,8 @@
 
 bool sandbox_possible(tblock_error *err)
 {
-    return cli_fail(err, TBLOCK_SYSTEM, "--sandbox: this program was built without libseccomp, which it needs (Linux only)");
+    return cli_fail(err, TBLOCK_SYSTEM, "--sandbox: this tblock was built without libseccomp, "
+                                        "which the sandbox needs (Linux only)");
 }
 
 bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
@@ -33,7 +34,8 @@ bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
 
 static bool refused(int error, tblock_error *err)
 {
-    return cli_fail(err, TBLOCK_SYSTEM, "--sandbox: the kernel has no seccomp filters, or forbids them here: %s", strerror(error));
+    return cli_fail(err, TBLOCK_SYSTEM, "--sandbox: the kernel has no seccomp filters or does not "
+                                        "allow them here: %s", strerror(error));
 }
 
 bool sandbox_possible(tblock_error *err)

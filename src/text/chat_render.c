@@ -181,7 +181,7 @@ static bool check_roles(const ChatFormat *f, const ChatMessage *m, size_t n, Err
                         f->name, chat_role_name(wanted), chat_role_name(m[i].role));
     }
     if (first && chat_format_system(f) == CHAT_SYSTEM_NONE)
-        return fail(err, INPUT, "chat: format %s: expected no system text, since it has no place for one", f->name);
+        return fail(err, INPUT, "chat: format %s: expected no system text, since the format does not support one", f->name);
     return true;
 }
 

@@ -386,7 +386,7 @@ def a_loss_that_is_no_number_keeps_the_last_checkpoint():
     assert kept[0] is None
     last = json.loads(r.stdout.splitlines()[-1])["step"] if r.stdout else 0
     fails(run(*diverging, "--resume"), 1, f"step {last + 1}: ")
-    assert files() == kept, "a loss that is no number replaced the checkpoint"
+    assert files() == kept, "a NaN loss replaced the checkpoint"
     # the last step may be the one that goes wrong: what is held back tells, or where nothing is, the first tokens of the text
     last += 1
     for share, told in (("0.1", "held back"), ("0", "the parameters that it made")):

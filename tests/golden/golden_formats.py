@@ -128,9 +128,9 @@ class Test:
         hidden = self.own["hidden.layer1"].copy()
         hidden[1, 5] = np.inf
         states = {"logits": logits, "hidden.layer1": hidden}
-        self.golden("infinite_hidden_state_parts", states, 0, says="the runs part in layer 1, from position 1 on")
+        self.golden("infinite_hidden_state_parts", states, 0, says="the runs diverge in layer 1, from position 1 on")
         changed = {"logits": wrong, "hidden.layer1": self.own["hidden.layer1"] + np.float32(1)}
-        self.golden("hidden_states_beside_a_mask", changed, 1, says="the runs part in layer 1")
+        self.golden("hidden_states_beside_a_mask", changed, 1, says="the runs diverge in layer 1")
 
     def halves(self):
         """The model's own logits rounded to a type pass; beyond that rounding they do not."""
@@ -141,7 +141,7 @@ class Test:
         self.golden("logits_as_f16_that_differ", {"logits": (logits + np.float32(0.02)).astype(np.float16)}, 1)
         self.write_bf16("logits_as_bf16_that_differ", bf16_bits(logits + np.float32(0.3)), 1)
         states = {"logits": logits, "hidden.layer1": self.own["hidden.layer1"].astype(np.float16)}
-        self.golden("own_hidden_states_as_f16", states, 0, says="1 hidden states, none apart")
+        self.golden("own_hidden_states_as_f16", states, 0, says="1 hidden states, all the same")
         both = {"logits_f64": logits.astype(np.float64), "logits": logits.astype(np.float16)}
         self.golden("f16_beside_f64_shows_no_float32_run", both, 0, tol=1e-4 * float(np.abs(logits).max()))
 
@@ -214,7 +214,7 @@ class Test:
         self.verdict("hidden_of_another_shape", path, 3, says="hidden.layer1: expected")
         head = {**self.own, "logits": self.own["logits"] + np.float32(1)}
         save_file(head, path)
-        self.verdict("only_logits_differ_is_the_head", path, 1, says="the runs part in the head")
+        self.verdict("only_logits_differ_is_the_head", path, 1, says="the runs diverge in the head")
 
     def junit(self):
         name, golden, out = "junit_is_xml_whatever_the_names", self.folder / "<a> & \"b\" \x01.safetensors", self.folder / "out.xml"

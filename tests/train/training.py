@@ -201,7 +201,7 @@ def checkpoint_survives(c):
     before = checkpoint.read_bytes()
     c.train("m", settings=["--steps", "50", "--lr", "1000", "--clip", "0", "--warmup", "0", "--batch", "2", "--save-every", "1000"], status=1,
             says="the loss is no number")
-    need(checkpoint.read_bytes() == before, "a loss that is no number replaced the checkpoint")
+    need(checkpoint.read_bytes() == before, "a NaN loss replaced the checkpoint")
 
 
 def outputs_are_looked_at_before_the_first_step(c):
@@ -214,7 +214,7 @@ def outputs_are_looked_at_before_the_first_step(c):
     c.stop_at("m", 3)
     checkpoint = pathlib.Path(f"{c.out('m')}.ckpt")
     stopped = checkpoint.read_bytes()
-    c.train("m", status=2, says="--resume goes on")
+    c.train("m", status=2, says="--resume to continue")
     need(checkpoint.read_bytes() == stopped, "a training that was stopped was replaced")
     c.train("m", "--resume")
     c.train("m")
@@ -288,7 +288,7 @@ def finished_training_is_resumed(c):
     c.train("m")
     before, plot = c.files("m"), c.folder / "late.svg"
     c.out("m").unlink()
-    need("all 12 steps were done before" in c.train("m", "--resume", "--plot", plot), "not said that nothing was left to do")
+    need("all 12 steps were already done" in c.train("m", "--resume", "--plot", plot), "not said that nothing was left to do")
     need(c.files("m") == before and plot.read_bytes().startswith(b"<svg"), "another model, or no plot")
 
 

@@ -64,7 +64,7 @@ static void system_text_goes_where_the_format_says(void)
     check_text(FORM("\"user_system\": \"U{system}|{content}u\", " TURNS), m, 4, true, "Us|xuAyaUzuA", NULL);
     check_text(FORM("\"user_system\": \"U{system}|{content}u\", \"user_system_at\": \"last\", " TURNS), m, 4, true, "UxuAyaUs|zuA", NULL);
     check_text(FORM("\"system\": \"\", " TURNS), m, 4, true, "UxuAyaUzuA", NULL);
-    check_text(FORM(TURNS), m, 4, true, NULL, "no place");
+    check_text(FORM(TURNS), m, 4, true, NULL, "does not support");
     check_text(FORM("\"system\": \"[{system}]\", \"default_system\": \"d\", " TURNS), m + 1, 1, true, "[d]UxuA", NULL);
     check_text(FORM("\"system\": \"[{system}]\", \"user_first\": \"F{content}\", " TURNS), m, 4, true, "[s]FxAyaUzuA", NULL);
     ChatMessage late[] = { say(CHAT_USER, "x"), say(CHAT_SYSTEM, "s") };
@@ -117,7 +117,7 @@ static void bad_formats_are_refused(void)
         { FORM("\"user\": \"{content}\", \"open\": \"\""), "assistant" },
         { FORM("\"user\": \"U\", \"assistant\": \"{content}\", \"open\": \"\""), "{content}" },
         { FORM("\"user\": \"{content}{content}\", \"assistant\": \"{content}\", \"open\": \"\""), "twice" },
-        { FORM("\"user\": \"{system}{content}\", \"assistant\": \"{content}\", \"open\": \"\""), "no place" },
+        { FORM("\"user\": \"{system}{content}\", \"assistant\": \"{content}\", \"open\": \"\""), "does not support" },
         { FORM("\"user\": \"{trim}{content}\", \"assistant\": \"{content}\", \"open\": \"\""), "{/trim}" },
         { FORM("\"user\": \"{content}{/trim}\", \"assistant\": \"{content}\", \"open\": \"\""), "pairs" },
         { FORM("\"user\": \"{trim}{trim}{content}{/trim}{/trim}\", \"assistant\": \"{content}\", \"open\": \"\""), "pairs" },

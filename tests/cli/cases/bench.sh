@@ -22,7 +22,7 @@ echo "---- a window that moves on"
 echo '{"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 3000, "window": 8}' > config.json
 tblock synth config.json -o window.bin
 tblock bench window.bin $quick --prefill 200 -d 100 -n 200 -r 1 | masked | tail -n 2
-tblock bench window.bin $quick --prefill 0 -n 1 -r 1 --type q8 | masked | grep -E '^(model|computed|limits|decode| *N peak)'
+tblock bench window.bin $quick --prefill 0 -n 1 -r 1 --type q8 | masked | grep -E '^(model|settings|limits|decode| *N peak)'
 
 echo "---- refused"
 try bench
