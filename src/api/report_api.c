@@ -9,10 +9,10 @@
 #include "base/checked.h"
 #include "base/host_env.h"
 #include "report/info.h"
-#include "source/hf_config.h"
+#include "source/config_source.h"
 #include "source/tokenizer_source.h"
 
-enum { MAX_CONFIG = 1 << 20, MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ = 2048, MAX_POINTS = 128, SHORTEST = 64 };
+enum { MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ = 2048, MAX_POINTS = 128, SHORTEST = 64 };
 
 /* ---- Counting ---- */
 
@@ -159,32 +159,10 @@ static bool draw(Info *info, const tblock_report_options *opt, char **text, Erro
 
 /* ---- Sources ---- */
 
-/* Of another program's dialect: what Hugging Face calls config.json. */
-static bool is_foreign(const char *json, size_t n_bytes, const char *path)
-{
-    Json *root    = json_parse(json, n_bytes, path, NULL);
-    bool  foreign = json_get(root, "model_type") || json_get(root, "architectures");
-    json_free(root);
-    return foreign;
-}
-
-static bool parse_foreign(Config *out, const char *path, Error *err)
-{
-    HfConfig hf;
-    Source   s = { .path = strdup(path) };
-    bool     ok = s.path ? hf_config_read(&hf, &s, path, NULL, err) : fail(err, SYSTEM, "%s: out of memory", path);
-    if (ok)
-        *out = hf.config;
-    source_close(&s);
-    return ok;
-}
-
 static bool report_config(const char *path, const tblock_report_options *opt, char **text, Error *err)
 {
     Config c;
     Count  count;
-    char  *json;
-    size_t n_bytes;
     Info   info = { .path = path, .cfg = &c, .count = &count, .type = WT_BF16 };
     if (opt->html && !file_check_apart(opt->html, path, err))
         return false;
@@ -192,12 +170,7 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
         return fail(err, USAGE, "check: goes with a model file, and %s is a config", path);
     if (opt->type && !weight_type_parse_made(opt->type, &info.type))
         return fail(err, USAGE, "type: expected bf16, f16, f32, q8 or q4, found '%s'%s", opt->type, weight_type_hint(opt->type));
-    if (!file_read(path, MAX_CONFIG, &json, &n_bytes, err))
-        return false;
-    bool ok = is_foreign(json, n_bytes, path) ? parse_foreign(&c, path, err) : config_parse(&c, json, n_bytes, path, err);
-    free(json);
-    ok = ok && config_supported(&c, path, err);
-    if (!ok)
+    if (!config_source_read(&c, path, err) || !config_supported(&c, path, err))
         return false;
     for (int t = 0; t < WT_MADE; t++) {
         count_config(&count, &c, (WeightType)t);

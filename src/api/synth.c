@@ -17,8 +17,7 @@
 #include "model/config.h"
 #include "model/type_plan.h"
 #include "quant/codes.h"
-
-enum { MAX_CONFIG = 1 << 20 }; /* bytes of a config file */
+#include "source/config_source.h"
 
 /* ---- The numbers ---- */
 
@@ -152,19 +151,14 @@ static bool synth(const char *config_path, const char *out_path, const tblock_sy
     static const tblock_synth_options defaults = { 0 };
     WeightType type = WT_BF16;
     Config     c;
-    char      *json;
-    size_t     n_bytes;
     if (!opt)
         opt = &defaults;
     if (opt->type && !weight_type_parse_made(opt->type, &type))
         return fail(err, USAGE, "type: expected f32, f16, bf16, q8 or q4, found '%s'%s", opt->type, weight_type_hint(opt->type));
     if (opt->threads < 0 || opt->threads > 1024)
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", opt->threads);
-    if (!file_check_apart(out_path, config_path, err) || !file_read(config_path, MAX_CONFIG, &json, &n_bytes, err))
-        return false;
-    bool ok = config_parse(&c, json, n_bytes, config_path, err) && config_supported(&c, config_path, err);
-    free(json);
-    return ok && write_file(out_path, config_path, &c, type, opt, err);
+    return file_check_apart(out_path, config_path, err) && config_source_read(&c, config_path, err) && config_supported(&c, config_path, err)
+        && write_file(out_path, config_path, &c, type, opt, err);
 }
 
 bool tblock_synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err)

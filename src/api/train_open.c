@@ -1,22 +1,17 @@
 #include "api/train_open.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "source/config_source.h"
 
 /* What training starts from where nobody says: 2.6 million parameters. */
 static const char usual_config[] = "{\"d_model\": 192, \"n_layers\": 6, \"heads\": 6, \"kv_heads\": 3, \"d_ff\": 512, \"vocab_size\": 1024, "
                                    "\"n_ctx\": 256, \"norm_eps\": 1e-5, \"tied_embeddings\": true}";
-enum { MAX_CONFIG = 1 << 20 };
 
 bool train_config(Config *c, const char *path, int vocab, Error *err)
 {
     const char *what = path ? path : "the config that train has of its own";
-    char       *json = NULL;
-    size_t      n = 0;
-    if (path && !file_read(path, MAX_CONFIG, &json, &n, err))
-        return false;
-    bool ok = json ? config_parse(c, json, n, what, err) : config_parse(c, usual_config, sizeof usual_config - 1, what, err);
-    free(json);
+    bool ok = path ? config_source_read(c, path, err) : config_parse(c, usual_config, sizeof usual_config - 1, what, err);
     if (ok && vocab) {
         c->vocab_size = vocab;
         c->bos        = -1; /* ids of the config's own vocabulary */

@@ -43,8 +43,8 @@ static const Option options[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "CONFIG", AT(config), false, "a JSON config, such as those in models/; docs/format.md "
-                                   "describes it" },
+    { "CONFIG", AT(config), false, "a JSON config: one of those in models/, or config.json of Hugging Face; "
+                                   "docs/format.md describes ours" },
     { 0 },
 };
 static const OptionGroup groups[] = {
