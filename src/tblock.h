@@ -96,6 +96,7 @@ typedef struct tblock_model_info {
     int32_t     bos;          /* -1: none */
     int         n_eos;
     const int32_t *eos;
+    const char *tokenizer_note; /* of a llama2.c file: which tokenizer in its folder was taken, or why none; else "" */
 } tblock_model_info;
 
 /* Describe an open model; the strings live as long as the model. Cannot fail. */

@@ -51,8 +51,13 @@ static bool choose_format(tblock_chat *c, const char *format, Error *err)
     }
     if (!chat_source_format(m->source.path, m->chat, m->chat_template, &c->format, err))
         return false;
-    return c->format || fail(err, INPUT, "%s: the model has no chat format: choose one with --chat-format NAME (a name that does not "
-                                         "exist lists them)", m->source.path);
+    if (c->format)
+        return true;
+    char *names = chat_format_names(err);
+    if (names)
+        fail(err, INPUT, "%s: the model has no chat format: choose one with --chat-format NAME: %s", m->source.path, names);
+    free(names);
+    return false;
 }
 
 /* ---- Tokens --------------------------------------------------------------------------------------------------- */
@@ -97,7 +102,8 @@ static void find_stops(tblock_chat *c)
 tblock_chat *tblock_chat_new(const tblock_model *m, const char *format, tblock_error *err)
 {
     if (!m->tokenizer) {
-        fail(err, INPUT, "%s: found no tokenizer: a chat needs one", m->source.path);
+        const char *note = m->source.tokenizer_note;
+        fail(err, INPUT, "%s: found no tokenizer: a chat needs one%s%s", m->source.path, note ? "; " : "", note ? note : "");
         return NULL;
     }
     tblock_chat *c = calloc(1, sizeof *c);

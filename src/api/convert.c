@@ -271,6 +271,8 @@ static bool make_report(const Convert *c, tblock_convert_report *out, Error *err
     }
     for (int k = 0; k < 2; k++)
         json_out(&o, "%s", lines[k] ? lines[k] : "");
+    if (c->in.tokenizer_note && !c->opt->tokenizer && !c->opt->no_tokenizer)
+        json_out(&o, "%s: %s%s\n", c->in.path, source_meta(&c->in, "tokenizer") ? "" : "no tokenizer in the file: ", c->in.tokenizer_note);
     out->source     = source_kind_name(c->in.kind);
     out->not_finite = c->not_finite;
     out->warnings   = json_out_take(&o, err);

@@ -153,6 +153,7 @@ void tblock_model_describe(const tblock_model *m, tblock_model_info *out)
         .hash = hash ? hash : "",
         .weight_types = m->types,
         .file_bytes = m->source.file.map.size,
+        .tokenizer_note = m->source.tokenizer_note ? m->source.tokenizer_note : "",
         .bos = -1,
     };
     if (!m->has_weights)

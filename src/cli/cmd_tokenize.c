@@ -176,6 +176,11 @@ static bool tokenize(void *args, tblock_error *err)
     Guarded       input = { 0 };
     const char   *path = a->jsonl ? a->jsonl : a->file;
     tblock_model *m = !a->sandbox || sandbox_possible(err) ? tblock_open(a->model, NULL, err) : NULL;
+    tblock_model_info info;
+    if (m) {
+        tblock_model_describe(m, &info);
+        note_tokenizer(&info, a->model, a->general.quiet);
+    }
     bool good = m && need_tokenizer(m, a->model, "tokenize needs one", err) &&
                 guarded_text(&input, path && strcmp(path, "-") != 0 ? path : NULL, a->sandbox, err) &&
                 guarded_enter(a->sandbox, NULL, 0, -1, err);

@@ -137,15 +137,23 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
                         "is about 50 times slower");
     if (c && o->n_ctx > info.n_ctx)
         cli_note(quiet, "warning: --ctx %d is more than the %d positions that %s was made for", o->n_ctx, info.n_ctx, path);
+    if (c)
+        note_tokenizer(&info, path, quiet);
     return c;
+}
+
+void note_tokenizer(const tblock_model_info *info, const char *path, bool quiet)
+{
+    if (info->has_tokenizer && *info->tokenizer_note)
+        cli_note(quiet, "%s: %s", path, info->tokenizer_note);
 }
 
 bool need_tokenizer(const tblock_model *m, const char *path, const char *instead, tblock_error *err)
 {
     tblock_model_info info;
     tblock_model_describe(m, &info);
-    return info.has_tokenizer || cli_fail(err, TBLOCK_INPUT,
-            "%s: found no tokenizer: %s", path, instead);
+    return info.has_tokenizer || cli_fail(err, TBLOCK_INPUT, "%s: found no tokenizer: %s%s%s", path, instead,
+                                          *info.tokenizer_note ? "; " : "", info.tokenizer_note);
 }
 
 static bool check_sources(const PromptOptions *o, tblock_error *err)

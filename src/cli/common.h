@@ -70,6 +70,9 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
                  tblock_error *err);
 void prompt_free(Prompt *p);
 
+/* Tell that the tokenizer is not from the model's own file, where it is not (compute_context does). */
+void note_tokenizer(const tblock_model_info *info, const char *path, bool quiet);
+
 /* Fails for a model without tokenizer; says what to do instead. */
 bool need_tokenizer(const tblock_model *m, const char *path, const char *instead, tblock_error *err);
 

@@ -18,7 +18,10 @@ static const struct {
     { "PK\3\4", "a zip archive (a PyTorch checkpoint? give its folder)" },
     { "\x80\2", "a Python pickle (an old PyTorch checkpoint?)" },
     { "{", "a JSON text" },
-    { "version https://git-lfs", "a Git LFS pointer: the file itself was not downloaded" },
+    { "version https://git-lfs", "a Git LFS pointer: the file itself was not downloaded; git lfs pull in its folder fetches it" },
+    { "<!DOCTYPE html", "a web page" },
+    { "<!doctype html", "a web page" },
+    { "<html", "a web page" },
 };
 
 /* A header length that its readers accept, and the header's first byte. */

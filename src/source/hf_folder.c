@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "format/pth.h"
 #include "source/hf_tensors.h"
+#include "source/refuse.h"
 
 enum { MAX_INDEX = 256 << 20, MAX_SHARDS = 1 << 10 };
 
@@ -137,15 +138,30 @@ static bool check_shard(const TensorFile *f, const Index *x, const char *shard, 
     return true;
 }
 
+/* A download that was stopped leaves some of them out. */
+static bool check_shards(const Source *s, const Index *x, Error *err)
+{
+    char        path[PATH_BYTES];
+    const char *first = NULL;
+    int         missing = 0;
+    for (int i = 0; i < x->n_shards; i++)
+        if (!path_there(s->path, x->shards[i], path)) {
+            first = first ? first : x->shards[i];
+            missing++;
+        }
+    return !missing || fail(err, INPUT, "%s: expected its %d shards in the same folder, found no such file: %s (missing: %d): finish the download, as with "
+                            "hf download ORG/NAME --local-dir %s", x->path, x->n_shards, first, missing, s->path);
+}
+
 static bool open_shards(Source *s, const Index *x, const struct Kind *kind, Error *err)
 {
     char   path[PATH_BYTES];
     size_t n_tensors = 0;
-    if (!source_files(s, x->n_shards, err))
+    if (!check_shards(s, x, err) || !source_files(s, x->n_shards, err))
         return false;
     for (int i = 0; i < x->n_shards; i++) {
-        if (!path_there(s->path, x->shards[i], path))
-            return fail(err, INPUT, "%s: shard %s: expected a file in the same folder, found no such file", x->path, x->shards[i]);
+        if (!path_in(s->path, x->shards[i], path))
+            return fail(err, INPUT, "%s: shard %s: the path is too long", x->path, x->shards[i]);
         if (!source_uses(s, path, err) || !kind->open(&s->files[i], path, err) || !check_shard(&s->files[i], x, x->shards[i], err))
             return false;
         n_tensors += (size_t)s->files[i].n_tensors;
@@ -188,7 +204,7 @@ static bool open_weights(Source *s, Error *err)
         if (path_there(s->path, kinds[k].index, path))
             return open_index(s, path, &kinds[k], err);
     }
-    return fail(err, INPUT, "%s: expected model.safetensors, pytorch_model.bin or the index of their shards, found none", s->path);
+    return refuse_without_weights(s->path, err);
 }
 
 bool hf_folder_open(Source *s, Error *err)

@@ -13,6 +13,7 @@
 #include "source/llama2c_model.h"
 #include "source/meta_folder.h"
 #include "source/model_file.h"
+#include "source/refuse.h"
 #include "source/tokenizer_source.h"
 
 const char *source_kind_name(SourceKind k)
@@ -29,23 +30,23 @@ static bool recognise_folder(Source *s, Error *err)
             : hf_folder_is(s->path)        ? SOURCE_HF
             : tokenizer_folder_is(s->path) ? SOURCE_TOKENIZER
                                            : SOURCE_KINDS;
-    return s->kind != SOURCE_KINDS
-           || fail(err, INPUT, "%s: expected a folder with config.json, with params.json and consolidated.00.pth, or with a tokenizer, found "
-                               "none of these", s->path);
+    return s->kind != SOURCE_KINDS || refuse_folder(s->path, err);
 }
 
 static bool recognise_file(Source *s, Error *err)
 {
     FileMap map;
-    if (!file_map_open(&map, s->path, err))
-        return false;
+    Error   why;
+    if (!file_map_open(&map, s->path, &why))
+        return path_exists(s->path) ? fail(err, why.status, "%s", why.msg) : refuse_missing(s->path, &why, err);
     s->kind = tokenizer_file_is(&map)                    ? SOURCE_TOKENIZER
             : hf_file_is(s->path, map.data, map.size)    ? SOURCE_HF
             : gguf_is(map.data, map.size)                ? SOURCE_GGUF
             : llama2c_is(map.data, map.size, map.size) ? SOURCE_LLAMA2C
                                                        : SOURCE_MODEL_FILE;
+    bool ok = s->kind != SOURCE_MODEL_FILE || refuse_file(&map, err);
     file_map_close(&map);
-    return true;
+    return ok;
 }
 
 static bool recognise(Source *s, Error *err)
@@ -74,7 +75,8 @@ static bool open_kind(Source *s, Error *err)
         [SOURCE_MODEL_FILE] = model_file_open, [SOURCE_GGUF] = gguf_model_open, [SOURCE_META] = meta_folder_open,
         [SOURCE_LLAMA2C] = llama2c_model_open, [SOURCE_HF] = hf_folder_open, [SOURCE_TOKENIZER] = open_tokenizer_source };
     static const bool has_tokenizer[SOURCE_KINDS] = { [SOURCE_GGUF] = true, [SOURCE_META] = true, [SOURCE_HF] = true };
-    return recognise(s, err) && opens[s->kind](s, err) && note_weights(s, err) && (!has_tokenizer[s->kind] || open_tokenizer_source(s, err));
+    return recognise(s, err) && opens[s->kind](s, err) && note_weights(s, err) && (!has_tokenizer[s->kind] || open_tokenizer_source(s, err))
+        && (s->kind != SOURCE_LLAMA2C || open_tokenizer_beside(s, err));
 }
 
 bool source_open(Source *s, const char *path, Error *err)
@@ -172,7 +174,7 @@ bool source_check_apart(const Source *s, const char *output, Error *err)
     for (int i = 0; i < s->n_used; i++)
         if (!file_check_apart(output, s->used[i], err))
             return false;
-    return file_check_apart(output, s->path, err);
+    return file_check_apart(output, s->path, err) && (s->kind != SOURCE_LLAMA2C || tokenizer_beside_apart(s->path, output, err));
 }
 
 static bool may_be_part(const char *name)

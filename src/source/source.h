@@ -31,6 +31,7 @@ typedef struct Source {
     char      **used;             /* [n_used] paths of the files that were read, in that order; for the metadata "source" */
     int         n_used, n_used_weights; /* those of config and weights come first                    */
     char       *warnings;         /* lines for the user, each with its newline; NULL: none            */
+    const char *tokenizer_note;   /* SOURCE_LLAMA2C: which tokenizer beside it was taken, or why none; NULL */
     TokenizerData tokenizer;      /* made in memory: what file points into                            */
     SourceHash *hash;
     void      **owned;            /* source_alloc                                                     */

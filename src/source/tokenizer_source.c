@@ -65,3 +65,66 @@ bool open_tokenizer_source(Source *s, Error *err)
         return tokenizer_data_view(&s->file, &s->tokenizer, err);
     return s->has_weights || fail(err, INPUT, "%s: expected weights or a tokenizer, found neither", s->path);
 }
+
+/* ---- Beside a llama2.c file ------------------------------------------------------------------------------------- */
+
+static bool set_note(Source *s, const char *before, const char *what, const char *after, Error *err)
+{
+    size_t n    = strlen(before) + strlen(what) + strlen(after) + 1;
+    char  *text = source_alloc(s, n, err);
+    if (text)
+        snprintf(text, n, "%s%s%s", before, what, after);
+    s->tokenizer_note = text;
+    return text != NULL;
+}
+
+/* A tokenizer of another size is another model's. */
+static bool check_size(const Source *s, Error *err)
+{
+    const TokenizerData *t = &s->tokenizer;
+    int expected = s->checkpoint.config.vocab_size, i = 0;
+    while (i < t->n_tensors && strcmp(t->tensor[i].name, "tok.types") != 0)
+        i++;
+    if (!t->metadata || i == t->n_tensors)
+        return fail(err, INPUT, "%s: expected a tokenizer, found none", t->path);
+    return t->tensor[i].shape[0] == expected
+        || fail(err, INPUT, "%s: expected the %d tokens of the model, found %lld", t->path, expected, (long long)t->tensor[i].shape[0]);
+}
+
+static bool take(Source *s, const char *path, Error *err)
+{
+    const Config        *c   = &s->checkpoint.config;
+    TokenizerMakeOptions opt = { .bos = c->bos, .eos = c->n_eos ? c->eos[0] : -1 };
+    return tokenizer_make(&s->tokenizer, path, &opt, err) && check_size(s, err);
+}
+
+/* run.c reads the first, which is made of the second. */
+static const char *const beside[] = { "tokenizer.bin", "tokenizer.model" };
+enum { N_BESIDE = sizeof beside / sizeof *beside };
+
+bool open_tokenizer_beside(Source *s, Error *err)
+{
+    char path[PATH_BYTES];
+    for (int i = 0; i < N_BESIDE; i++) {
+        Error why;
+        if (!path_there(s->path, beside[i], path))
+            continue;
+        if (take(s, path, &why))
+            return set_note(s, "tokenizer: ", beside[i], " beside it", err) && note(s, err) && tokenizer_data_view(&s->file, &s->tokenizer, err);
+        tokenizer_data_free(&s->tokenizer);
+        if (why.status == SYSTEM)
+            return fail(err, SYSTEM, "%s", why.msg);
+        if (!s->tokenizer_note && !set_note(s, "the one beside it does not fit: ", why.msg, "", err))
+            return false;
+    }
+    return s->tokenizer_note || set_note(s, "put its ", "tokenizer.bin or tokenizer.model", " beside it", err);
+}
+
+bool tokenizer_beside_apart(const char *path, const char *output, Error *err)
+{
+    char file[PATH_BYTES];
+    for (int i = 0; i < N_BESIDE; i++)
+        if (path_there(path, beside[i], file) && !file_check_apart(output, file, err))
+            return false;
+    return true;
+}

@@ -13,4 +13,9 @@ bool tokenizer_file_is(const FileMap *m);
  * has none afterwards. Errors: those of tokenizer_make and tokenizer_make_gguf. */
 bool open_tokenizer_source(Source *s, Error *err);
 
+/* The same for a llama2.c file, which has none in it: tokenizer.bin or tokenizer.model in its folder, whichever is first a tokenizer of as many
+ * tokens as the model has. Sets s->tokenizer_note. Fails only with SYSTEM: the model can be used without one. */
+bool open_tokenizer_beside(Source *s, Error *err);
+bool tokenizer_beside_apart(const char *path, const char *output, Error *err); /* as file_check_apart, of those two, taken or not */
+
 #endif

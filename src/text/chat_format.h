@@ -15,6 +15,8 @@ void        chat_format_free(ChatFormat *f); /* NULL is accepted */
 
 /* The formats that have a name of their own ("llama3"), as such JSON. i counts from 0; NULL past the last one. */
 const char *chat_format_known(size_t i);
+/* Their names, separated by commas; the caller frees. NULL: no memory. */
+char *chat_format_names(Error *err);
 /* NULL: USAGE, the message lists the names. */
 ChatFormat *chat_format_named(const char *name, Error *err);
 

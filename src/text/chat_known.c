@@ -145,6 +145,14 @@ char *chat_known_json(const ChatKnown *k, Error *err)
     return json_out_take(&o, err);
 }
 
+char *chat_format_names(Error *err)
+{
+    JsonOut o = { 0 }; /* a growing text; JSON has no part in it */
+    for (size_t i = 0; i < N_KNOWN; i++)
+        json_out(&o, "%s%s", i ? ", " : "", known[i].name);
+    return json_out_take(&o, err);
+}
+
 ChatFormat *chat_format_named(const char *name, Error *err)
 {
     const ChatKnown *k = chat_known_find(name);
@@ -154,10 +162,7 @@ ChatFormat *chat_format_named(const char *name, Error *err)
         free(json);
         return f;
     }
-    JsonOut o = { 0 }; /* a growing text; JSON has no part in it */
-    for (size_t i = 0; i < N_KNOWN; i++)
-        json_out(&o, "%s%s", i ? ", " : "", known[i].name);
-    char *names = json_out_take(&o, err);
+    char *names = chat_format_names(err);
     if (names)
         fail(err, USAGE, "chat format: found '%.40s', expected one of %s", name, names);
     free(names);

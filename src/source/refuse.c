@@ -1,0 +1,143 @@
+#include "source/refuse.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/path.h"
+#include "base/utf8.h"
+#include "format/magic.h"
+
+/* ---- Nothing there ------------------------------------------------------------------------------------------------ */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), n_end = strlen(end);
+    return n > n_end && strcmp(text + n - n_end, end) == 0;
+}
+
+static bool is_file_name(const char *name)
+{
+    static const char *const ends[] = { ".bin", ".gguf", ".safetensors", ".json", ".pth", ".pt", ".model", ".txt" };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (ends_with(name, ends[i]))
+            return true;
+    return false;
+}
+
+/* org/name as the hub has it, its length in *n_org; no path that begins with a folder that is there. */
+static bool is_hub_id(const char *id, size_t *n_org)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    char org[PATH_BYTES];
+    *n_org = strspn(id, allowed);
+    const char *name = id + *n_org + 1;
+    if (*n_org == 0 || *n_org >= sizeof org || id[0] == '.' || id[*n_org] != '/' || !*name || name[strspn(name, allowed)] || is_file_name(name))
+        return false;
+    snprintf(org, sizeof org, "%.*s", (int)*n_org, id);
+    return !path_exists(org);
+}
+
+bool refuse_missing(const char *path, const Error *why, Error *err)
+{
+    static const char *const before[] = { "hf://", "https://huggingface.co/", "https://hf.co/" };
+    const char *id = path;
+    size_t      n_org;
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        if (strncmp(path, before[i], strlen(before[i])) == 0)
+            id = path + strlen(before[i]);
+    if (why->status == INPUT && is_hub_id(id, &n_org))
+        return fail(err, INPUT, "%s: no such file or folder, and tblock downloads nothing: run hf download %s --local-dir %s, then give the "
+                    "folder %s", path, id, id + n_org + 1, id + n_org + 1);
+    return fail(err, why->status, "%s", why->msg);
+}
+
+/* ---- Folders ------------------------------------------------------------------------------------------------------ */
+
+/* The first name in the folder, by the order of bytes, that ends so; false: none. */
+static bool find_file(const char *folder, const char *end, char name[256])
+{
+    DIR *d = opendir(folder);
+    *name = '\0';
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        if (ends_with(e->d_name, end) && strlen(e->d_name) < 256 && (!*name || strcmp(e->d_name, name) < 0))
+            snprintf(name, 256, "%s", e->d_name);
+    if (d)
+        closedir(d);
+    return *name != '\0';
+}
+
+bool refuse_folder(const char *folder, Error *err)
+{
+    char        name[256], path[PATH_BYTES];
+    const char *expected = "expected a folder with config.json, with params.json and consolidated.00.pth, or with a tokenizer";
+    if (find_file(folder, ".gguf", name) && path_in(folder, name, path))
+        return fail(err, INPUT, "%s: %s, found %s: give that file itself, %s", folder, expected, name, path);
+    if (path_there(folder, "snapshots", path))
+        return fail(err, INPUT, "%s: %s, found a cache of the Hugging Face hub: give one of the folders in %s", folder, expected, path);
+    if (find_file(folder, ".safetensors", name))
+        return fail(err, INPUT, "%s: %s, found %s without a config.json: put the one of that model beside it", folder, expected, name);
+    return fail(err, INPUT, "%s: %s, found none of these", folder, expected);
+}
+
+bool refuse_without_weights(const char *folder, Error *err)
+{
+    char        name[256], path[PATH_BYTES];
+    const char *expected = "expected model.safetensors, pytorch_model.bin or the index of their shards";
+    if (find_file(folder, ".gguf", name) && path_in(folder, name, path))
+        return fail(err, INPUT, "%s: %s, found %s: give that file itself, %s", folder, expected, name, path);
+    if (find_file(folder, ".safetensors", name) && path_in(folder, name, path))
+        return fail(err, INPUT, "%s: %s, found %s: give that file itself, or download the index of the shards", folder, expected, name);
+    return fail(err, INPUT, "%s: %s, found a config without weights: download them into this folder, as with hf download ORG/NAME "
+                "--local-dir %s", folder, expected, folder);
+}
+
+/* ---- Files -------------------------------------------------------------------------------------------------------- */
+
+static size_t skip_space(const FileMap *m)
+{
+    size_t i = 0;
+    while (i < m->size && (m->data[i] == ' ' || (m->data[i] >= '\t' && m->data[i] <= '\r')))
+        i++;
+    return i;
+}
+
+/* The first bytes are characters, none of them a control character that no text has. */
+static bool is_text(const FileMap *m)
+{
+    size_t   n = m->size < 512 ? m->size : 512;
+    uint32_t code;
+    for (size_t i = 0; i < n;) {
+        int length = utf8_decode((const char *)m->data + i, m->size - i, &code);
+        if (length < 0 || code == 0x7F || (code < 0x20 && !(code >= '\t' && code <= '\r') && code != 0x1B))
+            return false;
+        i += (size_t)length;
+    }
+    return n > 0;
+}
+
+static bool refuse_json(const FileMap *m, Error *err)
+{
+    char weights[PATH_BYTES];
+    bool index = memmem(m->data, m->size, "\"weight_map\"", 12) != NULL;
+    if (index || path_there(m->path, "model.safetensors", weights) || path_there(m->path, "model.safetensors.index.json", weights)
+        || path_there(m->path, "pytorch_model.bin", weights) || path_there(m->path, "pytorch_model.bin.index.json", weights))
+        return fail(err, INPUT, "%s: expected a model, found the %s of one: give the folder that it is in", m->path,
+                    index ? "index of the shards" : "config");
+    return fail(err, INPUT, "%s: expected a model, found a JSON text, and a config has no weights: tblock info shows what it describes, "
+                "tblock synth CONFIG -o FILE writes a model with random weights for it", m->path);
+}
+
+bool refuse_file(const FileMap *m, Error *err)
+{
+    const char *other = format_of(m->data, m->size);
+    size_t      at = skip_space(m);
+    if (other && strcmp(other, "a safetensors file") == 0)
+        return true;
+    if (at < m->size && m->data[at] == '{')
+        return refuse_json(m, err);
+    if (other || is_text(m))
+        return fail(err, INPUT, "%s: expected a model (a model file, a Hugging Face folder, a .gguf, a Meta folder or a llama2.c .bin), found %s",
+                    m->path, other ? other : "a text");
+    return true;
+}
