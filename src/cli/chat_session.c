@@ -375,7 +375,7 @@ bool session_load(Session *s, const char *path, bool *waits, tblock_error *err)
     for (size_t i = 0; good && i < n; i++)
         good = add_message(&loaded, m[i].role, m[i].text, m[i].n_bytes, err);
     if (good && system && s->format.system == TBLOCK_CHAT_SYSTEM_REFUSED)
-        good = cli_fail(err, TBLOCK_INPUT, "%s: system text: chat format %s has no place for one", path, s->format.name);
+        good = cli_fail(err, TBLOCK_INPUT, "%s: system text: chat format %s does not support one", path, s->format.name);
     SessionMessage *gone = good ? s->message : loaded.message;
     size_t          n_gone = good ? s->n : loaded.n;
     for (size_t i = 0; i < n_gone; i++)

@@ -66,12 +66,12 @@ static void draw_about(Page *p, const BlockPage *b)
     json_out(&p->out, "%s\n", info_norms(c, words, sizeof words));
     label(p, "attention");
     json_out(&p->out, "%d head%s of %d, %d kv head%s (%s), %s", c->heads, c->heads > 1 ? "s" : "", c->head_dim, c->kv_heads,
-             c->kv_heads > 1 ? "s" : "", c->kv_heads == c->heads ? "MHA" : c->kv_heads == 1 ? "MQA" : "GQA", b->causal ? "causal" : "both ways");
+             c->kv_heads > 1 ? "s" : "", c->kv_heads == c->heads ? "MHA" : c->kv_heads == 1 ? "MQA" : "GQA", b->causal ? "causal" : "not causal");
     if (c->window)
         json_out(&p->out, ", window %d", c->window);
     json_out(&p->out, "\n");
     label(p, "positions");
-    json_out(&p->out, "%s\n", c->positions == POS_LEARNED ? "none in the block" : info_positions(c, words, sizeof words));
+    json_out(&p->out, "%s\n", c->positions == POS_LEARNED ? "not in the block" : info_positions(c, words, sizeof words));
     label(p, "FFN");
     json_out(&p->out, "%s, width %d\n", info_ffn(c), c->d_ff);
     label(p, "weights");
@@ -90,8 +90,8 @@ static void draw_about(Page *p, const BlockPage *b)
 static void draw_steps(Page *p, const BlockPage *b)
 {
     char shape[64], rms[24], gradient[24], flops[24];
-    heading(p, "forward, step by step; RMS of each value and, going back, of its gradient");
-    json_out(&p->out, "    %-3s   %-26s %-18s %7s %7s %7s\n", "", "", "shape", "RMS", "of grad", "FLOP");
+    heading(p, "forward, step by step, with the RMS of each value and of its gradient");
+    json_out(&p->out, "    %-3s   %-26s %-18s %7s %7s %7s\n", "", "", "shape", "RMS", "grad", "FLOP");
     for (int i = 0; i < b->n_steps; i++) {
         const BlockPageStep *s = &b->step[i];
         shape_text(s->rank, s->shape, shape, sizeof shape);
@@ -101,9 +101,10 @@ static void draw_steps(Page *p, const BlockPage *b)
                  s->flops > 0 ? form_si(s->flops, flops, sizeof flops) : "-");
     }
     if (b->causal || b->cfg->window)
-        json_out(&p->out, "    M is 0 where a query sees the position, elsewhere minus infinity\n");
+        json_out(&p->out, "    M is 0 at positions that a query sees, and minus infinity "
+                          "elsewhere\n");
     if (b->bad[0])
-        json_out(&p->out, "\n  %sfirst not finite: %s%s\n", p->colour ? "\033[1m" : "", b->bad, p->colour ? "\033[0m" : "");
+        json_out(&p->out, "\n  %sfirst NaN or infinity: %s%s\n", p->colour ? "\033[1m" : "", b->bad, p->colour ? "\033[0m" : "");
 }
 
 static void draw_bar(Page *p, double v, double most, int width)
@@ -179,16 +180,16 @@ static void draw_costs(Page *p, const BlockPage *b)
              time_text(b->forward_seconds, time, sizeof time));
     json_out(&p->out, "    %-18s %10s %6s  %s\n", "backward", form_si(b->backward_flops, flops, sizeof flops), "",
              time_text(b->backward_seconds, time, sizeof time));
-    json_out(&p->out, "    (backward: every product twice, by its input and by its weight; scores,\n"
-                      "    which are made anew, 2.5 times)\n");
+    json_out(&p->out, "    (backward: each product counts twice, for its input's and its weight's\n"
+                      "    gradient; scores are computed again and count 2.5 times)\n");
     heading(p, "memory");
     json_out(&p->out, "    %-18s %10s  f32\n", "weights", form_bytes((double)b->weight_bytes, size, sizeof size));
-    json_out(&p->out, "    %-18s %10s  what going back reads: each block has its own\n", "kept",
+    json_out(&p->out, "    %-18s %10s  values that backward reads, for each block\n", "kept",
              form_bytes((double)b->kept_bytes, size, sizeof size));
-    json_out(&p->out, "    %-18s %10s  room to work in, which all blocks share\n", "shared",
+    json_out(&p->out, "    %-18s %10s  work space that all blocks share\n", "shared",
              form_bytes((double)b->shared_bytes, size, sizeof size));
-    json_out(&p->out, "    %-18s %10s  tiles of 64 queries in each thread\n", "scores", form_bytes((double)b->tile_bytes, size, sizeof size));
-    json_out(&p->out, "    %-18s %10s  if all were kept, as (B, heads, L, L)\n", "", form_bytes(b->score_bytes, size, sizeof size));
+    json_out(&p->out, "    %-18s %10s  per thread, in tiles of 64 queries\n", "scores", form_bytes((double)b->tile_bytes, size, sizeof size));
+    json_out(&p->out, "    %-18s %10s  if all were stored, as (B, heads, L, L)\n", "", form_bytes(b->score_bytes, size, sizeof size));
 }
 
 /* ---- Stack ---- */
@@ -196,7 +197,7 @@ static void draw_costs(Page *p, const BlockPage *b)
 static void draw_stack(Page *p, const BlockPage *b)
 {
     char title[96], at[24], a[24], c[24], d[24], e[24];
-    snprintf(title, sizeof title, "%d block%s one on another: norms before each half, or behind its sum", b->n_stack, b->n_stack > 1 ? "s" : "");
+    snprintf(title, sizeof title, "stack of %d block%s: pre-norm against post-norm", b->n_stack, b->n_stack > 1 ? "s" : "");
     heading(p, title);
     json_out(&p->out, "    %-16s %22s      %22s\n", "", "RMS of the stream", "|gradient| / |dy|");
     json_out(&p->out, "    %-16s %10s  %10s      %10s  %10s\n", "", "pre-norm", "post-norm", "pre-norm", "post-norm");
@@ -211,7 +212,7 @@ static void draw_stack(Page *p, const BlockPage *b)
                  number(b->stack_rms[1][i], c, sizeof c), number(b->stack_ratio[0][i], d, sizeof d),
                  number(b->stack_ratio[1][i], e, sizeof e));
     }
-    json_out(&p->out, "    (%s; |dx| / |dy| is the line of x)\n", b->stack_weights);
+    json_out(&p->out, "    (%s; the line of x shows |dx| / |dy|)\n", b->stack_weights);
 }
 
 /* ---- Checks ---- */
@@ -220,25 +221,26 @@ static void draw_checks(Page *p, const BlockPage *b)
 {
     char a[24], c[24];
     heading(p, "checks");
-    json_out(&p->out, "    finite      %s%s\n", b->bad[0] ? "NO: " : "every value and every gradient", b->bad);
+    json_out(&p->out, "    finite      %s%s\n", b->bad[0] ? "NO: " : "all values and gradients", b->bad);
     json_out(&p->out, "    fused       residual + norm in one pass: %s\n",
-             !b->fused_forward ? "NOT the bits of the two" : !b->fused_backward ? "NOT the bits of the two, going back"
-                                                                               : "the bits of the two, both ways");
-    json_out(&p->out, "                %s fused, %s apart (both ways, best of 5)\n", time_text(b->fused_seconds, a, sizeof a),
+             !b->fused_forward ? "NOT the same bits as in two passes"
+             : !b->fused_backward ? "NOT the same bits in the backward pass"
+                                  : "same bits as in two passes");
+    json_out(&p->out, "                %s fused, %s in two (forward and backward, best of 5)\n", time_text(b->fused_seconds, a, sizeof a),
              time_text(b->plain_seconds, c, sizeof c));
     if (b->n_checks == 0) {
         json_out(&p->out, "    gradients   not checked (--grad-check)\n");
         return;
     }
-    json_out(&p->out, "    gradients   by central differences in double, at places of each tensor\n"
-                      "                y differs from y in double by at most %.1e\n", b->y_error);
-    json_out(&p->out, "      %-18s %7s %10s   %12s %12s\n", "", "places", "worst", "computed", "expected");
+    json_out(&p->out, "    gradients   against central differences in double precision\n"
+                      "                y differs from y in double precision by at most %.1e\n", b->y_error);
+    json_out(&p->out, "      %-18s %7s %10s   %12s %12s\n", "", "tested", "worst", "computed", "expected");
     for (int i = 0; i < b->n_checks; i++) {
         const BlockPageCheck *k = &b->check[i];
         json_out(&p->out, "      %-18s %7d %10.1e   %12.5g %12.5g%s\n", k->name, k->samples, k->error, k->computed, k->expected,
                  k->error <= b->check_limit ? "" : "  WRONG");
     }
-    json_out(&p->out, "      allowed is %.0e of the tensor's largest gradient\n", b->check_limit);
+    json_out(&p->out, "      the limit is %.0e of the tensor's largest gradient\n", b->check_limit);
 }
 
 bool block_text(const BlockPage *b, bool colour, char **text, Error *err)

@@ -87,7 +87,7 @@ static void draw_attention(JsonOut *o, const Info *info)
     char a[96], b[96], number[32];
     json_out(o, "<rect class=\"box embed\" x=\"186\" y=\"262\" width=\"273\" height=\"48\" rx=\"7\"/>");
     text(o, 322, 282, "t m", words(a, "KV cache, %s", info->kv_type));
-    text(o, 322, 300, "s m", words(a, "t &#215; 2 &#215; %d &#215; %d: %s bytes a token", c->kv_heads, c->head_dim,
+    text(o, 322, 300, "s m", words(a, "t &#215; 2 &#215; %d &#215; %d: %s bytes per token", c->kv_heads, c->head_dim,
                                    form_count(info->kv.layer_bytes, number, sizeof number)));
     down(o, 105, 234, 338);
     down(o, 250, 310, 338);

@@ -127,8 +127,9 @@ static void say(Words *w, const char *fmt, ...)
 
 const char *info_norms(const Config *c, char *buf, size_t n)
 {
-    static const char *const places[] = { "pre-norm", "post-norm", "norms on both sides", "parallel, one norm", "parallel, two norms",
-                                          "norms behind" };
+    static const char *const places[] = { "pre-norm", "post-norm", "norms before and after",
+                                          "parallel, one norm", "parallel, two norms",
+                                          "norms on the outputs" };
     Words w = { buf, n, 0 };
     say(&w, "%s (%s%s, eps %.10g)", places[c->norm_placement], c->norm == NORM_LAYER ? "layer" : "rms",
         c->norm_bias ? " with bias" : "", c->norm_eps);
@@ -185,9 +186,9 @@ const char *info_experts(const Config *c, char *buf, size_t n)
     buf[0] = '\0';
     if (moe == 0)
         return buf;
-    say(&w, "%d of %d of width %d a token", c->experts_used, c->n_experts, c->expert_d_ff);
+    say(&w, "%d of %d per token, of width %d", c->experts_used, c->n_experts, c->expert_d_ff);
     if (c->shared_d_ff)
-        say(&w, ", a shared one of %d", c->shared_d_ff);
+        say(&w, ", and a shared one of width %d", c->shared_d_ff);
     if (moe < c->n_layers)
         say(&w, ", in %d of %d layers", moe, c->n_layers);
     return buf;

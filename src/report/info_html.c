@@ -115,9 +115,9 @@ static void draw_tiles(JsonOut *o, const Info *info)
     tile(o, params_text((double)info->count->layer_params, a, sizeof a), b);
     snprintf(b, sizeof b, "FLOP for a token that sees %d", info->load.seq);
     tile(o, form_si(info->decode.total.computed / info->load.batch, a, sizeof a), b);
-    snprintf(b, sizeof b, "KV cache for a token, %s", info->kv_type);
+    snprintf(b, sizeof b, "KV cache per token, %s", info->kv_type);
     tile(o, form_bytes((double)info->kv.token_bytes, a, sizeof a), b);
-    snprintf(b, sizeof b, "to run at full context, %d tokens", c->n_ctx);
+    snprintf(b, sizeof b, "memory at full context, %d tokens", c->n_ctx);
     tile(o, form_bytes((double)info->memory.total, a, sizeof a), b);
     json_out(o, "</div>\n");
 }
@@ -185,7 +185,7 @@ static void part_row(JsonOut *o, const CountPart *p, uint64_t whole)
 static void draw_block_table(JsonOut *o, const Info *info)
 {
     const Count *n = info->count;
-    json_out(o, "<h3>Parameters of one block</h3>\n%s", info_sizes_differ(info) ? "<p class=\"say\">Of the first block; the blocks differ.</p>\n" : "");
+    json_out(o, "<h3>Parameters of one block</h3>\n%s", info_sizes_differ(info) ? "<p class=\"say\">This is the first block; the blocks differ.</p>\n" : "");
     open_param_table(o);
     for (int i = 0; i < n->n_parts; i++)
         if (n->part[i].in_layer)
@@ -223,8 +223,8 @@ static void draw_parameters(JsonOut *o, const Info *info)
 {
     const Count *n = info->count;
     char         blocks[32], a[32], b[16];
-    json_out(o, "<section>\n<h2>Parameters</h2>\n<p class=\"say\">%s in all%s.</p>\n", form_count(n->params, a, sizeof a),
-             info->cfg->tied_embeddings ? "; the embedding is the head as well (tied) and counts once" : "");
+    json_out(o, "<section>\n<h2>Parameters</h2>\n<p class=\"say\">%s in total%s.</p>\n", form_count(n->params, a, sizeof a),
+             info->cfg->tied_embeddings ? "; the head is the embedding (tied), which counts once" : "");
     draw_model_bar(o, info);
     open_param_table(o);
     snprintf(blocks, sizeof blocks, "%d block%s", info->cfg->n_layers, info->cfg->n_layers > 1 ? "s" : "");
@@ -237,7 +237,8 @@ static void draw_parameters(JsonOut *o, const Info *info)
     json_out(o, "<tr class=\"total first\"><td>total</td><td></td><td>%s</td><td></td><td>%s</td><td></td></tr>\n",
              form_count(n->params, a, sizeof a), form_bytes((double)n->bytes, b, sizeof b));
     if (n->active_params != n->params)
-        json_out(o, "<tr><td>active</td><td></td><td>%s</td><td></td><td></td><td>of each token: the experts it takes</td></tr>\n",
+        json_out(o, "<tr><td>active</td><td></td><td>%s</td><td></td><td></td><td>used per token, "
+                    "with the experts it chooses</td></tr>\n",
                  form_count(n->active_params, a, sizeof a));
     json_out(o, "</tbody></table></div>\n");
     json_out(o, "</section>\n");
@@ -267,13 +268,14 @@ static void draw_config(JsonOut *o, const Config *c)
     json_out(o, "</dd>\n<dt>biases</dt><dd>%s%s%s%s</dd>\n", c->qkv_bias ? "Q K V " : "", c->out_bias ? "output " : "",
              c->ffn_bias ? "FFN" : "", c->qkv_bias || c->out_bias || c->ffn_bias ? "" : "none");
     json_out(o, "<dt>vocabulary</dt><dd>%d, %s</dd>\n<dt>context</dt><dd>%d tokens</dd>\n</dl>\n", c->vocab_size,
-             c->tied_embeddings ? "head tied to the embedding" : "a head of its own", c->n_ctx);
+             c->tied_embeddings ? "head tied to the embedding" : "separate head", c->n_ctx);
 }
 
 static void draw_block(JsonOut *o, const Info *info)
 {
-    json_out(o, "<section>\n<h2>One block</h2>\n<p class=\"say\">What happens to n tokens; t is how many positions the cache holds. "
-                "There are %d of these, one after the other.%s</p>\n<div class=\"flow\"><div>\n",
+    json_out(o, "<section>\n<h2>One block</h2>\n<p class=\"say\">What happens to n tokens; t is "
+                "the number of positions in the cache. The model has %d of these blocks, one after "
+                "the other.%s</p>\n<div class=\"flow\"><div>\n",
              info->cfg->n_layers, diagram_shows(info->cfg) ? " Dashed: the residual stream." : "");
     if (diagram_shows(info->cfg))
         draw_block_diagram(o, info);
@@ -353,10 +355,11 @@ static void draw_flop_table(JsonOut *o, const Info *info)
 static void draw_flops(JsonOut *o, const Info *info)
 {
     char number[32], title[96];
-    json_out(o, "<section>\n<h2>What one block computes</h2>\n<p class=\"say\">FLOP for a prompt of %s tokens and for the decode step that "
-                "sees as many positions%s. A multiply-add is 2. Square: every query with every position; %s: the positions it "
-                "sees, which is what is computed.%s</p>\n",
-             form_count((uint64_t)info->load.seq, number, sizeof number), info->load.batch > 1 ? ", all sequences together" : "",
+    json_out(o, "<section>\n<h2>What one block computes</h2>\n<p class=\"say\">FLOP for a prompt "
+                "of %s tokens and for a decode step that sees as many positions%s. A multiply-add "
+                "counts as 2. Square: every query with every position. %s: every query with the "
+                "positions it sees; this is what tblock computes.%s</p>\n",
+             form_count((uint64_t)info->load.seq, number, sizeof number), info->load.batch > 1 ? ", for all sequences together" : "",
              info_seen(info), info->load.seq > info->cfg->n_ctx ? " The prompt is longer than the model's context." : "");
     draw_flop_bar(o, "Prompt, full square", &info->prefill, true);
     snprintf(title, sizeof title, "Prompt, %s", info_seen(info));
@@ -376,11 +379,13 @@ static void say_length(JsonOut *o, int length, const char *after)
 
 static void draw_plots(JsonOut *o, const Info *info)
 {
-    json_out(o, "<section>\n<h2>As the text grows</h2>\n<p class=\"say\">Attention costs a block as much as its FFN, in tokens: ");
-    say_length(o, info->crossover.full, " over the full square, ");
-    say_length(o, info->crossover.prefill, " in a masked prompt, ");
-    say_length(o, info->crossover.decode, " in a decode step.");
-    json_out(o, " Both axes of the plots are logarithmic.</p>\n<div class=\"two\"><div>\n<h3>FLOP of one block for each token of a prompt</h3>\n");
+    json_out(o, "<section>\n<h2>As the text grows</h2>\n<p class=\"say\">Length in tokens at which "
+                "attention costs as much as the FFN: ");
+    say_length(o, info->crossover.full, " for the full square, ");
+    say_length(o, info->crossover.prefill, " for a masked prompt, ");
+    say_length(o, info->crossover.decode, " for a decode step.");
+    json_out(o, " Both axes of the plots are logarithmic.</p>\n<div class=\"two\"><div>\n<h3>FLOP "
+                "of one block per token of a prompt</h3>\n");
     draw_flops_plot(o, info);
     json_out(o, "</div><div>\n<h3>Bytes of the KV cache of one sequence</h3>\n");
     draw_kv_plot(o, info);
@@ -413,20 +418,21 @@ static void draw_memory_table(JsonOut *o, const Info *info)
     const MemoryPlan *m = &info->memory;
     char              what[128], a[16];
     json_out(o, "<div class=\"wide\"><table><tbody>\n");
-    snprintf(what, sizeof what, "%s%s, %.3f bits a weight on average", info->contents ? "" : "in ",
+    snprintf(what, sizeof what, "%s%s, %.3f bits per weight on average", info->contents ? "" : "in ",
              info->contents ? info->ours ? "mapped from the file" : "made from the file" : weight_type_name(info->type), info_bits(info->count));
     memory_row(o, "weights", m->weights, what);
     if (m->packed)
-        memory_row(o, "packed", m->packed, "panels made when loading");
+        memory_row(o, "packed", m->packed, "weights repacked while loading");
     snprintf(what, sizeof what, "%d sequence%s of %d tokens in %s, whole tiles of 64", m->n_seqs, m->n_seqs > 1 ? "s" : "", m->n_ctx,
              info->kv_type);
     memory_row(o, "KV cache", m->kv, what);
     snprintf(what, sizeof what, "%d tokens at once; each further thread adds %s", m->n_batch,
              form_bytes((double)m->each_thread, a, sizeof a));
     memory_row(o, "activations", m->activations, what);
-    memory_row(o, "logits", m->logits, "of one token");
+    memory_row(o, "logits", m->logits, "for one token");
     json_out(o, "<tr class=\"total first\"><td>total</td><td>%s</td>", form_bytes((double)m->total, a, sizeof a));
-    json_out(o, "<td class=\"exact\">%s</td><td class=\"l dim\">on one thread</td></tr>\n</tbody></table></div>\n", form_count(m->total, what, sizeof what));
+    json_out(o, "<td class=\"exact\">%s</td><td class=\"l dim\">with one thread</td></tr>\n"
+                "</tbody></table></div>\n", form_count(m->total, what, sizeof what));
 }
 
 static void draw_memory(JsonOut *o, const Info *info)
@@ -436,7 +442,8 @@ static void draw_memory(JsonOut *o, const Info *info)
     json_out(o, "<section>\n<h2>Memory to run</h2>\n<p class=\"say\">At full context, as the runtime allocates it.</p>\n");
     draw_memory_bar(o, &info->memory);
     draw_memory_table(o, info);
-    json_out(o, "<h3>KV cache and attention scores</h3>\n<dl>\n<dt>one token</dt><dd>%s bytes a layer, %s in all layers (%s)</dd>\n",
+    json_out(o, "<h3>KV cache and attention scores</h3>\n<dl>\n<dt>one token</dt><dd>%s bytes per "
+                "layer, %s in all layers (%s)</dd>\n",
              form_count(kv->layer_bytes, a, sizeof a), form_count(kv->token_bytes, b, sizeof b), info->kv_type);
     json_out(o, "<dt>full context</dt><dd>%s for %d positions%s", form_bytes((double)kv->full_bytes, a, sizeof a), kv->positions,
              kv->positions < info->cfg->n_ctx ? " (the window)" : "");
@@ -444,10 +451,13 @@ static void draw_memory(JsonOut *o, const Info *info)
         json_out(o, ", %d in %d of %d layers", info->cfg->window, kv->n_windowed, info->cfg->n_layers);
     json_out(o, "</dd>\n");
     if (info->cfg->kv_heads == info->cfg->heads)
-        json_out(o, "<dt>against MHA</dt><dd>the same: each of %d heads has its own K and V</dd>\n", info->cfg->heads);
+        json_out(o, "<dt>compared with MHA</dt><dd>the same: each of %d heads has its own K and "
+                    "V</dd>\n", info->cfg->heads);
     else
-        json_out(o, "<dt>against MHA</dt><dd>%.4g of it: %d heads share %d</dd>\n", kv->mha_ratio, info->cfg->heads, info->cfg->kv_heads);
-    json_out(o, "<dt>scores</dt><dd>%s a layer if kept whole for %d tokens; in tiles %s a thread, whatever the length</dd>\n</dl>\n</section>\n",
+        json_out(o, "<dt>compared with MHA</dt><dd>%.4g of it: %d query heads share %d KV "
+                    "heads</dd>\n", kv->mha_ratio, info->cfg->heads, info->cfg->kv_heads);
+    json_out(o, "<dt>scores</dt><dd>%s per layer if stored whole for %d tokens; tblock uses tiles "
+                "of %s per thread at any length</dd>\n</dl>\n</section>\n",
              form_bytes(info->score_bytes, a, sizeof a), info->load.seq, form_bytes((double)info->memory.attention, b, sizeof b));
 }
 
@@ -479,7 +489,7 @@ static void draw_check_part(JsonOut *o, const char *name, const CheckPart *p, co
         json_out(o, "<span class=\"wrong\">wrong</span> ");
         page_text(o, p->found);
         if (p->n_bad > 1)
-            json_out(o, " (%d tensors in all)", p->n_bad);
+            json_out(o, " (%d tensors in total)", p->n_bad);
     } else {
         json_out(o, "<span class=\"ok\">%s</span>", p->answer == CHECK_OK ? good : none);
     }
@@ -489,7 +499,7 @@ static void draw_check_part(JsonOut *o, const char *name, const CheckPart *p, co
 static void draw_check(JsonOut *o, const DataCheck *d)
 {
     json_out(o, "<h3>Check of the data</h3>\n<dl>\n");
-    draw_check_part(o, "sha256", &d->hash, "as recorded", "none recorded");
+    draw_check_part(o, "sha256", &d->hash, "matches the metadata", "none recorded");
     draw_check_part(o, "padding", &d->padding, "all zero", "none in this file");
     draw_check_part(o, "weights", &d->finite, "all finite", "none in this file");
     json_out(o, "</dl>\n");
@@ -563,7 +573,8 @@ bool info_html(const Info *info, const tblock_report_options *opt, char **text, 
     }
     if (info->contents)
         draw_file(&o, info, opt->tensors);
-    json_out(&o, "<footer>tblock %s; docs/info.md says how each number is counted.</footer>\n</main>\n</body>\n</html>\n", TBLOCK_VERSION);
+    json_out(&o, "<footer>tblock %s; docs/info.md explains how each number is counted.</footer>\n"
+                 "</main>\n</body>\n</html>\n", TBLOCK_VERSION);
     *text = json_out_take(&o, err);
     return *text != NULL;
 }

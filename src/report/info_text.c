@@ -60,7 +60,7 @@ static void draw_config(Page *p, const Config *c)
     json_out(&p->out, "\n");
     label(p, "vocabulary");
     json_out(&p->out, "%d, %s\n", c->vocab_size,
-             c->tied_embeddings ? "the head is the embedding (tied)" : "a head of its own (untied)");
+             c->tied_embeddings ? "the head is the embedding (tied)" : "separate head (untied)");
     label(p, "context");
     json_out(&p->out, "%d\n", c->n_ctx);
     label(p, "bos, eos");
@@ -110,7 +110,7 @@ static void draw_block(Page *p, const Info *info)
     draw_row(p, &(Row){ "norms", NULL, n->norm_params, n->norm_bytes, NULL }, n->layer_params);
     draw_row(p, &(Row){ "one block", NULL, n->layer_params, n->layer_bytes, NULL }, n->layer_params);
     if (info_sizes_differ(info))
-        json_out(&p->out, "  (of the first block; the blocks differ)\n");
+        json_out(&p->out, "  (the first block; the blocks differ)\n");
 }
 
 static void draw_model(Page *p, const Info *info)
@@ -131,7 +131,7 @@ static void draw_model(Page *p, const Info *info)
     draw_row(p, &(Row){ "total", NULL, n->params, n->bytes, NULL }, n->params);
     if (n->active_params != n->params) {
         char number[32], share[16];
-        json_out(&p->out, "  %-*s %-18s %16s %6s  of each token: the experts it takes\n", p->name_width, "active", "",
+        json_out(&p->out, "  %-*s %-18s %16s %6s  used per token\n", p->name_width, "active", "",
                  form_count(n->active_params, number, sizeof number),
                  form_percent((double)n->active_params, (double)n->params, share, sizeof share));
     }
@@ -170,15 +170,16 @@ static void draw_costs(Page *p, const Info *info)
 {
     const Flops *f = &info->prefill, *g = &info->decode;
     char seq[32], title[120], blocks[32];
-    snprintf(title, sizeof title, "FLOP of one block: prompt of %s tokens, decode step that sees as many",
+    snprintf(title, sizeof title, "FLOP of one block: prompt of %s tokens; decode step that sees "
+                                  "as many",
              form_count((uint64_t)info->load.seq, seq, sizeof seq));
     heading(p, title);
     if (info_blocks_differ(info->cfg))
-        json_out(&p->out, "  the mean of the blocks, which differ\n");
+        json_out(&p->out, "  mean of the blocks, which differ\n");
     if (info->load.batch > 1)
-        json_out(&p->out, "  %d sequences together\n", info->load.batch);
+        json_out(&p->out, "  for %d sequences together\n", info->load.batch);
     if (info->load.seq > info->cfg->n_ctx)
-        json_out(&p->out, "  longer than the model's context of %d\n", info->cfg->n_ctx);
+        json_out(&p->out, "  the prompt is longer than the model's context of %d\n", info->cfg->n_ctx);
     json_out(&p->out, "  %-13s %8s %6s %8s %6s %6s   %8s %6s %6s\n", "", "square", "share", info_seen(info), "share", "FLOP/B",
              "decode", "share", "FLOP/B");
     for (int i = 0; i < OP_COUNT; i++)
@@ -195,7 +196,7 @@ static void draw_costs(Page *p, const Info *info)
     draw_flops_total(p, "model", &f->total, &g->total);
     json_out(&p->out, "\n");
     label(p, "crossover");
-    json_out(&p->out, "attention costs a block as much as the FFN from a length of\n");
+    json_out(&p->out, "length at which attention costs as much as the FFN:\n");
     label(p, "");
     draw_length(p, info->crossover.full, " (square), ");
     draw_length(p, info->crossover.prefill, " (masked), ");
@@ -211,7 +212,7 @@ static void draw_kv(Page *p, const Info *info)
     char           a[32], b[32], size[16];
     heading(p, "KV cache and attention memory");
     label(p, "one token");
-    json_out(&p->out, "%s bytes a layer, %s in all layers (%s)\n", form_count(kv->layer_bytes, a, sizeof a),
+    json_out(&p->out, "%s bytes per layer, %s in all layers (%s)\n", form_count(kv->layer_bytes, a, sizeof a),
              form_count(kv->token_bytes, b, sizeof b), info->kv_type);
     label(p, "full context");
     json_out(&p->out, "%s for %d positions%s", form_bytes((double)kv->full_bytes, size, sizeof size), kv->positions,
@@ -223,11 +224,11 @@ static void draw_kv(Page *p, const Info *info)
     if (c->kv_heads == c->heads)
         json_out(&p->out, "the same: each of %d heads has its own K and V\n", c->heads);
     else
-        json_out(&p->out, "%.4g of it: %d heads share %d\n", kv->mha_ratio, c->heads, c->kv_heads);
+        json_out(&p->out, "%.4g of it: %d query heads share %d kv heads\n", kv->mha_ratio, c->heads, c->kv_heads);
     label(p, "scores");
-    json_out(&p->out, "%s a layer for %d tokens, if kept whole\n", form_bytes(info->score_bytes, size, sizeof size), info->load.seq);
+    json_out(&p->out, "%s per layer for %d tokens, if stored whole\n", form_bytes(info->score_bytes, size, sizeof size), info->load.seq);
     label(p, "");
-    json_out(&p->out, "%s a thread in tiles, whatever the length\n", form_bytes((double)info->memory.attention, size, sizeof size));
+    json_out(&p->out, "%s per thread in tiles, at any length\n", form_bytes((double)info->memory.attention, size, sizeof size));
 }
 
 static void draw_amount(Page *p, const char *name, uint64_t bytes, const char *what)
@@ -253,7 +254,7 @@ static void draw_weights(Page *p, const Info *info)
                  form_bytes((double)n->bytes_of[t], size, sizeof size));
         drawn++;
     }
-    json_out(&p->out, "\n  %-12s  %8.3f  bits a weight on average, vectors and padding included\n", "", info_bits(n));
+    json_out(&p->out, "\n  %-12s  %8.3f  bits per weight on average, with vectors and padding\n", "", info_bits(n));
 }
 
 static void draw_memory(Page *p, const Info *info)
@@ -263,14 +264,14 @@ static void draw_memory(Page *p, const Info *info)
     heading(p, "memory to run");
     draw_weights(p, info);
     if (m->packed)
-        draw_amount(p, "packed", m->packed, "panels made when loading");
+        draw_amount(p, "packed", m->packed, "weights repacked while loading");
     snprintf(what, sizeof what, "%d x %d tokens in %s, whole tiles of 64", m->n_seqs, m->n_ctx, info->kv_type);
     draw_amount(p, "kv cache", m->kv, what);
     snprintf(what, sizeof what, "%d tokens at once; each further thread adds %s", m->n_batch,
              form_bytes((double)m->each_thread, size, sizeof size));
     draw_amount(p, "activations", m->activations, what);
-    draw_amount(p, "logits", m->logits, "of one token");
-    draw_amount(p, "total", m->total, "on one thread");
+    draw_amount(p, "logits", m->logits, "for one token");
+    draw_amount(p, "total", m->total, "with one thread");
     if (info->contents)
         return;
     label(p, "by type");
@@ -288,14 +289,14 @@ static void draw_check_part(Page *p, const char *name, const CheckPart *c, const
     json_out(&p->out, "%s", c->answer == CHECK_OK ? good : c->answer == CHECK_NONE ? none : "WRONG: ");
     form_safe(&p->out, c->found);
     if (c->n_bad > 1)
-        json_out(&p->out, " (and %d tensor%s more)", c->n_bad - 1, c->n_bad > 2 ? "s" : "");
+        json_out(&p->out, " (and %d more tensor%s)", c->n_bad - 1, c->n_bad > 2 ? "s" : "");
     json_out(&p->out, "\n");
 }
 
 static void draw_check(Page *p, const DataCheck *d)
 {
     heading(p, "check");
-    draw_check_part(p, "sha256", &d->hash, "ok: the data is what the metadata says", "none recorded");
+    draw_check_part(p, "sha256", &d->hash, "ok: matches the metadata", "none recorded");
     draw_check_part(p, "padding", &d->padding, "ok: all zero", "none in this file");
     draw_check_part(p, "weights", &d->finite, "ok: all finite", "none in this file");
 }

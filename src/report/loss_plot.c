@@ -99,9 +99,10 @@ void draw_losses(JsonOut *o, const LossCurve *c)
     json_out(o, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
              "aria-label=\"Loss against steps\">\n", WIDTH, HEIGHT, WIDTH, HEIGHT);
     json_out_bytes(o, style, sizeof style - 1);
-    json_out(o, "<rect width=\"%d\" height=\"%d\"/><text class=\"f0\" x=\"%d\" y=\"26\">loss of training</text>", WIDTH, HEIGHT, LEFT);
+    json_out(o, "<rect width=\"%d\" height=\"%d\"/><text class=\"f0\" x=\"%d\" y=\"26\">training "
+                "loss</text>", WIDTH, HEIGHT, LEFT);
     if (c->n_held > 0)
-        json_out(o, "<text class=\"f1\" x=\"%d\" y=\"26\">on the text held back: %.4f</text>", LEFT + 140,
+        json_out(o, "<text class=\"f1\" x=\"%d\" y=\"26\">validation loss: %.4f</text>", LEFT + 140,
                  (double)c->held[c->n_held - 1].loss);
     json_out(o, "\n");
     draw_axes(o, &a);

@@ -11,8 +11,8 @@ static void *load(Error *why)
     const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
     void     *library = dlopen("libopenblas.so.0", how);
     if (!library)
-        fail(why, SYSTEM, "training multiplies matrices with OpenBLAS, and libopenblas.so.0 cannot be loaded (%s); on Debian: "
-             "apt-get install libopenblas0", dlerror());
+        fail(why, SYSTEM, "training needs OpenBLAS, but libopenblas.so.0 cannot be loaded (%s); on "
+                          "Debian: apt-get install libopenblas0", dlerror());
     return library ? library : dlopen("libopenblas.so", how);
 }
 
@@ -64,7 +64,8 @@ int blas_reserve(const Blas *b, int threads, Error *err)
     while (n > 0 && !has_room(n))
         n--;
     if (n == 0)
-        fail(err, SYSTEM, "out of memory: OpenBLAS wants %d MB of address space, and there is not so much (a limit, ulimit -v?)",
+        fail(err, SYSTEM, "out of memory: OpenBLAS needs %d MB of address space, more than there "
+                          "is (check the limit, ulimit -v)",
              BYTES_OF_THREAD >> 20);
     else if (find(b->library, "blas_memory_alloc", &take, sizeof take) && find(b->library, "blas_memory_free", &give, sizeof give)) {
         for (int i = 0; i < n; i++) /* it keeps what it gets back for the products that come */

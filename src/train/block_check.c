@@ -31,11 +31,11 @@ static bool prepare(Check *c, Error *err)
     c->size  = (size_t)lab->n_tok * (size_t)lab->config.d_model;
     size_t room = block_double_room(&c->block), all, n_bytes;
     if (room == 0 || !add_size(room, lab->params.n_floats + 2 * c->size, &all) || !mul_size(all, sizeof(double), &n_bytes))
-        return fail(err, SYSTEM, "out of memory: sizes of a block in double overflow");
-    if (!memory_fits((double)n_bytes, "a block in double takes", err))
+        return fail(err, SYSTEM, "out of memory: the sizes of a block in double precision overflow");
+    if (!memory_fits((double)n_bytes, "a block in double precision takes", err))
         return false;
     if (!(c->memory = malloc(n_bytes)))
-        return fail(err, SYSTEM, "out of memory for a block in double");
+        return fail(err, SYSTEM, "out of memory for a block in double precision");
     c->w    = c->memory;
     c->x    = c->w + lab->params.n_floats;
     c->y    = c->x + c->size;

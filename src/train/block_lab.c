@@ -58,7 +58,7 @@ static float *room_for(const Carver *c, Error *err)
     if (p)
         memset(p, 0, n_bytes);
     else if (c->overflow)
-        fail(err, SYSTEM, "out of memory: sizes of a block overflow");
+        fail(err, SYSTEM, "out of memory: the sizes of a block overflow");
     else
         fail(err, SYSTEM, "out of memory for %zu MB of activations", n_bytes >> 20);
     return p;

@@ -80,7 +80,7 @@ static bool make_angles(Net *n, Error *err)
 {
     const Config *c = &n->p->config;
     double       *inv_freq = calloc((size_t)c->rotary_dim + 1, sizeof *inv_freq);
-    bool          ok = inv_freq || fail(err, SYSTEM, "out of memory for frequencies");
+    bool          ok = inv_freq || fail(err, SYSTEM, "out of memory for the RoPE frequencies");
     for (int i = 0; ok && i < 2; i++) {
         double factor;
         config_inv_freq(c, i == 1, NULL, inv_freq, &factor);

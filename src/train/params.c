@@ -24,7 +24,8 @@ bool train_supported(const Config *c, const char *what, Error *err)
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (parts[i].lacks)
-            return fail(err, INPUT, "%s: %s: training expects %s; it has no backward pass for another", what, parts[i].key,
+            return fail(err, INPUT, "%s: %s: expected %s, found another value, for which training "
+                                    "has no backward pass", what, parts[i].key,
                         parts[i].expected);
     return true;
 }

@@ -24,7 +24,7 @@ bool rope_angles_make(RopeAngles *a, int seq_len, int rot, const double *inv_fre
     *a = (RopeAngles){ .seq_len = seq_len, .rot = rot };
     if (!mul_size((size_t)seq_len, (size_t)rot / 2, &n) || !mul_size(n ? n : 1, 3 * sizeof(float), &n_bytes)
         || !(a->cosine = malloc(n_bytes)))
-        return fail(err, SYSTEM, "out of memory for the angles of %d positions", seq_len);
+        return fail(err, SYSTEM, "out of memory for the RoPE angles of %d positions", seq_len);
     a->sine       = a->cosine + n;
     a->minus_sine = a->sine + n;
     for (int pos = 0; pos < seq_len; pos++)

@@ -155,8 +155,9 @@ static bool check_hash(const TensorFile *f, Error *err)
         sha256_add(sha, f->map.data + f->data_offset, f->data_bytes);
     sha256_end(sha, hex);
     return (recorded && strcmp(recorded, hex) == 0)
-        || fail(err, INPUT, "%s: sha256 of its data: expected %s, found %s: the file was changed since it was written", f->map.path,
-                recorded ? recorded : "one that is recorded", hex);
+        || fail(err, INPUT, "%s: sha256 of its data: expected %s, found %s: the file was changed "
+                            "after it was written", f->map.path,
+                recorded ? recorded : "a recorded one", hex);
 }
 
 bool train_state_check(const TensorFile *f, Error *err)
@@ -178,7 +179,8 @@ bool train_state_compare(const TensorFile *f, const StateSetting *setting, size_
         snprintf(key, sizeof key, "set.%s", setting[i].key);
         const char *was = tensor_meta(f, key);
         if (!was || strcmp(was, setting[i].value) != 0)
-            return fail(err, INPUT, "%s: %s: the checkpoint was made with %s, found %s: training can only go on with the same settings",
+            return fail(err, INPUT, "%s: %s: the checkpoint was made with %s, found %s: training "
+                                    "can only continue with the same settings",
                         f->map.path, setting[i].key, was ? was : "no such setting", setting[i].value);
     }
     return true;
@@ -201,7 +203,8 @@ static bool compare_keys(const char *path, const Json *a, const Json *b, bool sw
     for (const Json *i = json_first(a); i; i = json_next(i)) {
         const Json *other = json_get(b, json_key(i)), *was = swapped ? other : i, *is = swapped ? i : other;
         if (!other || !json_equal(i, other))
-            return fail(err, INPUT, "%s: config: %s: the checkpoint was made with %s, found %s: training can only go on with the same config",
+            return fail(err, INPUT, "%s: config: %s: the checkpoint was made with %s, found %s: "
+                                    "training can only continue with the same config",
                         path, json_key(i), spell(was, text[0]), spell(is, text[1]));
     }
     return true;

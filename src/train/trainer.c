@@ -85,8 +85,8 @@ bool trainer_step(Trainer *t, double *loss, double *norm, Error *err)
     *loss = batch_gradients(t);
     *norm = grads_norm(t->p, t->crew, t->g);
     if (!isfinite(*loss) || !isfinite(*norm))
-        return fail(err, NO, "step %lld: the loss is %s: expected a finite number, found loss %g, gradient norm %g; a smaller --lr, a "
-                    "longer --warmup or --clip may help", (long long)t->step + 1, isfinite(*loss) ? "fine, its gradient is not" : "no number",
+        return fail(err, NO, "step %lld: the %s is not finite: expected finite numbers, found loss "
+                             "%g, gradient norm %g; try a smaller --lr, a longer --warmup or --clip", (long long)t->step + 1, isfinite(*loss) ? "gradient" : "loss",
                     fabs(*loss), fabs(*norm)); /* neither is negative, but a NaN may say so */
     double scale = s->clip > 0 && *norm > s->clip ? s->clip / *norm : 1;
     optimizer_step(&o, t->w, t->g, t->step + 1, schedule_rate(&s->schedule, t->step), scale);
@@ -99,8 +99,9 @@ bool trainer_check(Trainer *t, Error *err)
     NetBatch b = { .token = t->token, .target = t->target, .n_seqs = 1 };
     take_window(t, 0, 0);
     double loss = net_loss(t->net, t->w, NULL, &b, 0);
-    return isfinite(loss) ? true : fail(err, NO, "step %lld: the loss with the parameters that it made is no number: expected a finite one, found %g; a "
-                                        "smaller --lr, a longer --warmup or --clip may help", (long long)t->step, fabs(loss));
+    return isfinite(loss) ? true : fail(err, NO, "step %lld: the loss after this step is not "
+                                                 "finite: expected a finite number, found %g; try "
+                                                 "a smaller --lr, a longer --warmup or --clip", (long long)t->step, fabs(loss));
 }
 
 /* ---- Validation ---- */
