@@ -8,6 +8,7 @@
 #include "cli/message.h"
 #include "cli/nearest.h"
 #include "cli/output.h"
+#include "cli/progress_bar.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,6 +63,15 @@ static bool print_version(void)
     return true;
 }
 
+/* What every command has among its arguments. */
+static bool is_quiet(const Syntax *syntax, const void *args)
+{
+    for (const OptionGroup *g = syntax->groups; g->options; g++)
+        if (g->options == general_options)
+            return ((const GeneralOptions *)(const void *)((const char *)args + g->where))->quiet;
+    return false;
+}
+
 static bool run_command(const Command *command, int argc, char **argv, tblock_error *err)
 {
     const Option *now;
@@ -73,8 +83,12 @@ static bool run_command(const Command *command, int argc, char **argv, tblock_er
         print_version();
     else if (good && now)
         help_command(command);
-    else if (good)
+    else if (good) {
+        if (is_quiet(&command->syntax, args))
+            progress_quiet();
         good = command->run(args, err);
+        progress_end();
+    }
     options_free(&command->syntax, args);
     free(args);
     return good;

@@ -66,6 +66,8 @@ typedef struct tblock_open_options {
                          loading in memory of the model's own, with the bits that a file of tblock_quantize has */
     const char *const *keep; /* with type: as in tblock_quantize_options                                    */
     size_t             n_keep;
+    void (*progress)(void *user, double done); /* 0 .. 1 of the weights that are packed or made another type, from the calling thread */
+    void *user;
 } tblock_open_options;
 
 /* Map the model file at path. opt may be NULL. Only headers are read; weights are paged in when used (with a type, all are
@@ -341,6 +343,8 @@ typedef struct tblock_logits_options {
     bool last;   /* only the last position's logits: logits F32 [1, vocab_size]    */
     bool hidden; /* also hidden.embed, of each layer hidden.layerI.attn (after its attention) and hidden.layerI (its output),
                     and hidden.final_norm: F32 [n, d_model]                        */
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */
+    void *user;
 } tblock_logits_options;
 
 /* Run tokens as sequence 0 of c (which is emptied before and after) and write a safetensors file: tokens I32 [n], logits
@@ -356,6 +360,8 @@ typedef struct tblock_verify_options {
     double tol;    /* largest |difference|                                                             */
     bool   greedy; /* also replay [PREFIX.]greedy continuations token by token                         */
     const char *tokens; /* a .npy file of tokens; the golden is a .npy file of logits then, of any name. NULL: as their names tell */
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */
+    void *user;
 } tblock_verify_options;
 
 typedef struct tblock_verify_row {
@@ -516,6 +522,8 @@ typedef struct tblock_attention_options {
     size_t     n_layers;
     const int *heads;    /* the query heads, as above                                */
     size_t     n_heads;
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */
+    void *user;
 } tblock_attention_options;
 
 /* A run keeps at most MAX_BYTES of probabilities, 4 bytes for each layer, head, query and key; a page of HTML shows at most
@@ -558,6 +566,8 @@ typedef struct tblock_report_options {
     const char *kv_type; /* NULL or "auto", "f32", "f16", "q8"                                                     */
     const char *type;    /* weight type that a bare config is counted with: NULL or "bf16", "f32", "f16", "q8", "q4" */
     const char *html;    /* also write the report to this file, as one page that needs nothing else; NULL: no page */
+    void (*progress)(void *user, double done); /* of a check: 0 .. 1, from the calling thread; may be NULL */
+    void *user;
 } tblock_report_options;
 
 /* What a model file, or a bare JSON config, is made of, what it costs and what memory it needs. opt may be NULL. *text is
@@ -661,6 +671,8 @@ typedef struct tblock_grad_options {
     int         adamw_steps;    /* steps to take on the same batch, at a constant rate and without clipping; 0: none      */
     const tblock_adamw *adamw;  /* NULL: 1e-3, 0.9, 0.95, 1e-8, 0.1, of all                                              */
     int         threads;        /* 0: one for each physical core; no bit depends on it                                   */
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */
+    void *user;
 } tblock_grad_options;
 
 typedef struct tblock_grad_report {
@@ -745,6 +757,8 @@ typedef struct tblock_grad_check_options {
     int         samples;        /* elements of each parameter; 0: 8                                                       */
     uint64_t    seed;
     int         threads;
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */
+    void *user;
 } tblock_grad_check_options;
 
 /* Compare gradients g of the backward pass (f32) with central differences d of the loss, computed in double by a second
@@ -771,6 +785,8 @@ typedef struct tblock_block_options {
     int         check;      /* places of every tensor at which gradients are checked; 0: none                            */
     int         threads;    /* 0: one for each physical core                                                             */
     bool        json, colour; /* one JSON object; with the terminal's bold                                               */
+    void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */
+    void *user;
 } tblock_block_options;
 
 /* One decoder block, looked into: runs it forward and backward and describes every step. path: NULL, a JSON config, a case (the JSON of

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/host_env.h"
+#include "base/progress.h"
 #include "report/attn.h"
 
 struct tblock_attention {
@@ -82,11 +83,12 @@ static float *row_of(void *user, int layer, int head, size_t item)
     return l < 0 || h < 0 ? NULL : a->p + (((size_t)l * (size_t)a->n_heads + (size_t)h) * a->n + r->first + item) * a->n;
 }
 
-static bool compute(tblock_attention *a, tblock_context *c, Error *err)
+static bool compute(tblock_attention *a, tblock_context *c, const tblock_attention_options *o, Error *err)
 {
-    enum { PIECE = 512 };
-    Rows rows = {.a = a};
-    bool ok   = true;
+    enum { PIECE = 128 };
+    Rows     rows     = {.a = a};
+    Progress progress = {o->progress, o->user, 0, 1};
+    bool     ok       = true;
     forward_watch_attention(c->forward, row_of, &rows);
     while (ok && rows.first < a->n) {
         tblock_item item[PIECE];
@@ -95,6 +97,7 @@ static bool compute(tblock_attention *a, tblock_context *c, Error *err)
             item[i] = (tblock_item){0, (int32_t)(rows.first + i), a->token[rows.first + i], false};
         ok = tblock_decode(c, item, n, err);
         rows.first += n;
+        progress_tell(&progress, (double)rows.first, (double)a->n);
     }
     forward_watch_attention(c->forward, NULL, NULL);
     return ok;
@@ -151,7 +154,8 @@ static tblock_attention *attention_new(tblock_context *c, const int32_t *tokens,
         return NULL;
     }
     *a = (tblock_attention){.model = c->model, .settings = run_settings(c), .n = n};
-    bool ok = prepare(a, c, tokens, opt ? opt : &all, err) && tblock_seq_rewind(c, 0, 0, err) && compute(a, c, err)
+    opt     = opt ? opt : &all;
+    bool ok = prepare(a, c, tokens, opt, err) && tblock_seq_rewind(c, 0, 0, err) && compute(a, c, opt, err)
               && (c->allow_nan || check_probabilities(a, c, err));
     if (!tblock_seq_rewind(c, 0, 0, ok ? err : NULL) || !ok) {
         tblock_attention_free(a);

@@ -25,6 +25,15 @@ typedef struct Block {
     LabCheck   check[BLOCK_PAGE_PARTS];
 } Block;
 
+/* Shares of the time, roughly: each pass over a block takes about as long as another, in double far longer. */
+static Progress progress_of(const Block *b, double from, double to)
+{
+    Progress whole = { b->opt->progress, b->opt->user, 0, 1 };
+    return progress_part(&whole, from, to);
+}
+static const double share_opened = 0.05, share_run = 0.25, share_checked = 0.9;
+static double checked_end(const Block *b) { return b->opt->check ? share_checked : share_run; }
+
 /* ---- Opening ---- */
 
 static bool keep_probs(const Block *b, bool *keep, Error *err)
@@ -176,7 +185,8 @@ static bool check_gradients(Block *b, Error *err)
     const BlockLab *lab = &b->lab;
     if (b->opt->check == 0)
         return true;
-    int n = lab_check(lab, b->opt->check, b->opt->seed, b->check, &b->page.y_error, err);
+    Progress progress = progress_of(b, share_run, share_checked);
+    int      n        = lab_check(lab, b->opt->check, b->opt->seed, b->check, &b->page.y_error, &progress, err);
     for (int i = 0; i < n; i++) {
         const LabCheck   *k = &b->check[i];
         const TensorSpec *s = k->tensor < 0 ? NULL : &lab->params.spec[k->tensor];
@@ -217,8 +227,9 @@ static bool run_stacks(Block *b, Error *err)
     if (!(b->stack = calloc(4 * room, sizeof *b->stack)))
         return fail(err, SYSTEM, "out of memory");
     for (int i = 0; i < 2; i++) {
-        double *rms = b->stack + 2 * (size_t)i * room, *ratio = rms + room;
-        if (!lab_stack(&b->lab, i ? PLACE_POST : PLACE_PRE, n, weights, &b->input, rms, ratio, err))
+        double  *rms = b->stack + 2 * (size_t)i * room, *ratio = rms + room, from = checked_end(b), half = (1 - from) / 2;
+        Progress progress = progress_of(b, from + i * half, from + (i + 1) * half);
+        if (!lab_stack(&b->lab, i ? PLACE_POST : PLACE_PRE, n, weights, &b->input, rms, ratio, &progress, err))
             return false;
         b->page.stack_rms[i]   = rms;
         b->page.stack_ratio[i] = ratio;
@@ -258,10 +269,13 @@ static bool block(const char *path, const tblock_block_options *opt, char **text
     if (!b)
         return fail(err, SYSTEM, "out of memory");
     b->opt  = opt ? opt : &usual;
+    Progress whole = progress_of(b, 0, 1);
     bool ok = open_block(b, path, err);
     if (ok) {
+        progress_tell(&whole, share_opened, 1);
         lab_run(&b->lab);
         fill_page(b, path);
+        progress_tell(&whole, share_run, 1);
         ok = (!b->opt->output || write_output(b, err)) && check_fused(b, err) && check_gradients(b, err) && run_stacks(b, err)
           && (b->opt->json ? block_json(&b->page, text, err) : block_text(&b->page, b->opt->colour, text, err)) && answer(b, path, err);
     }

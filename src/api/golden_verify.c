@@ -10,6 +10,7 @@
 #include "api/golden_hidden.h"
 #include "api/logit_rows.h"
 #include "base/host_env.h"
+#include "base/progress.h"
 
 enum { PIECE = 128 };
 
@@ -124,7 +125,8 @@ static void compare_piece(tblock_context *c, const GoldenCase *k, const Rule *ru
     }
 }
 
-static bool run_case(tblock_context *c, const GoldenCase *k, const Rule *rule, HiddenRun *hidden, tblock_verify_row *row, Error *err)
+static bool run_case(tblock_context *c, const GoldenCase *k, const Rule *rule, HiddenRun *hidden, const Progress *progress,
+                     tblock_verify_row *row, Error *err)
 {
     Rows   rows = {.n = c->model->weights.cfg.vocab_size};
     size_t n = k->tokens->n_elements;
@@ -138,6 +140,7 @@ static bool run_case(tblock_context *c, const GoldenCase *k, const Rule *rule, H
         ok = decode_ids(c, k->tokens, at, piece, k->n_rows == n, err);
         if (ok)
             compare_piece(c, k, rule, &rows, at, piece, row);
+        progress_tell(progress, (double)(at + piece), (double)n);
     }
     tblock_observe(c, NULL, NULL);
     row->mean_kl /= (double)k->n_rows;
@@ -187,14 +190,14 @@ static bool note_hidden(const HiddenRun *h, const Rule *rule, tblock_verify_row 
 }
 
 static bool verify_case(tblock_context *c, const GoldenFile *g, const GoldenCase *k, const Rule *rule, bool greedy,
-                        tblock_verify_row *row, Error *err)
+                        const Progress *progress, tblock_verify_row *row, Error *err)
 {
     HiddenRun hidden = {0};
     *row = (tblock_verify_row){.n_tokens = k->tokens->n_elements, .first_diff = -1, .greedy_diff = -1};
     memcpy(row->name, k->prefix, sizeof row->name);
     if (*row->name)
         row->name[strlen(row->name) - 1] = 0; /* the dot */
-    bool ok = hidden_open(&hidden, g, k, c, rule->share, err) && run_case(c, k, rule, &hidden, row, err)
+    bool ok = hidden_open(&hidden, g, k, c, rule->share, err) && run_case(c, k, rule, &hidden, progress, row, err)
               && (!greedy || !k->greedy || run_greedy(c, k, row, err));
     if (ok) {
         bool forbidden = note_hidden(&hidden, rule, row);
@@ -258,8 +261,14 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
         return fail(err, SYSTEM, "out of memory");
     if (!compare_settings(g, c, out, err))
         return false;
+    double done = 0, all = 0; /* tokens */
+    for (size_t i = 0; i < g->n_cases; i++)
+        all += (double)g->cases[i].tokens->n_elements;
     for (size_t i = 0; i < out->n_rows; i++) {
-        if (!verify_case(c, g, &g->cases[i], &rule, opt->greedy, &out->rows[i], err))
+        double   end  = done + (double)g->cases[i].tokens->n_elements;
+        Progress part = { opt->progress, opt->user, done / all, end / all };
+        done = end;
+        if (!verify_case(c, g, &g->cases[i], &rule, opt->greedy, &part, &out->rows[i], err))
             return false;
         out->ok = out->ok && out->rows[i].ok;
     }

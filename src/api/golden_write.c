@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/host_env.h"
+#include "base/progress.h"
 #include "source/identity.h"
 
 enum { PIECE = 128 }; /* tokens whose logits are held at once: a 128k vocabulary then takes 64 MB */
@@ -100,6 +101,7 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
     const Config *cfg = &c->model->weights.cfg;
     Golden        g   = {.n_layers = cfg->n_layers, .d_model = cfg->d_model, .hidden = opt && opt->hidden, .ok = true};
     bool          last = opt && opt->last;
+    Progress      progress = { opt ? opt->progress : NULL, opt ? opt->user : NULL, 0, 1 };
     if (n == 0)
         return fail(err, USAGE, "logits: expected at least one token, found none");
     if (n > (size_t)c->n_ctx)
@@ -116,8 +118,10 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
     bool ok = run_metadata(g.writer, "tblock-logits", c->model, &settings, err)
               && declare(&g, c, n, last ? 1 : n, err) && tensor_writer_begin(g.writer, err)
               && tensor_writer_put(g.writer, T_TOKENS, 0, tokens, n * sizeof *tokens, err);
-    while (ok && g.at < n)
+    while (ok && g.at < n) {
         ok = run_piece(&g, c, tokens, n - g.at < PIECE ? n - g.at : PIECE, n, last, err);
+        progress_tell(&progress, (double)g.at, (double)n);
+    }
     tblock_observe(c, saved, saved_user);
     if (ok)
         ok = tensor_writer_end(g.writer, err);

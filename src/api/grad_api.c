@@ -9,6 +9,7 @@
 
 #include "api/train_open.h"
 #include "base/host_env.h"
+#include "base/progress.h"
 #include "train/net.h"
 #include "train/optimizer.h"
 
@@ -26,6 +27,7 @@ typedef struct Grad {
     Net           *net;
     double        *losses;             /* [adamw_steps + 1] */
     double         grad_norm;
+    int64_t        n_done;             /* sequences, of all passes, for progress */
     TensorWriter  *out;
 } Grad;
 
@@ -109,6 +111,8 @@ static double batch_loss(Grad *g, float *grads)
         size_t   at = (size_t)s * (size_t)g->seq_len;
         NetBatch b  = { .token = g->token + at, .target = g->target + at, .n_seqs = g->n_seqs - s < micro ? g->n_seqs - s : micro };
         sum += net_loss(g->net, g->w, grads, &b, (float)(1.0 / targets));
+        g->n_done += b.n_seqs;
+        progress_tell(&(Progress){ g->opt->progress, g->opt->user, 0, 1 }, (double)g->n_done, g->n_seqs * (g->opt->adamw_steps + 1.0));
     }
     return sum / targets;
 }

@@ -66,7 +66,8 @@ static bool check(CheckRun *x, const tblock_grad_check_options *o, Error *err)
         return fail(err, USAGE, "n_tokens: expected at most %d (n_ctx of the model), found %d", x->config.n_ctx, n_tok);
     if (!(x->row = calloc((size_t)x->params.n, sizeof *x->row)))
         return fail(err, SYSTEM, "out of memory");
-    return grad_check(x->row, &x->params, &x->crew, x->w, n_tok, o->samples ? o->samples : 8, o->seed, err);
+    return grad_check(x->row, &x->params, &x->crew, x->w, n_tok, o->samples ? o->samples : 8, o->seed,
+                      &(Progress){ o->progress, o->user, 0, 1 }, err);
 }
 
 static bool copy_rows(const CheckRun *x, tblock_grad_check_row **rows, size_t *n_rows, Error *err)

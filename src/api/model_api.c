@@ -33,7 +33,8 @@ static bool bind_types(tblock_model *m, const tblock_open_options *opt, Error *e
     if (!note_types(m, type, opt, err))
         return false;
     WeightType *types = type_plan_new(&c->config, c, c->path, type, opt->keep, opt->n_keep, err);
-    bool        ok    = types && model_bind(&m->weights, c, types, err);
+    Progress    p     = { opt->progress, opt->user, 0, 1 };
+    bool        ok    = types && model_bind(&m->weights, c, types, &p, err);
     free(types);
     return ok;
 }
@@ -45,7 +46,8 @@ static bool bind_weights(tblock_model *m, const tblock_open_options *opt, Error 
         return fail(err, USAGE, "keep: goes with a type that the other matrices get, found '%s' alone", opt->keep[0]);
     if (!m->source.has_weights)
         return true;
-    m->has_weights = retype ? bind_types(m, opt, err) : model_bind(&m->weights, &m->source.checkpoint, NULL, err);
+    Progress p     = { opt ? opt->progress : NULL, opt ? opt->user : NULL, 0, 1 };
+    m->has_weights = retype ? bind_types(m, opt, err) : model_bind(&m->weights, &m->source.checkpoint, NULL, &p, err);
     return m->has_weights;
 }
 

@@ -228,7 +228,7 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
     if (ok && c)
         count_checkpoint(&count, &src->checkpoint);
     if (ok && opt->check)
-        ok = data_check(&check, c ? &src->checkpoint : NULL, &src->file, err);
+        ok = data_check(&check, c ? &src->checkpoint : NULL, &src->file, &(Progress){ opt->progress, opt->user, 0, 1 }, err);
     if (ok) {
         Info info = { .path = src->path, .kind = source_kind_name(src->kind), .contents = &contents,
                       .ours = src->kind == SOURCE_MODEL_FILE, .cfg = c, .count = &count, .tokenizer = tokenizer,

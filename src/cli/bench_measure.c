@@ -3,6 +3,7 @@
 #include "message.h"
 #include "now.h"
 #include "output.h"
+#include "progress_bar.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +18,7 @@ typedef struct Measuring {
 static void show(const Measuring *m)
 {
     const Bench *b = m->b;
-    if (!b->args->general.quiet)
-        output_progress(m->what, b->step < b->n_steps ? (double)b->step / b->n_steps : 1);
+    progress_show(m->what, b->step < b->n_steps ? (double)b->step / b->n_steps : 1);
 }
 
 /* ---- Runs -------------------------------------------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ bool bench_measure(Bench *b, tblock_error *err)
     b->n_steps     = b->threads.n * (2 + (b->prefill.n + b->depth.n) * (b->args->repeats + 1));
     for (int i = 0; good && i < b->threads.n; i++)
         good = measure_threads(&m, i, err);
-    output_progress_end();
+    progress_end();
     return good;
 }
 

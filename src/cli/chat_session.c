@@ -4,6 +4,7 @@
 #include "interrupt.h"
 #include "message.h"
 #include "now.h"
+#include "progress_bar.h"
 #include "stop_text.h"
 
 #include <inttypes.h>
@@ -170,15 +171,14 @@ static const float *read_prompt(Session *s, tblock_error *err)
     while (s->n_cached < s->n_ids && !interrupted()) {
         size_t left = s->n_ids - s->n_cached, n = left < piece ? left : piece;
         double piece_start = now_s();
-        if (!s->o.quiet)
-            output_progress("reading", (double)(s->n_cached - from) / (double)(s->n_ids - from));
+        progress_show("reading", (double)(s->n_cached - from) / (double)(s->n_ids - from));
         logits = compute(s, n, err);
         if (!logits)
             break;
         if (piece < COMPUTE_BATCH && now_s() - piece_start < 0.2)
             piece *= 2;
     }
-    output_progress_end();
+    progress_end();
     s->n_read = s->n_cached - from;
     s->read_s = now_s() - start;
     return s->n_cached == s->n_ids ? logits : NULL;

@@ -3,6 +3,7 @@
 #include "guarded.h"
 #include "message.h"
 #include "output.h"
+#include "progress_bar.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,14 @@ static bool put(void *user, const char *data, size_t n)
     return true;
 }
 
+static bool write_file(const tblock_attention *p, Guarded *out, const char *format, tblock_error *err)
+{
+    progress_show("writing the file", -1);
+    bool good = tblock_attention_write(p, out->path, format, err);
+    progress_end();
+    return good && guarded_commit(out, err);
+}
+
 static bool attend(const AttnArgs *a, const char *format, const tblock_model *m, const Prompt *prompt, tblock_error *err)
 {
     Chosen            layers = { 0 }, heads = { 0 };
@@ -138,11 +147,14 @@ static bool attend(const AttnArgs *a, const char *format, const tblock_model *m,
         good = cli_fail(err, TBLOCK_USAGE, "a page shows at most %d tokens, found %zu: --format "
                                            "json and --format safetensors take more",
                         TBLOCK_ATTENTION_HTML_TOKENS, prompt->n);
-    tblock_attention_options o = { layers.number, layers.n, heads.number, heads.n };
-    good = good && guarded_output(&out, a->out, a->compute.sandbox, err) && guarded_enter(a->compute.sandbox, &out, 1, -1, err) &&
-           (p = tblock_attention_new(c, prompt->ids, prompt->n, &o, err)) != NULL &&
-           (a->out ? tblock_attention_write(p, out.path, format, err) && guarded_commit(&out, err)
-                   : tblock_attention_print(p, format, put, NULL, err) && output_flush(err));
+    tblock_attention_options o = { layers.number, layers.n, heads.number, heads.n, progress_callback, "computing attention" };
+    good = good && guarded_output(&out, a->out, a->compute.sandbox, err) && guarded_enter(a->compute.sandbox, &out, 1, -1, err);
+    if (good) {
+        progress_show("computing attention", 0);
+        good = (p = tblock_attention_new(c, prompt->ids, prompt->n, &o, err)) != NULL;
+        progress_end();
+    }
+    good = good && (a->out ? write_file(p, &out, format, err) : tblock_attention_print(p, format, put, NULL, err) && output_flush(err));
     guarded_close(&out, err);
     tblock_attention_free(p);
     tblock_context_free(c);

@@ -2,6 +2,7 @@
 #include "common.h"
 #include "optimizer_options.h"
 #include "output.h"
+#include "progress_bar.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,6 +25,7 @@ static tblock_block_options options_of(const BlockArgs *a)
         .no_rope = a->no_rope, .theta = isnan(a->theta) ? 0 : a->theta, .eps = isnan(a->eps) ? 0 : a->eps, .batch = a->batch,
         .length = a->length, .seed = a->seed.value, .stack = a->stack, .check = a->check ? a->places : 0, .threads = a->threads,
         .json = a->json, .colour = !a->json && output_has_colour(),
+        .progress = progress_callback, .user = "computing the block",
     };
 }
 
@@ -35,7 +37,9 @@ static bool block(void *args, tblock_error *err)
         return false;
     blas_without_threads();
     tblock_block_options o = options_of(a);
+    progress_show("computing the block", -1);
     bool good = tblock_block(a->path, &o, &text, err); /* a block with a fault still has its page */
+    progress_end();
     if (text && (a->json || !a->out || !a->general.quiet)) { /* quiet with --output: the file is all */
         size_t n = strlen(text);
         output_write(text, n);

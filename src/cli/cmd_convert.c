@@ -2,6 +2,7 @@
 #include "common.h"
 #include "message.h"
 #include "output.h"
+#include "progress_bar.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,12 +15,6 @@ typedef struct ConvertArgs {
     bool           no_tokenizer;
     GeneralOptions general;
 } ConvertArgs;
-
-static void show_progress(void *user, double done)
-{
-    (void)user;
-    output_progress("converting", done);
-}
 
 /* Notes end in full lines; each becomes a note of its own. */
 static void print_warnings(const ConvertArgs *a, const char *lines)
@@ -49,13 +44,12 @@ static bool convert(void *args, tblock_error *err)
                                            "them");
     if (a->pattern && !a->tokenizer)
         return cli_fail(err, TBLOCK_USAGE, "--pattern: expected --tokenizer with it");
-    if (!a->general.quiet)
-        show_progress(NULL, 0);
+    progress_show("converting", 0);
     tblock_convert_options o = { .type = a->type && strcmp(a->type, "keep") != 0 ? a->type : NULL, .keep = a->keep.texts, .n_keep = a->keep.n,
                                  .tokenizer = a->tokenizer, .pattern = a->pattern, .no_tokenizer = a->no_tokenizer,
-                                 .threads = a->threads, .progress = a->general.quiet ? NULL : show_progress };
+                                 .threads = a->threads, .progress = progress_callback, .user = "converting" };
     bool good = tblock_convert(a->in, a->out, &o, &report, err);
-    output_progress_end();
+    progress_end();
     if (good)
         print_report(a, &report);
     tblock_free(report.warnings);

@@ -4,6 +4,7 @@
 #include "interrupt.h"
 #include "message.h"
 #include "output.h"
+#include "progress_bar.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -110,9 +111,8 @@ static void put_against(const tblock_against_report *r)
 
 static bool show_progress(void *user, double done)
 {
-    const EvalArgs *a = user;
-    if (!a->general.quiet)
-        output_progress("evaluating", done);
+    (void)user;
+    progress_show("evaluating", done);
     return !interrupted();
 }
 
@@ -158,9 +158,9 @@ static bool score_text(const EvalArgs *a, tblock_context *c, tblock_context *par
     tblock_context_describe(parent ? parent : c, &other);
     int window = other.n_ctx < info.n_ctx ? other.n_ctx : info.n_ctx, stride = a->stride ? a->stride : window;
     tblock_eval_options o = { .window = window, .stride = a->stride, .n_bytes = p->n_text, .n_added = n_added,
-                              .progress = show_progress, .user = (void *)(uintptr_t)a };
+                              .progress = show_progress };
     bool good = parent ? tblock_eval_against(c, parent, p->ids, p->n, &o, &r, err) : tblock_eval_text(c, p->ids, p->n, &o, &r.ours, err);
-    output_progress_end();
+    progress_end();
     return good && answer_text(a, &r, window, stride, err);
 }
 
@@ -249,15 +249,14 @@ static void print_choices(const tblock_choices_report *r, bool each)
 static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err)
 {
     tblock_choices_report  r = { 0 };
-    tblock_choices_options o = { .delimiter = a->delimiter, .no_added = a->no_bos, .progress = show_progress,
-                                 .user = (void *)(uintptr_t)a };
+    tblock_choices_options o = { .delimiter = a->delimiter, .no_added = a->no_bos, .progress = show_progress };
     Guarded file = { 0 };
     bool    from_file = strcmp(a->choices, "-") != 0;
     bool    good = guarded_text(&file, from_file ? a->choices : NULL, a->compute.sandbox, err) &&
                 guarded_enter(a->compute.sandbox, NULL, 0, -1, err) &&
                 tblock_eval_choices(c, from_file ? file.path : a->choices, &o, &r, err);
     guarded_close(&file, err);
-    output_progress_end();
+    progress_end();
     if (good) {
         if (a->json)
             put_choices(&r, a->each);

@@ -2,6 +2,7 @@
 #include "common.h"
 #include "optimizer_options.h"
 #include "output.h"
+#include "progress_bar.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -43,8 +44,12 @@ static bool grad(void *args, tblock_error *err)
     if (!optimizer_read(&a->optimizer, &adamw, err))
         return false;
     blas_without_threads();
-    tblock_grad_options o = { .adamw_steps = a->steps, .adamw = &adamw, .threads = a->threads };
-    if (!tblock_grad(a->model, a->tokens, a->out, &o, &report, err))
+    tblock_grad_options o = { .adamw_steps = a->steps, .adamw = &adamw, .threads = a->threads,
+                              .progress = progress_callback, .user = "computing gradients" };
+    progress_show("computing gradients", -1);
+    bool good = tblock_grad(a->model, a->tokens, a->out, &o, &report, err);
+    progress_end();
+    if (!good)
         return false;
     if (a->json)
         print_json(a, &report);

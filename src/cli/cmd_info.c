@@ -1,6 +1,7 @@
 #include "command.h"
 #include "common.h"
 #include "output.h"
+#include "progress_bar.h"
 
 #include <string.h>
 
@@ -17,10 +18,12 @@ static bool info(void *args, tblock_error *err)
     char           *text = NULL;
     tblock_report_options o = {
         .json = a->json, .tensors = a->tensors, .check = a->check, .colour = !a->json && output_has_colour(),
-        .seq = a->seq, .batch = a->batch, .kv_type = a->kv_type, .type = a->type, .html = a->html,
+        .seq = a->seq, .batch = a->batch, .kv_type = a->kv_type, .type = a->type, .html = a->html, .progress = progress_callback, .user = "checking the data",
     };
 
+    progress_show(a->check ? "checking the data" : "reading the model", -1);
     bool good = tblock_report(a->path, &o, &text, err); /* a check that says no still has its report */
+    progress_end();
     if (text) {
         size_t n = strlen(text);
         output_write(text, n);

@@ -1,6 +1,7 @@
 #include "command.h"
 #include "common.h"
 #include "guarded.h"
+#include "progress_bar.h"
 
 typedef struct LogitsArgs {
     const char    *model, *out;
@@ -17,14 +18,19 @@ static bool logits(void *args, tblock_error *err)
     tblock_context   *c = NULL;
     tblock_model     *m = compute_open(a->model, &a->compute, err);
     bool              quiet = a->general.quiet;
-    tblock_logits_options o = { .last = a->last, .hidden = a->hidden };
+    tblock_logits_options o = { .last = a->last, .hidden = a->hidden, .progress = progress_callback, .user = "computing logits" };
     Guarded           out = { 0 };
 
     bool good = m && output_apart(a->out, m, &(Inputs){ a->model, { prompt_file(&a->prompt) } }, err) &&
                 prompt_read(&prompt, &a->prompt, m, a->model, quiet, err) &&
                 (c = compute_context(m, a->model, &a->compute, quiet, err)) != NULL &&
-                guarded_output(&out, a->out, a->compute.sandbox, err) && guarded_enter(a->compute.sandbox, &out, 1, -1, err) &&
-                tblock_logits_write(c, prompt.ids, prompt.n, out.path, &o, err) && guarded_commit(&out, err);
+                guarded_output(&out, a->out, a->compute.sandbox, err) && guarded_enter(a->compute.sandbox, &out, 1, -1, err);
+    if (good) {
+        progress_show("computing logits", 0);
+        good = tblock_logits_write(c, prompt.ids, prompt.n, out.path, &o, err);
+        progress_end();
+    }
+    good = good && guarded_commit(&out, err);
     guarded_close(&out, err);
     prompt_free(&prompt);
     tblock_context_free(c);

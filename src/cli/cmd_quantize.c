@@ -2,6 +2,7 @@
 #include "common.h"
 #include "message.h"
 #include "output.h"
+#include "progress_bar.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -124,12 +125,6 @@ static void print_json(const tblock_quantize_report *report)
 
 /* ---- The command ---- */
 
-static void show_progress(void *user, double done)
-{
-    (void)user;
-    output_progress("quantizing", done);
-}
-
 /* What the table does not show. */
 static void print_notes(const QuantizeArgs *a, const tblock_quantize_report *report)
 {
@@ -153,12 +148,11 @@ static bool quantize(void *args, tblock_error *err)
         return false;
     if (!a->out)
         return cli_fail(err, TBLOCK_USAGE, "quantize: expected --output FILE; see tblock help quantize");
-    if (!a->general.quiet)
-        show_progress(NULL, 0);
+    progress_show("quantizing", 0);
     tblock_quantize_options o = { .type = a->type, .keep = a->keep.texts, .n_keep = a->keep.n, .threads = a->threads,
-                                  .progress = a->general.quiet ? NULL : show_progress };
+                                  .progress = progress_callback, .user = "quantizing" };
     bool good = tblock_quantize(a->in, a->out, &o, &report, err);
-    output_progress_end();
+    progress_end();
     if (good) {
         a->json ? print_json(&report) : print_table(a, &report);
         print_notes(a, &report);

@@ -6,6 +6,7 @@
 #include "message.h"
 #include "now.h"
 #include "output.h"
+#include "progress_bar.h"
 #include "run_stats.h"
 #include "stop_text.h"
 
@@ -258,8 +259,8 @@ static uint64_t logits_hash(const Run *r)
 static void show_prefill(const Run *r)
 {
     bool echo = r->args->echo && output_is_terminal();
-    if (!r->args->general.quiet && !echo)
-        output_progress("reading the prompt", (double)r->stats.n_prefilled / (double)(r->n_ids - r->n_loaded));
+    if (!echo)
+        progress_show("reading the prompt", (double)r->stats.n_prefilled / (double)(r->n_ids - r->n_loaded));
 }
 
 /* The prompt goes in pieces that take a moment each, so that Ctrl-C is heard: they grow while they are quick. Any
@@ -282,7 +283,7 @@ static bool prefill(Run *r, tblock_error *err)
             n *= 2;
     }
     r->stats.prefill_s = now_s() - start;
-    output_progress_end();
+    progress_end();
     return good;
 }
 

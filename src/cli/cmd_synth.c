@@ -1,6 +1,7 @@
 #include "command.h"
 #include "common.h"
 #include "output.h"
+#include "progress_bar.h"
 
 typedef struct SynthArgs {
     const char    *config, *out, *type;
@@ -10,23 +11,16 @@ typedef struct SynthArgs {
     GeneralOptions general;
 } SynthArgs;
 
-static void show_progress(void *user, double done)
-{
-    (void)user;
-    output_progress("writing weights", done);
-}
-
 static bool synth(void *args, tblock_error *err)
 {
     SynthArgs *a = args;
     if (!seed_choose(&a->seed, a->general.quiet, err))
         return false;
-    if (!a->general.quiet)
-        show_progress(NULL, 0);
+    progress_show("writing weights", 0);
     tblock_synth_options o = { .type = a->type, .keep = a->keep.texts, .n_keep = a->keep.n, .seed = a->seed.value, .threads = a->threads,
-                               .progress = a->general.quiet ? NULL : show_progress };
+                               .progress = progress_callback, .user = "writing weights" };
     bool good = tblock_synth(a->config, a->out, &o, err);
-    output_progress_end();
+    progress_end();
     return good;
 }
 

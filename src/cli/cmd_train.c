@@ -4,6 +4,7 @@
 #include "message.h"
 #include "optimizer_options.h"
 #include "output.h"
+#include "progress_bar.h"
 #include "train_check.h"
 
 #include <inttypes.h>
@@ -63,10 +64,10 @@ static void show_line(const tblock_train_progress *p)
     snprintf(what, sizeof what, "step %" PRId64 "/%" PRId64 ", loss %.4f%s, %.0f tokens/s, %s left", p->step, p->n_steps, p->loss, val,
              p->tok_per_s, spell_time(p->eta_seconds, eta));
     if (p->validated || p->saved || p->step == p->n_steps) {
-        output_progress_end();
+        progress_end();
         fprintf(stderr, "%s%s\n", what, p->saved ? ", saved" : "");
     } else {
-        output_progress(what, (double)p->step / (double)p->n_steps);
+        progress_show(what, (double)p->step / (double)p->n_steps);
     }
 }
 
@@ -115,7 +116,8 @@ static void print_report(const TrainArgs *a, const tblock_train_report *r)
 /* Whoever names a text or an output means something else than a check, which looks at neither. */
 static bool check(TrainArgs *a, tblock_error *err)
 {
-    tblock_grad_check_options o = { .config = a->config, .init = a->init, .threads = a->threads };
+    tblock_grad_check_options o = { .config = a->config, .init = a->init, .threads = a->threads,
+                                    .progress = progress_callback, .user = "checking gradients" };
     const struct { const char *name; bool given; } others[] = {
         { "--output", a->out != NULL }, { "--text", a->text != NULL }, { "--tokenizer", a->tokenizer != NULL }, { "--vocab", a->vocab != 0 },
         { "--resume", a->resume }, { "--plot", a->plot != NULL },
@@ -171,8 +173,10 @@ static bool train(void *args, tblock_error *err)
         .save_every = a->save_every, .resume = a->resume, .plot = a->plot, .threads = a->threads, .progress = show, .user = &show_as,
     };
     interrupt_catch();
+    if (!a->json)
+        progress_show("reading the text", -1);
     bool ok = tblock_train(a->out, &o, &report, err);
-    output_progress_end();
+    progress_end();
     if (!ok)
         return false;
     if (show_as.lost) {

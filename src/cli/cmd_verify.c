@@ -3,6 +3,7 @@
 #include "guarded.h"
 #include "message.h"
 #include "output.h"
+#include "progress_bar.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -181,7 +182,12 @@ static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit, tblo
     bool    good = (!sandbox || tblock_verify_tokens(a->golden, &name, err)) && guarded_input(&golden, a->golden, sandbox, err) &&
                 guarded_input(&tokens, name, sandbox, err) && guarded_output(junit, a->junit, sandbox, err);
     o->tokens = name ? tokens.path : NULL;
-    good = good && guarded_enter(sandbox, junit, 1, -1, err) && tblock_verify(c, golden.path, o, report, err);
+    good = good && guarded_enter(sandbox, junit, 1, -1, err);
+    if (good) {
+        progress_show("verifying", 0);
+        good = tblock_verify(c, golden.path, o, report, err);
+        progress_end();
+    }
     guarded_close(&golden, err);
     guarded_close(&tokens, err);
     tblock_free(name);
@@ -212,7 +218,7 @@ static bool verify(void *args, tblock_error *err)
         return false;
     }
     tblock_context *c = m ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
-    tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .has_tol = !isnan(a->tol), .tol = a->tol };
+    tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .has_tol = !isnan(a->tol), .tol = a->tol, .progress = progress_callback, .user = "verifying" };
     bool ran = c && compare(a, c, &junit, &o, &report, err);
     bool good = write_junit(a, &junit, ran ? &report : NULL, err) && ran && answer(a, &report, err);
     guarded_close(&junit, err);

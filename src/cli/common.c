@@ -2,6 +2,7 @@
 
 #include "input.h"
 #include "message.h"
+#include "progress_bar.h"
 #include "sandbox.h"
 
 #include <errno.h>
@@ -94,8 +95,13 @@ tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_err
 {
     if (o->sandbox && !sandbox_possible(err))
         return NULL;
-    return tblock_open(path, &(tblock_open_options){ .mlock = o->mlock, .huge_pages = o->huge_pages, .type = o->type,
-                                                     .keep = o->keep.texts, .n_keep = o->keep.n }, err);
+    static char what[] = "loading weights";
+    progress_show(what, -1);
+    tblock_model *m = tblock_open(path, &(tblock_open_options){ .mlock = o->mlock, .huge_pages = o->huge_pages, .type = o->type,
+                                                                .keep = o->keep.texts, .n_keep = o->keep.n,
+                                                                .progress = progress_callback, .user = what }, err);
+    progress_end();
+    return m;
 }
 
 tblock_sampler *sampling_new(const SamplingOptions *o, int vocab_size, uint64_t seed, tblock_error *err)

@@ -1,6 +1,8 @@
 /* cli/fault.c: everything that runs inside a handler is async-signal-safe: system calls and memory of our own. */
 #include "fault.h"
 
+#include "progress_bar.h"
+
 #include "tblock.h"
 
 #include <errno.h>
@@ -159,6 +161,7 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
         signal(signal_number, SIG_DFL);
         return;
     }
+    progress_wipe();
     say("tblock: ");
     say_path(path);
     say(": cannot read the mapped file: it was cut short while it was in use, or its disk fails\n");
@@ -169,6 +172,7 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
 void fault_end(int signal_number)
 {
     int kept = errno; /* the signal is held back until the handler returns: what was interrupted may go on for a moment */
+    progress_wipe();
     remove_temporary_files();
     signal(signal_number, SIG_DFL);
     raise(signal_number);

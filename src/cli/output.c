@@ -1,7 +1,6 @@
 #include "output.h"
 
 #include "message.h"
-#include "now.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/printable.h"
@@ -136,8 +134,7 @@ void output_json_number(const char *key, double x)
 
 /* ---- Terminals --------------------------------------------------------------------------------------------------- */
 
-/* One that knows control sequences, as far as TERM tells. */
-static bool is_capable_terminal(int fd)
+bool terminal_is_capable(int fd)
 {
     const char *term = getenv("TERM");
     return isatty(fd) == 1 && term && *term && strcmp(term, "dumb") != 0;
@@ -148,49 +145,5 @@ bool output_is_terminal(void) { return isatty(STDOUT_FILENO) == 1; }
 bool output_has_colour(void)
 {
     const char *no_color = getenv("NO_COLOR");
-    return is_capable_terminal(STDOUT_FILENO) && !(no_color && *no_color);
-}
-
-/* ---- Progress ---------------------------------------------------------------------------------------------------- */
-
-enum { MOST_CELLS = 40 };
-static const double PROGRESS_AFTER = 0.5; /* seconds */
-
-static struct { bool asked, capable, visible; int percent; double start; } progress;
-
-/* Cells of a bar between a text of n columns and " 100%", so that the line does not wrap; less than 1: no room. */
-static int bar_cells(int n)
-{
-    struct winsize size;
-    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-    int cells = columns - n - (int)sizeof " [] 100%";
-    return cells > MOST_CELLS ? MOST_CELLS : cells;
-}
-
-void output_progress(const char *what, double done)
-{
-    static const char full[MOST_CELLS + 1] = "########################################";
-    int percent = (int)(done * 100);
-    if (!progress.asked) {
-        progress.asked = true;
-        progress.percent = -1;
-        progress.capable = is_capable_terminal(STDERR_FILENO);
-        progress.start = now_s();
-    }
-    if (!progress.capable || percent == progress.percent || now_s() - progress.start < PROGRESS_AFTER)
-        return;
-    int cells = bar_cells((int)strlen(what)), filled = (int)(done * cells);
-    if (cells < 1)
-        return;
-    fprintf(stderr, "\r%s [%.*s%*s] %3d%%", what, filled, full, cells - filled, "", percent);
-    fflush(stderr);
-    progress.percent = percent;
-    progress.visible = true;
-}
-
-void output_progress_end(void)
-{
-    if (progress.visible)
-        fputs("\r\033[K", stderr); /* to the first column, and clear the line */
-    progress.asked = progress.visible = false;
+    return terminal_is_capable(STDOUT_FILENO) && !(no_color && *no_color);
 }

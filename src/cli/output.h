@@ -39,13 +39,8 @@ void output_json_ids(const char *key, const int32_t *ids, size_t n);
 /* "key": x, so that the same double reads back; null where x is not finite */
 void output_json_number(const char *key, double x);
 
+bool terminal_is_capable(int fd); /* a terminal that knows control sequences, as far as TERM tells: neither unset nor dumb */
 bool output_is_terminal(void);
 bool output_has_colour(void); /* a terminal, TERM neither unset nor dumb, NO_COLOR unset or empty */
-
-/* A progress bar on standard error, for a terminal (TERM neither unset nor dumb) and for what takes more than half a
- * second. what: a word or two; done: 0 .. 1, the first call starts the clock. output_progress_end removes the bar; it is
- * due before anything else is printed. */
-void output_progress(const char *what, double done);
-void output_progress_end(void);
 
 #endif

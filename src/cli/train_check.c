@@ -2,6 +2,7 @@
 
 #include "message.h"
 #include "output.h"
+#include "progress_bar.h"
 
 static void print_row(const tblock_grad_check_row *r, double limit)
 {
@@ -24,7 +25,10 @@ bool train_check(const tblock_grad_check_options *o, double limit, bool json, tb
 {
     tblock_grad_check_row *rows;
     size_t                 n, bad = 0, worst = 0;
-    if (!tblock_grad_check(o, &rows, &n, err))
+    progress_show("checking gradients", -1);
+    bool checked = tblock_grad_check(o, &rows, &n, err);
+    progress_end();
+    if (!checked)
         return false;
     if (!json)
         output_format("%-32s %5s  %10s  %14s  %14s\n", "", "n", "worst", "gradient", "difference");

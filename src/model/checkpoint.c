@@ -28,6 +28,14 @@ bool checkpoint_from_file(Checkpoint *c, const Config *cfg, const TensorFile *f,
     return ok;
 }
 
+size_t checkpoint_bytes(const Checkpoint *c)
+{
+    size_t n = 0;
+    for (int i = 0; i < c->n; i++)
+        n += checked_bytes(&c->tensor[i]);
+    return n;
+}
+
 void checkpoint_free(Checkpoint *c)
 {
     free(c->tensor);

@@ -18,6 +18,9 @@ typedef struct Checkpoint {
  * error, tensors whose name starts with "tok." or "pad." excepted. f must outlive c. */
 bool checkpoint_from_file(Checkpoint *c, const Config *cfg, const TensorFile *f, Error *err);
 
+/* Of all tensors, as stored. */
+size_t checkpoint_bytes(const Checkpoint *c);
+
 void checkpoint_free(Checkpoint *c);  /* a zeroed Checkpoint is accepted */
 
 #endif

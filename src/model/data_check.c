@@ -28,7 +28,10 @@ static void found(CheckPart *p, const char *fmt, ...)
 
 /* ---- Hash ---- */
 
-static bool check_hash(CheckPart *p, const TensorFile *f, Error *err)
+enum { PIECE = 1 << 24 }; /* bytes that are hashed before progress is told */
+static const double HASH_SHARE = 0.8; /* of the time of a check, about */
+
+static bool check_hash(CheckPart *p, const TensorFile *f, const Progress *progress, Error *err)
 {
     const char *recorded = tensor_meta(f, "sha256");
     char        hex[65];
@@ -37,8 +40,11 @@ static bool check_hash(CheckPart *p, const TensorFile *f, Error *err)
     Sha256 *hash = sha256_new();
     if (!hash)
         return fail(err, SYSTEM, "out of memory");
-    if (f->data_bytes > 0)
-        sha256_add(hash, f->map.data + f->data_offset, f->data_bytes);
+    for (size_t at = 0, n; at < f->data_bytes; at += n) {
+        n = f->data_bytes - at < PIECE ? f->data_bytes - at : PIECE;
+        sha256_add(hash, f->map.data + f->data_offset + at, n);
+        progress_tell(progress, (double)(at + n), (double)f->data_bytes);
+    }
     sha256_end(hash, hex);
     p->answer = CHECK_OK;
     if (strcmp(hex, recorded) != 0)
@@ -279,18 +285,21 @@ bool data_check_finite(CheckPart *out, const Checkpoint *c, Error *err)
     return true;
 }
 
-bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, Error *err)
+bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, const Progress *progress, Error *err)
 {
     *out = (DataCheck){ .hash.answer = CHECK_NONE, .padding.answer = CHECK_OK, .finite.answer = c ? CHECK_OK : CHECK_NONE };
     if (c && c->tensor[0].rows)
         out->padding.answer = CHECK_NONE;
-    if (!check_hash(&out->hash, f, err))
+    double   share  = tensor_meta(f, "sha256") ? HASH_SHARE : 0, done = 0, all = c ? (double)checkpoint_bytes(c) : 0;
+    Progress hash   = progress_part(progress, 0, share), values = progress_part(progress, share, 1);
+    if (!check_hash(&out->hash, f, &hash, err))
         return false;
     TensorSpec s = tensor_list_start();
     for (int i = 0; c && tensor_list_next(&c->config, &s); i++) {
         CheckedTensor t = c->tensor[i];
         if (!check_finite_tensor(&out->finite, &s, &t, err))
             return false;
+        progress_tell(&values, done += (double)checked_bytes(&t), all);
         if (t.rows)
             continue;
         if (weight_type_quantized(t.type)) {

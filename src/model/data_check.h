@@ -2,6 +2,7 @@
 #ifndef MODEL_DATA_CHECK_H
 #define MODEL_DATA_CHECK_H
 
+#include "base/progress.h"
 #include "model/checkpoint.h"
 
 typedef enum CheckAnswer { CHECK_OK, CHECK_BAD, CHECK_NONE } CheckAnswer; /* NONE: there was nothing to check */
@@ -21,8 +22,8 @@ typedef struct DataCheck {
 } DataCheck;
 
 /* c: NULL for a file without weights. f: the model file; of other programs' files, whose f holds no weights, only the values
- * are looked at, as this program makes them of the file. Fails only without memory. */
-bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, Error *err);
+ * are looked at, as this program makes them of the file. progress may be NULL. Fails only without memory. */
+bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, const Progress *progress, Error *err);
 
 /* Only the part `finite`, up to the first tensor that is not. Fails only without memory. */
 bool data_check_finite(CheckPart *out, const Checkpoint *c, Error *err);

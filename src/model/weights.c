@@ -19,6 +19,7 @@ typedef struct Binder {
     const WeightType *types;  /* of each tensor; NULL: as stored */
     Error            *err;
     Maker             maker;
+    const Progress   *progress;
 } Binder;
 
 static bool aligned(const void *p, size_t to) { return (uintptr_t)p % to == 0; }
@@ -203,9 +204,12 @@ static bool bind_all(Binder *b)
 {
     Model *m = b->m;
     int    i = 0;
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(&m->cfg, &s); i++)
+    size_t all = checkpoint_bytes(b->c);
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&m->cfg, &s); i++) {
         if (!bind(b, &s, i))
             return false;
+        progress_tell(b->progress, (double)m->weight_bytes, (double)all);
+    }
     if (m->cfg.tied_embeddings) {
         assert(m->embed.panels);
         m->lm_head = (Mat){ .type = m->embed.type, .rows = m->embed.rows, .k = m->embed.k, .stack = 1, .w = m->embed.w };
@@ -215,10 +219,11 @@ static bool bind_all(Binder *b)
     return true;
 }
 
-bool model_bind(Model *m, const Checkpoint *c, const WeightType *types, Error *err)
+bool model_bind(Model *m, const Checkpoint *c, const WeightType *types, const Progress *progress, Error *err)
 {
     *m = (Model){ .cfg = c->config };
-    Binder b = { .m = m, .c = c, .types = types, .err = err, .maker = { .m = m, .path = c->path, .err = err } };
+    Binder b = { .m = m, .c = c, .types = types, .err = err, .maker = { .m = m, .path = c->path, .err = err },
+                 .progress = progress };
     m->layer = calloc((size_t)c->config.n_layers, sizeof *m->layer);
     bool ok  = m->layer ? bind_all(&b) : fail(err, SYSTEM, "%s: no memory for %d layers", c->path, c->config.n_layers);
     if (!ok)
@@ -231,7 +236,7 @@ bool model_bind_file(Model *m, const Config *cfg, const TensorFile *f, Error *er
 {
     Checkpoint c;
     *m = (Model){ 0 };
-    bool ok = checkpoint_from_file(&c, cfg, f, err) && model_bind(m, &c, NULL, err);
+    bool ok = checkpoint_from_file(&c, cfg, f, err) && model_bind(m, &c, NULL, NULL, err);
     checkpoint_free(&c);
     return ok;
 }

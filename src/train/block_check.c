@@ -122,7 +122,7 @@ static double largest_difference(const Check *c)
     return most;
 }
 
-int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, double *y_error, Error *err)
+int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, double *y_error, const Progress *progress, Error *err)
 {
     Check   c = { .lab = lab };
     int     n = 0;
@@ -139,6 +139,7 @@ int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, 
             check[n] = check_tensor(&c, i, c.w + lab->params.at[i], lab->d_w + lab->params.at[i], params_length(&lab->params, i), samples, seed,
                                     &largest[n]);
             n++;
+            progress_tell(progress, i + 1, lab->params.n);
         }
     for (int i = 0; i < n; i++)
         check[i].error /= fmax(fmax(largest[i], c.largest / 100), 1e-30);

@@ -305,7 +305,7 @@ static BlockWeights stack_weights(const BlockLab *lab)
 }
 
 static bool run_stack(BlockLab *lab, const BlockShape *s, BlockActs *acts, float *out, float *d_x, int n, LabWeights weights, void *user,
-                      double *ratio, Error *err)
+                      double *ratio, const Progress *progress, Error *err)
 {
     static const BlockWeights none = { 0 }; /* no gradients of weights */
     size_t size = (size_t)lab->n_tok * (size_t)s->d_model;
@@ -326,11 +326,13 @@ static bool run_stack(BlockLab *lab, const BlockShape *s, BlockActs *acts, float
             block_backward(&b, &acts[l], &none, d_x);
             ratio[l] = whole > 0 ? lab_rms(d_x, size) / whole : (double)NAN;
         }
+        progress_tell(progress, i + 1, 2 * n);
     }
     return true;
 }
 
-bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, void *user, double *rms, double *ratio, Error *err)
+bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, void *user, double *rms, double *ratio,
+               const Progress *progress, Error *err)
 {
     BlockShape s    = lab->shape;
     size_t     size = (size_t)lab->n_tok * (size_t)s.d_model;
@@ -349,7 +351,7 @@ bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, vo
             ok = fits(lab, &c, "a stack of blocks takes", err) && (memory = room_for(&c, err)) != NULL;
         c = (Carver){ .base = memory };
     }
-    ok = ok && run_stack(lab, &s, acts, out, d_x, n, weights, user, ratio, err);
+    ok = ok && run_stack(lab, &s, acts, out, d_x, n, weights, user, ratio, progress, err);
     for (int l = 0; ok && l <= n; l++)
         rms[l] = lab_rms(l < n ? acts[l].x : out, size);
     free(memory);

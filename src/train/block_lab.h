@@ -3,6 +3,7 @@
 #ifndef TRAIN_BLOCK_LAB_H
 #define TRAIN_BLOCK_LAB_H
 
+#include "base/progress.h"
 #include "train/params.h"
 
 /* What there is to know of a tensor of numbers. */
@@ -62,7 +63,7 @@ typedef struct LabCheck {
  * block (all, where it has fewer). An error is relative to the largest gradient that was looked at in its tensor, or to 1/100 of
  * the largest of all where that is more (a gradient that is 0 by its formula has none of its own). check has room for
  * params.n + 1; returns how many, or -1: no memory. y_error: largest |y - y in double|. */
-int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, double *y_error, Error *err);
+int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, double *y_error, const Progress *progress, Error *err);
 
 /* FLOP that lab_check takes. */
 double lab_check_flops(const BlockLab *lab, int samples);
@@ -77,6 +78,7 @@ bool lab_fused(BlockLab *lab, LabFused *out, Error *err);
  * of the result), ratio[i] = |gradient of that| / |d_y|. weights puts block i's into lab->w (forward, then once more going back);
  * NULL: all have the same. rms and ratio have room for n + 1. */
 typedef bool (*LabWeights)(void *user, BlockLab *lab, int block, Error *err);
-bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, void *user, double *rms, double *ratio, Error *err);
+bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, void *user, double *rms, double *ratio,
+               const Progress *progress, Error *err);
 
 #endif

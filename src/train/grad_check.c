@@ -17,7 +17,7 @@ typedef struct Check {
     GradCheckRow *row;
     double       *memory;       /* each piece's own parameters and room [pieces, doubles] */
     size_t        doubles;
-    int           pieces;
+    int           pieces, first;  /* first: parameter that piece 0 looks at now */
 } Check;
 
 static uint32_t draw(uint64_t seed, uint32_t a, uint32_t b)
@@ -82,15 +82,32 @@ static void check_tensor(const Check *c, int i, double *w, double *room)
     }
 }
 
-static void check_piece(void *arg, int piece, float *scratch)
+static void widen_piece(void *arg, int piece, float *scratch)
 {
     const Check *c = arg;
-    double      *w = c->memory + (size_t)piece * c->doubles, *room = w + c->p->n_floats;
+    double      *w = c->memory + (size_t)piece * c->doubles;
     (void)scratch;
     for (size_t i = 0; i < c->p->n_floats; i++)
         w[i] = (double)c->w[i];
-    for (int i = piece; i < c->p->n; i += c->pieces)
-        check_tensor(c, i, w, room);
+}
+
+static void check_piece(void *arg, int piece, float *scratch)
+{
+    const Check *c = arg;
+    double      *w = c->memory + (size_t)piece * c->doubles;
+    (void)scratch;
+    if (c->first + piece < c->p->n)
+        check_tensor(c, c->first + piece, w, w + c->p->n_floats);
+}
+
+/* In rounds of as many parameters as threads, which take about the same time each: the same number of passes. */
+static void check_all(Check *c, const Progress *progress)
+{
+    crew_each(c->crew, c->pieces, widen_piece, c);
+    for (c->first = 0; c->first < c->p->n; c->first += c->pieces) {
+        crew_each(c->crew, c->pieces, check_piece, c);
+        progress_tell(progress, c->first + c->pieces, c->p->n);
+    }
 }
 
 static bool gradients(Check *c, float *g, Error *err)
@@ -110,7 +127,8 @@ static bool gradients(Check *c, float *g, Error *err)
     return true;
 }
 
-bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok, int samples, uint64_t seed, Error *err)
+bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok, int samples, uint64_t seed,
+                const Progress *progress, Error *err)
 {
     Check  c = { .p = p, .crew = crew, .w = w, .n_tok = n_tok, .samples = samples, .seed = seed, .row = rows, .pieces = crew->threads };
     c.doubles = p->n_floats + reference_room(p, n_tok);
@@ -122,7 +140,7 @@ bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w,
     bool ok = (g && c.memory && c.token && c.target) || fail(err, SYSTEM, "out of memory for a gradient check");
     ok = ok && gradients(&c, g, err);
     if (ok)
-        crew_each(crew, c.pieces, check_piece, &c);
+        check_all(&c, progress);
     free(g);
     free(c.memory);
     free(c.token);

@@ -2,6 +2,7 @@
 #ifndef TRAIN_GRAD_CHECK_H
 #define TRAIN_GRAD_CHECK_H
 
+#include "base/progress.h"
 #include "train/params.h"
 
 typedef struct GradCheckRow {
@@ -14,7 +15,9 @@ typedef struct GradCheckRow {
 
 /* rows [p->n]. For each parameter `samples` elements (all, where it has no more) drawn by seed, of which the one with the largest
  * gradient is always one: g from the backward pass, d = (L(w + h) - L(w - h)) / 2h with h = 2^-18 max(1, |w|) in double, or up to
- * 2^18 times less where that says otherwise, for one sequence of n_tok random tokens. SYSTEM: no memory. */
-bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok, int samples, uint64_t seed, Error *err);
+ * 2^18 times less where that says otherwise, for one sequence of n_tok random tokens. progress may be
+ * NULL. SYSTEM: no memory. */
+bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok, int samples, uint64_t seed,
+                const Progress *progress, Error *err);
 
 #endif

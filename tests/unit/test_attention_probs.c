@@ -138,7 +138,7 @@ static void chosen_layers_and_heads_are_the_same_numbers(void)
     static const int  layers[] = {1}, heads[] = {5, 0};
     tblock_model     *m    = model_of(0);
     tblock_attention *all  = run(m, NULL, NULL);
-    tblock_attention *some = run(m, NULL, &(tblock_attention_options){layers, 1, heads, 2});
+    tblock_attention *some = run(m, NULL, &(tblock_attention_options){.layers = layers, .n_layers = 1, .heads = heads, .n_heads = 2});
     for (int l = -1; all && some && l <= LAYERS; l++)
         for (int h = -1; h <= HEADS; h++) {
             const float *p = tblock_attention_head(some, l, h);

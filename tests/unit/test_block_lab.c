@@ -44,7 +44,7 @@ static double check_block(const Config *c, bool causal, uint64_t seed, const cha
         lab_fill_weights(&lab, seed, 0);
         lab_fill_input(&lab, seed);
         lab_run(&lab);
-        int n = lab_check(&lab, SAMPLES, seed, check, &y_error, &err);
+        int n = lab_check(&lab, SAMPLES, seed, check, &y_error, NULL, &err);
         CHECK(n >= 9 && y_error <= 1e-5, "%s: %d tensors, y differs by %g", what, n, y_error);
         for (int i = 0; i < n; i++) {
             CHECK(check[i].error <= limit, "%s: %s at %zu: %.9g, by differences %.9g", what,
@@ -115,7 +115,7 @@ static void a_wrong_gradient_is_found(void)
     float *d_wk = params_find(&lab.params, lab.d_w, 0, ROLE_WK, false);
     for (int i = 0; i < 144; i++)
         d_wk[i] *= 1.001f;
-    int n = lab_check(&lab, SAMPLES, 7, check, &y_error, &err), wrong = 0;
+    int n = lab_check(&lab, SAMPLES, 7, check, &y_error, NULL, &err), wrong = 0;
     for (int i = 0; i < n; i++)
         if (check[i].error > limit) {
             wrong++;
@@ -123,7 +123,7 @@ static void a_wrong_gradient_is_found(void)
         }
     CHECK(wrong == 1, "%d tensors are wrong", wrong);
     d_wk[0] = NAN;
-    lab_check(&lab, 1 << 20, 7, check, &y_error, &err);
+    lab_check(&lab, 1 << 20, 7, check, &y_error, NULL, &err);
     for (int i = 0; i < n; i++)
         if (check[i].tensor >= 0 && lab.params.spec[check[i].tensor].role == ROLE_WK)
             CHECK(!(check[i].error <= limit) && check[i].at == 0, "NaN is no error at %zu", check[i].at);
@@ -144,7 +144,7 @@ static void gradients_at_an_input_of_zero_are_right(void)
         lab_fill_input(&lab, 7);
         memset(lab.x, 0, (size_t)lab.n_tok * (size_t)c.d_model * sizeof *lab.x);
         lab_run(&lab);
-        int n = lab_check(&lab, SAMPLES, 7, check, &y_error, &err);
+        int n = lab_check(&lab, SAMPLES, 7, check, &y_error, NULL, &err);
         for (int i = 0; i < n; i++)
             CHECK(check[i].error <= limit, "place %d, tensor %d: %g: %g, by differences %g", place, check[i].tensor, check[i].error,
                   check[i].computed, check[i].expected);
@@ -208,10 +208,10 @@ static void a_stack_of_one_is_the_block(void)
     lab_fill_weights(&lab, 3, 0);
     lab_fill_input(&lab, 3);
     lab_run(&lab);
-    CHECK(lab_stack(&lab, PLACE_POST, 1, NULL, NULL, rms, ratio, &err), "%s", err.msg);
+    CHECK(lab_stack(&lab, PLACE_POST, 1, NULL, NULL, rms, ratio, NULL, &err), "%s", err.msg);
     CHECK(rms[0] == lab.value[STEP_X].rms && rms[1] == lab.value[STEP_FFN_NORM].rms, "rms %g %g", rms[0], rms[1]);
     CHECK(fabs(ratio[0] - lab.gradient[STEP_X].rms / lab_stat(lab.d_y, 120).rms) < 1e-12 && ratio[1] == 1, "ratio %g", ratio[0]);
-    CHECK(lab_stack(&lab, PLACE_PRE, 3, NULL, NULL, rms, ratio, &err) && rms[3] > rms[0] && ratio[0] > 1, "pre-norm: the stream grows: %g, %g",
+    CHECK(lab_stack(&lab, PLACE_PRE, 3, NULL, NULL, rms, ratio, NULL, &err) && rms[3] > rms[0] && ratio[0] > 1, "pre-norm: the stream grows: %g, %g",
           rms[3], ratio[0]);
     lab_close(&lab);
 }

@@ -32,7 +32,7 @@ static bool check(DataCheck *out)
     Config     c;
     Checkpoint p = { 0 };
     bool ok = config_parse(&c, json, sizeof json - 1, "config", &e) && safetensors_open(&f, model, &e)
-              && checkpoint_from_file(&p, &c, &f, &e) && data_check(out, &p, &f, &e);
+              && checkpoint_from_file(&p, &c, &f, &e) && data_check(out, &p, &f, NULL, &e);
     checkpoint_free(&p);
     CHECK(ok, "%.300s", e.msg);
     tensor_file_close(&f);

@@ -25,7 +25,7 @@ static void check_config(const Config *c, const char *what)
     CHECK(ok, "%s", err.msg);
     if (ok) {
         params_scatter(&p, w, 1);
-        ok = grad_check(row, &p, &crew, w, 7, 3, 1, &err);
+        ok = grad_check(row, &p, &crew, w, 7, 3, 1, NULL, &err);
         CHECK(ok, "%s", err.msg);
         for (int i = 0; ok && i < p.n; i++)
             CHECK(row[i].worst <= 1e-4, "%s: %s: %g: %g, expected %g", what, row[i].name, row[i].worst, row[i].at_grad, row[i].at_difference);

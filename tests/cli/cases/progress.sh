@@ -8,7 +8,7 @@ yes 1 | head -n 6000 | tr '\n' ' ' > ids
 drawn() { # ENVIRONMENT OPTIONS: the kinds of lines that appear
     echo "$1 $2:"
     script -qec "stty cols 60; env $1 timeout --foreground -s INT 5 tblock run model.bin --ids '$(cat ids)' -t 1 -n 0 $2" /dev/null < /dev/null |
-        tr '\r' '\n' | sed 's/[ #]*\] *[0-9]*%$/...]/' | sort -u | cat -v
+        tr '\r' '\n' | sed 's/[ #]*\] *[0-9]*%\( *[0-9]*m[0-9]*s\)*/...]/' | sort -u | cat -v
 }
 drawn TERM=xterm
 drawn TERM=xterm --quiet

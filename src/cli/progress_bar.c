@@ -1,0 +1,161 @@
+/* cli/progress_bar.c: a thread of its own draws the line, so that it moves while a long call computes. */
+#include "progress_bar.h"
+
+#include "now.h"
+#include "output.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { MOST_CELLS = 40, LEAST_CELLS = 5, WHAT_ROOM = 256, LINE_ROOM = 512 };
+static const double FIRST_AFTER = 0.5, EVERY = 0.2; /* seconds */
+static const char   WIPE[] = "\r\033[K";             /* to the first column, and clear the line */
+
+static struct {
+    bool            quiet, running; /* of the calling thread alone */
+    pthread_t       thread;
+    pthread_mutex_t lock;           /* of what follows */
+    pthread_cond_t  wake;
+    bool            stop;
+    char            what[WHAT_ROOM];
+    double          done, start;
+} bar = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Asked and set in handlers too. */
+static atomic_bool drawing, visible, wiped;
+
+/* ---- The line ---- */
+
+static int columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* "computing logits [#####     ]  50%  0m12s", or without the bar what fits. One column stays free, so that no terminal wraps. */
+static void compose(char line[LINE_ROOM], const char *what, double done, double seconds)
+{
+    static const char full[MOST_CELLS + 1] = "########################################";
+    char      time[24] = "";
+    const int room = columns() - 1;
+    if (seconds >= 1)
+        snprintf(time, sizeof time, "  %.0fm%02.0fs", floor(seconds / 60), floor(fmod(seconds, 60)));
+    int cells = room - (int)(strlen(what) + strlen(time) + sizeof " [] 100%" - 1);
+    if (done < 0 || cells < LEAST_CELLS) {
+        snprintf(line, LINE_ROOM, "%s%s", what, time);
+        line[room < LINE_ROOM ? room : LINE_ROOM - 1] = '\0';
+        return;
+    }
+    cells = cells > MOST_CELLS ? MOST_CELLS : cells;
+    int filled = (int)(done * cells);
+    snprintf(line, LINE_ROOM, "%s [%.*s%*s] %3d%%%s", what, filled, full, cells - filled, "", (int)(done * 100), time);
+}
+
+static void draw(const char *line)
+{
+    char text[LINE_ROOM + 8];
+    int  n = snprintf(text, sizeof text, "\r%s\033[K", line); /* what a longer line leaves is cleared */
+    atomic_store(&drawing, true);
+    if (!atomic_load(&wiped)) {
+        atomic_store(&visible, true);
+        write_all(STDERR_FILENO, text, (size_t)n);
+    }
+    atomic_store(&drawing, false);
+}
+
+/* Until *at, or until somebody calls. False: time to end. The lock is held. */
+static bool sleep_until(double at)
+{
+    struct timespec t = { .tv_sec = (time_t)at, .tv_nsec = (long)((at - (double)(time_t)at) * 1e9) };
+    while (!bar.stop && now_s() < at)
+        pthread_cond_timedwait(&bar.wake, &bar.lock, &t);
+    return !bar.stop;
+}
+
+static void *draw_lines(void *unused)
+{
+    char line[LINE_ROOM], drawn[LINE_ROOM] = "";
+    pthread_mutex_lock(&bar.lock);
+    for (double at = bar.start + FIRST_AFTER; sleep_until(at); at = now_s() + EVERY) {
+        compose(line, bar.what, bar.done, now_s() - bar.start);
+        if (strcmp(line, drawn) == 0)
+            continue;
+        pthread_mutex_unlock(&bar.lock); /* a terminal may take its time */
+        draw(line);
+        memcpy(drawn, line, sizeof drawn);
+        pthread_mutex_lock(&bar.lock);
+    }
+    pthread_mutex_unlock(&bar.lock);
+    return unused;
+}
+
+/* ---- From outside ---- */
+
+/* The thread that draws takes no signals: handlers run in the others. */
+static void start_thread(void)
+{
+    sigset_t           all, old;
+    pthread_condattr_t clock;
+    if (pthread_condattr_init(&clock) != 0)
+        return;
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    bool ready = pthread_cond_init(&bar.wake, &clock) == 0;
+    pthread_condattr_destroy(&clock);
+    if (!ready)
+        return;
+    bar.start = now_s();
+    bar.stop  = false;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bar.running = pthread_create(&bar.thread, NULL, draw_lines, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!bar.running)
+        pthread_cond_destroy(&bar.wake);
+}
+
+void progress_show(const char *what, double done)
+{
+    if (bar.quiet || (!bar.running && !terminal_is_capable(STDERR_FILENO)))
+        return;
+    pthread_mutex_lock(&bar.lock);
+    snprintf(bar.what, sizeof bar.what, "%s", what);
+    bar.done = done > 1 ? 1 : done;
+    if (!bar.running)
+        start_thread();
+    pthread_mutex_unlock(&bar.lock);
+}
+
+void progress_callback(void *what, double done) { progress_show(what, done); }
+
+void progress_end(void)
+{
+    if (!bar.running)
+        return;
+    pthread_mutex_lock(&bar.lock);
+    bar.stop = true;
+    pthread_cond_signal(&bar.wake);
+    pthread_mutex_unlock(&bar.lock);
+    pthread_join(bar.thread, NULL);
+    pthread_cond_destroy(&bar.wake);
+    bar.running = false;
+    if (atomic_exchange(&visible, false))
+        write_all(STDERR_FILENO, WIPE, sizeof WIPE - 1);
+}
+
+void progress_quiet(void) { bar.quiet = true; }
+
+void progress_wipe(void)
+{
+    const struct timespec moment = { .tv_nsec = 100000 };
+    atomic_store(&wiped, true);
+    for (int i = 0; i < 1000 && atomic_load(&drawing); i++) /* what is being drawn would stay */
+        nanosleep(&moment, NULL);
+    if (atomic_exchange(&visible, false))
+        write_all(STDERR_FILENO, WIPE, sizeof WIPE - 1);
+}
