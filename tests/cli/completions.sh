@@ -39,7 +39,7 @@ terminal() { script -qec true /dev/null > /dev/null 2>&1; }
 
 # type_into SHELL-COMMAND FIRST-LINE: the lines that the function printed
 type_into() {
-    printf "PS1=; %s\n$typed\nexit\n" "$2; $answer" | timeout 30 script -qec "$1" /dev/null | tr -d '\r' |
+    printf "PS1=; %s\n$typed\nexit\n" "$2; $answer" | timeout 300 script -qec "$1" /dev/null | tr -d '\r' |
         grep -ao '<[a-z]*>\(<[^>]*>\)*$'
 }
 

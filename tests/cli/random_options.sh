@@ -24,8 +24,7 @@ if [ "${1:-}" = --soak ]; then # 10,000 in all, and of another seed each time
     echo "seed $1"
 fi
 state=${1:-20240607}
-seconds=20 # for each run: nothing here waits; status 124 where it takes longer
-ulimit -t 300 # of this script too
+cpu_seconds=20 patience=600 # for each run; one that takes longer ends with SIGXCPU, or status 124 where it waits
 
 mkdir folder
 echo '{"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 32}' > config.json
@@ -133,7 +132,7 @@ for command in run grad convert chat info tokenize logits verify eval attn block
     if [ ${#own[@]} -lt 2 ]; then echo "FAIL $command: help tells of ${#own[@]} options"; failed=1; continue; fi
     for ((i = 0; i < n_lines; i++)); do
         make_line $command
-        timeout $seconds "$TBLOCK" "${line[@]}" < lines.jsonl > out 2> err
+        (ulimit -t $cpu_seconds; exec timeout $patience "$TBLOCK" "${line[@]}") < lines.jsonl > out 2> err
         status=$?
         [ $status -eq 0 ] && good=$((good + 1))
         IFS= read -r -d '' said < err

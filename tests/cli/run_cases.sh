@@ -3,7 +3,7 @@
 #   tests/cli/run_cases.sh [--update] [NAME...]
 # A missing file means empty, or status 0. In .out and .err a line "..." matches any lines, none too. --update rewrites the
 # files of the cases that do not match (their "..." lines go: put them back and read the diff), but not of one that ran
-# out of time (CASE_SECONDS, 60).
+# out of time (CASE_SECONDS, 600).
 # A case runs in an empty folder with tblock in its PATH and these variables: CASES (this folder), MODELS (../../models), DATA
 # (../data). A line "# needs: FILE" in a case skips it where FILE (with those variables) does not exist.
 set -u
@@ -20,7 +20,7 @@ unset NO_COLOR
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin" && ln -s "$TBLOCK" "$work/bin/tblock" && export PATH=$work/bin:$PATH
 
-limit=${CASE_SECONDS:-60}
+limit=${CASE_SECONDS:-600}
 update=false
 [ "${1:-}" = --update ] && update=true && shift
 

@@ -360,9 +360,9 @@ def texts_that_cannot_be_learned_from_are_named():
     (TEMP / "folder").mkdir()
     os.mkfifo(TEMP / "fifo")
     for path in ("empty", "none", "none/none", "folder", "fifo", "/dev/null", "/dev/zero", "/proc/self/mem", "x" * 300):
-        r = run(*tuned, path, timeout=20)
+        r = run(*tuned, path, timeout=PATIENCE)
         fails(r, (3, 4), path[:200], what=path)
-        fails(run(*train(), "--text", path, timeout=20), (2, 3, 4), what=path)
+        fails(run(*train(), "--text", path, timeout=PATIENCE), (2, 3, 4), what=path)
     for n in (1, 10, 31):
         (TEMP / "short").write_bytes(b"q" * n)   # a token each: never two together in the text that made the tokenizer
         fails(run(*tuned, "short"), 3, "short", "expected more than 33 tokens", f"found {n}" if n < 10 else "found")
