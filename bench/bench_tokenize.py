@@ -4,7 +4,7 @@
   .venv/bin/python bench/bench_tokenize.py [--runs N]        after `make all` and `tools/setup.sh test`
 
 Each row is the encode call alone, in this process, with the vocabulary loaded (tokenizers' cache of words is warm from the
-run before). Start-up is a whole `tblock tokenize` of one letter. Needs the tokenizers and texts of $TBLOCK_SHARED (../shared)."""
+run before). Start-up is a whole `tblock tokenize` of one letter. Needs the tokenizers and texts of $TBLOCK_TEST_DATA."""
 import argparse
 import ctypes
 import os
@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "text"))
 import test_differential as libraries  # noqa: E402
 
-DATA = libraries.SHARED / "data"
+DATA = libraries.testdata.MORE
 ROWS = [   # vocabulary, the same for the program, [(library, its file)]
     ("gpt2, byte-level", "tokenizers/gpt2/tokenizer.json", [("tokenizers", "tokenizers/gpt2/tokenizer.json"), ("tiktoken", "tokenizers/gpt2/gpt2.tiktoken")]),
     ("llama3, byte-level", "tokenizers/llama3/tokenizer.model", [("tiktoken", "tokenizers/llama3/tokenizer.model")]),

@@ -1,26 +1,30 @@
 #!/usr/bin/env bash
 # Run the tests that tests/suite lists and count them.
-#   tests/run.sh [--quick] [--suite FILE] [PATTERN...]    a PATTERN selects the files whose path contains it
+#   tests/run.sh [--quick | --target NAME] [--suite FILE] [PATTERN...]    a PATTERN selects the files whose path contains it
 # A test program prints one line for each claim on stdout: "ok NAME", "FAIL NAME: why" or "skip NAME: why"; other lines
 # are notes. One that ends with an error but names no failure, is killed, takes too long or prints no such line has failed
 # too. Output lies in BUILD/tests/log/. The last line is "N passed, N failed, N skipped"; status 1 where one failed.
-# For the programs: BUILD, CC, PYTHON, TBLOCK (the program), TBLOCK_SHARED (the folder of data too large to keep here).
+# For the programs: BUILD, CC, PYTHON, TBLOCK (the program), TBLOCK_TEST_DATA: a folder of more recorded data (tests/data/README.md),
+# mostly other people's, so that nobody but us has it; what needs it is skipped without: "no data". BUILD/tests/without-data lists the
+# files that looked for it in vain, one a line: .ci/run runs them once more where it has the folder.
 set -u
+shopt -s extglob # for !(...) in the table
 cd "$(dirname "$0")/.." || exit 4
 export BUILD=${BUILD:-build/release} CC=${CC:-cc} PYTHON=.venv/bin/python
-export TBLOCK=${TBLOCK:-$PWD/$BUILD/tblock} TBLOCK_SHARED=${TBLOCK_SHARED:-../shared}
+export TBLOCK=${TBLOCK:-$PWD/$BUILD/tblock}
 export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 jobs=${TEST_JOBS:-2}
 logs=$BUILD/tests/log
-rm -rf "$logs" "$BUILD/tests/summary"
+rm -rf "$logs" "$BUILD/tests/summary" "$BUILD/tests/without-data"
 mkdir -p "$logs"
 
-quick=false suite=tests/suite patterns=()
+run=full suite=tests/suite patterns=() usage='usage: tests/run.sh [--quick | --target NAME] [--suite FILE] [PATTERN...]'
 while [ $# -gt 0 ]; do
     case $1 in
-    --quick) quick=true ;;
+    --quick) run=quick ;;
+    --target) run=${2:?a name in the first column of $suite}; shift ;;
     --suite) suite=${2:?a file}; shift ;;
-    -*) echo "usage: tests/run.sh [--quick] [--suite FILE] [PATTERN...]" >&2; exit 2 ;;
+    -*) echo "$usage" >&2; exit 2 ;;
     *) patterns+=("$1") ;;
     esac
     shift
@@ -60,7 +64,10 @@ run_one() {
         fi
     fi
     [ -z "$why" ] || echo "FAIL $file: $why" > "$log.why"
-    echo "$EPOCHREALTIME $start" | awk '{ printf "%.1f\n", $1 - $2 }' > "$log.end"
+    grep -q '^without test data$' "$log.err" && echo "$file" >> "$BUILD/tests/without-data"
+    times > "$log.cpu" # its second line: of what this shell waited for
+    awk -F '[ms ]' -v end="$EPOCHREALTIME" -v start="$start" \
+        'NR == 2 { printf "%.1f s, %.1f of CPU\n", end - start, 60 * ($1 + $4) + $2 + $5 }' "$log.cpu" > "$log.end"
 }
 
 passed=0 failed=0 skipped=0
@@ -76,7 +83,7 @@ report() {
     printf '%-44s %5d ok' "$file" "$ok"
     [ "$skip" -eq 0 ] || printf ', %d skipped' "$skip"
     [ "$fail" -eq 0 ] || printf ', %d FAILED' "$fail"
-    printf '  (%s s)\n' "$(<"$log.end")"
+    printf '  (%s)\n' "$(<"$log.end")"
     grep -E '^skip ' "$log.out" | sed 's/^/    /'
     [ "$fail" -eq 0 ] && return
     { grep -E '^FAIL ' "$log.out"; cat "$log.why" 2>/dev/null; [ -s "$log.end" ] || echo "its record is empty: is the disk full?"; } | sed 's/^/    /'
@@ -104,7 +111,7 @@ wait_below() {
 
 trap 'kill $(jobs -p) 2>/dev/null; echo "interrupted" >&2; exit 130' INT TERM
 while read -r when seconds what options; do
-    case $when:$quick in :*|'#'*|full:true|brief:false) continue ;; esac
+    case $when:$run in quick:quick | quick:full | brief:quick | "$run:$run") ;; *) continue ;; esac
     mode=together
     [[ " $options " == *" alone "* ]] && mode=alone
     for file in $what; do

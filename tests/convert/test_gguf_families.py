@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import harness
-from harness import MODELS, ROOT, Skip, need, temp
+from harness import ROOT, Skip, temp
 import numpy as np
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "format"))
@@ -127,10 +127,8 @@ def test_every_architecture_computes_what_the_folder_does():
     if not os.path.exists(TBLOCK):
         raise Skip("no program (%s)" % TBLOCK)
     wrong = []
-    for name in sorted(os.listdir(need(MODELS))):
-        folder = os.path.join(MODELS, name)
-        if not os.path.exists(os.path.join(folder, "config.json")):
-            continue
+    for folder in harness.known_models():
+        name = os.path.basename(folder)
         report = subprocess.run([TBLOCK, "info", folder, "--json"], stdout=subprocess.PIPE, universal_newlines=True)
         config = json.loads(report.stdout)["config"]
         if config["rope"]["type"] == "llama3":   # there a tensor of factors; its fixture is a GGUF of its own

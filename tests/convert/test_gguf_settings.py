@@ -23,7 +23,7 @@ def tblock(*args):
     if not os.path.exists(TBLOCK):
         raise Skip("no program (%s)" % TBLOCK)
     return subprocess.run([TBLOCK] + [str(a) for a in args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
-                          timeout=60)
+                          timeout=600)
 
 
 def model(own=None, keys=None, tensors=None, drop=(), **sizes):

@@ -101,15 +101,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 
 #ifndef FUZZER
 
+#include "../unit/test_data.h"
 #include "replay.h"
 
 static int replay_folder(const char *name)
 {
-    const char *shared = getenv("TBLOCK_SHARED") ? getenv("TBLOCK_SHARED") : "../shared";
-    char        folder[512], path[1024];
-    int         n = 0;
-    snprintf(folder, sizeof folder, "%s/data/%s", shared, name);
-    DIR *d = opendir(folder);
+    char folder[512], path[1024];
+    int  n = 0;
+    DIR *d = test_data(folder, name) ? opendir(folder) : NULL;
     for (struct dirent *entry = NULL; d && (entry = readdir(d));) {
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         n += entry->d_name[0] != '.' && replay_file(path);
@@ -121,8 +120,8 @@ static int replay_folder(const char *name)
 
 static void gguf_seeds_do_no_harm(void)
 {
-    if (replay_folder("gguf-malformed") + replay_folder("gguf-old") + replay_folder("gguf-small") == 0)
-        SKIP("no shared data (TBLOCK_SHARED)");
+    if (replay_folder("data/gguf-malformed") + replay_folder("data/gguf-old") + replay_folder("data/gguf-small") == 0)
+        SKIP("no data");
 }
 
 static void mutations_of_a_sound_file_do_no_harm(void)

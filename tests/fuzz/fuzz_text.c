@@ -5,10 +5,11 @@
 #include "fuzz.h"
 #include "source/source.h"
 #include "text/tokenizer.h"
+#include "../unit/test_data.h"
 
-/* Read where they lie; those of the shared folder only where it is. */
+/* Read where they lie; of the fixtures those that are there. */
 static const char *const own[] = { "models/shakespeare.bin", "tests/data/models/llama3-e2e/tokenizer.json" };
-static const char *const shared[] = { "bpe-gpt2", "bpe-qwen2", "bpe-smollm", "llama2-sp", "sp-bpe", "spjson-gemma", "spjson-legacy", "spjson-metaspace" };
+static const char *const recorded[] = { "bpe-gpt2", "bpe-qwen2", "bpe-smollm", "llama2-sp", "sp-bpe", "spjson-gemma", "spjson-legacy", "spjson-metaspace" };
 enum { MOST = 16 };
 
 static Source     sources[MOST];
@@ -28,13 +29,13 @@ static void add(const char *path)
 
 static void open_all(void)
 {
-    const char *folder = getenv("TBLOCK_SHARED") ? getenv("TBLOCK_SHARED") : "../shared";
-    char        path[512];
+    char name[128], path[512];
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         add(own[i]);
-    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
-        snprintf(path, sizeof path, "%s/fixtures/tokenizers/%s", folder, shared[i]);
-        add(path);
+    for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++) {
+        snprintf(name, sizeof name, "fixtures/tokenizers/%s", recorded[i]);
+        if (test_data(path, name))
+            add(path);
     }
     claim(n_tokenizers > 0);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seeds of the fuzzers: small sound inputs of every kind, from what the tests have and, where it lies there, $TBLOCK_SHARED.
+"""Seeds of the fuzzers: small sound inputs of every kind, from what the tests have and, where there is one, the folder of $TBLOCK_TEST_DATA.
 
     make_seeds.py OUT [--small]     writes OUT/TARGET/NAME; --small: only those made here, and only under 8 KB
 
@@ -18,7 +18,9 @@ import sys
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
+sys.path.insert(0, str(ROOT / "tests"))
+from testdata import TEST_DATA  # noqa: E402
+
 TBLOCK = pathlib.Path(os.environ.get("TBLOCK", ROOT / "build/release/tblock"))
 MOST = 1 << 17
 
@@ -115,7 +117,7 @@ class Seeds:
         if self.small:  # the repository has these files already
             return
         for pattern in patterns:
-            paths = sorted(glob.glob(str(ROOT / pattern))) + sorted(glob.glob(str(SHARED / pattern)))
+            paths = sorted(glob.glob(str(ROOT / pattern))) + sorted(glob.glob(str(TEST_DATA / pattern)))
             for path in map(pathlib.Path, paths):
                 if path.is_file() and path.stat().st_size <= MOST:
                     self.put(target, f"{path.parent.name}-{path.name}", wrap(path, path.read_bytes()))
@@ -179,7 +181,7 @@ def texts(s):
         for tokenizer in range(3 if s.small else 10):
             s.put("text", f"{i}-{tokenizer}", bytes([tokenizer + 32 * (i % 2)]) + line.encode())
     if not s.small:
-        for path in glob.glob(str(SHARED / "fixtures/tokenizers/*/cases.jsonl")):
+        for path in glob.glob(str(TEST_DATA / "fixtures/tokenizers/*/cases.jsonl")):
             for i, line in enumerate(open(path).read().splitlines()[:200]):
                 text = json.loads(line).get("text")
                 if text:

@@ -7,7 +7,8 @@
 For each model folder, in both layouts: `verify` against the float64 logits within the folder's tolerance, with the greedy
 continuations token by token; in one layout also with an f16 KV cache. Hidden states of `logits --hidden`; generated text
 of the models that have a tokenizer. Folders: tests/data/models, the cases of make_cases.py, the model files of shapes.py
-(which are not converted), and where they lie $TBLOCK_SHARED (../shared): recorded fixtures too large or not ours to copy, and llama2.c files.
+(which are not converted), and in the folder of $TBLOCK_TEST_DATA: recorded fixtures too large or not
+ours to copy, and llama2.c files.
 """
 import argparse
 import fcntl
@@ -21,10 +22,9 @@ import numpy as np
 import make_cases
 import shapes
 from ref import read_safetensors
-from runner import ROOT, SHARED, Failure, Program, add_options, run_checks
+from runner import FIXTURES, MORE, ROOT, TEST_DATA, Failure, Program, add_options, run_checks
 
 DATA = ROOT / "tests" / "data" / "models"
-FIXTURES = SHARED / "fixtures" / "models"
 
 # An f16 cache rounds every K and V element by up to 2^-12 of itself. A share of the largest logit: about twice the worst
 # case of these models, 2.1e-3 (window65). Greedy tokens are not compared: their margins may be smaller than this.
@@ -95,7 +95,7 @@ def tolerance(folder):
 
 
 def recorded(name):
-    return DATA / name if (DATA / name).exists() else FIXTURES / name
+    return DATA / name if (DATA / name).exists() else FIXTURES / "models" / name
 
 
 def folder_checks(t, name, folder):
@@ -130,13 +130,13 @@ def checks(t):
     for name in shapes.SHAPES:
         yield f"golden_shape_{name}", t.out, lambda name=name: t.shape(name)
 
-    stories = FIXTURES / "stories260K"
+    stories = FIXTURES / "models" / "stories260K"
     yield from folder_checks(t, "stories260K", stories)
     yield "golden_stories260K_text", stories, lambda: t.texts("stories260K", stories, texts_of(stories))
     e2e = recorded("llama3-e2e")
     yield "golden_llama3-e2e_text", e2e, lambda: t.texts("llama3-e2e", e2e, texts_of(e2e, "<|begin_of_text|>"))
 
-    shakespeare = SHARED / "models" / "shakespeare"
+    shakespeare = TEST_DATA / "models" / "shakespeare"
     yield from folder_checks(t, "shakespeare", shakespeare)
     shipped, its = ROOT / "models" / "shakespeare.bin", DATA / "shakespeare"
     yield "golden_shipped_model", shipped, lambda: t.run(
@@ -144,7 +144,7 @@ def checks(t):
     yield "golden_shipped_model_text", shipped, lambda: [t.text(shipped, *s) for s in texts_of(its)]
 
     # llama2.c files: neighbour rotary pairs, both versions, and another trained model. Golden logits of the data folder.
-    data = SHARED / "data"
+    data = MORE
     for name, model, golden, tokenizer in (
             ("stories260K-legacy", "stories260K/stories260K.bin", "stories260K/stories260K.f32", "stories260K/tok512.bin"),
             ("stories260K-v1", "stories260K/stories260K.v1.bin", "stories260K/stories260K.f32", "stories260K/tok512.model"),
@@ -159,7 +159,7 @@ def checks(t):
 
 def list_models(t):
     """Every model with golden logits that this machine has, in the layout rows16."""
-    found = [(name, recorded(name), "") for name in RECORDED] + [("stories260K", FIXTURES / "stories260K", "")]
+    found = [(name, recorded(name), "") for name in RECORDED] + [("stories260K", FIXTURES / "models" / "stories260K", "")]
     found += [(name, t.out / "cases" / name, " case") for name in make_cases.CASES]
     makers = [ROOT / "tools" / "convert.py", *(ROOT / "tools" / "tblock_convert").glob("*.py"), pathlib.Path(make_cases.__file__)]
     newest = max(p.stat().st_mtime for p in makers)

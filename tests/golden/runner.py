@@ -3,9 +3,11 @@ import concurrent.futures
 import os
 import pathlib
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
+sys.path.insert(0, str(ROOT / "tests"))
+from testdata import FIXTURES, MORE, TEST_DATA  # noqa: E402, F401
 
 
 class Failure(Exception):

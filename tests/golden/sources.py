@@ -5,7 +5,7 @@
 
 GGUF: `verify` against the float64 logits of the dequantized weights within the recording's tolerance, greedy tokens token by
 token, with --math f32 --kv-type f32; the default (integers, an f16 cache) near them; a model file converted from it gives
-the same bits. Folders: tests/data/gguf, and where they lie $TBLOCK_SHARED (../shared). Meta's folders are written here from a
+the same bits. Folders: tests/data/gguf, and those of $TBLOCK_TEST_DATA. Meta's folders are written here from a
 fixture's weights, whole and in tensor-parallel shards, and give the bits of that fixture.
 """
 import argparse
@@ -15,7 +15,7 @@ import sys
 import numpy as np
 
 from ref import read_safetensors
-from runner import ROOT, SHARED, Failure, Program, add_options, run_checks
+from runner import FIXTURES, MORE, ROOT, Failure, Program, add_options, run_checks
 
 sys.path.insert(0, str(ROOT / "tests" / "format"))
 import make_pth  # noqa: E402
@@ -126,12 +126,12 @@ def write_meta(folder, out, shards):
 def checks(t):
     for name in GGUF:
         own = ROOT / "tests" / "data" / "gguf" / name
-        folder = own if own.exists() else SHARED / "fixtures" / "gguf" / name
+        folder = own if own.exists() else FIXTURES / "gguf" / name
         yield f"source_gguf_{name}", folder, lambda name=name, folder=folder: t.gguf(name, folder)
     gqa = ROOT / "tests" / "data" / "models" / "llama-gqa"
     for shards in (1, 2):
         yield f"source_meta_{shards}", gqa, lambda shards=shards: t.meta(gqa, shards)
-    data = SHARED / "data"
+    data = MORE
     for name, model, golden, tolerance in (
             ("v0", "stories260K/stories260K.bin", "stories260K/stories260K.f32", 4e-4),
             ("v1", "stories260K/stories260K.v1.bin", "stories260K/stories260K.f32", 4e-4),

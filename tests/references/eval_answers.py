@@ -39,7 +39,7 @@ def model(name):
         return shipped
     made, folder = OUT / (name + ".bin"), record.FOLDERS[name]
     if not folder.exists():
-        raise Missing(f"no {name} in TBLOCK_SHARED")
+        raise Missing(f"no data ({name})")
     if not made.exists():
         OUT.mkdir(parents=True, exist_ok=True)
         run(sys.executable, ROOT / "tools" / "convert.py", folder, "-o", made)
@@ -48,7 +48,7 @@ def model(name):
 
 def text_file(asked):
     if not record.text_exists(asked["text"]):
-        raise Missing(f"no {asked['text']} in TBLOCK_SHARED")
+        raise Missing(f"no data ({asked['text']})")
     OUT.mkdir(parents=True, exist_ok=True)
     path = OUT / f"{asked['text']}.{asked['bytes']}"
     path.write_bytes(record.text_of(asked["text"], asked["bytes"]))

@@ -6,12 +6,12 @@
 #                                     TORCH_PYTHON: a Python that has all of it already; then nothing is installed
 set -u
 cd "$(dirname "$0")/../.." || exit 4
-export BUILD=${BUILD:-build/release} TBLOCK=${TBLOCK:-$PWD/${BUILD:-build/release}/tblock} TBLOCK_SHARED=${TBLOCK_SHARED:-../shared}
+export BUILD=${BUILD:-build/release} TBLOCK=${TBLOCK:-$PWD/${BUILD:-build/release}/tblock}
 export PYTHONDONTWRITEBYTECODE=1 TRANSFORMERS_VERBOSITY=error HF_HUB_OFFLINE=1 TQDM_DISABLE=1
 out=$BUILD/references
 wanted="torch transformers sentencepiece safetensors numpy"
 mkdir -p "$out"
-[ -d "$TBLOCK_SHARED/fixtures" ] || { echo "skip references: no $TBLOCK_SHARED/fixtures"; exit 0; }
+[ -d "${TBLOCK_TEST_DATA:-}/fixtures" ] || { echo "skip references: no data (TBLOCK_TEST_DATA)"; exit 0; }
 
 python=${TORCH_PYTHON:-$out/venv/bin/python}
 if [ -z "${TORCH_PYTHON:-}" ] && [ "$(cat "$out/venv/installed" 2> /dev/null)" != "$wanted" ]; then

@@ -3,7 +3,7 @@
 
     live_logits.py [--seed N]
 
-Folders: tests/data/models and $TBLOCK_SHARED/fixtures/models. The tolerance is the folder's own (golden.json). A family that
+Folders: tests/data/models and those of the fixtures. The tolerance is the folder's own (golden.json). A family that
 tools/convert.py does not know is skipped.
 """
 import argparse
@@ -22,7 +22,7 @@ OUT = ROOT / BUILD / "references"
 
 def folders():
     found = {}
-    for where in (ROOT / "tests" / "data" / "models", record.SHARED / "fixtures" / "models"):
+    for where in (ROOT / "tests" / "data" / "models", record.FIXTURES / "models"):
         for folder in sorted(where.glob("*")):
             if (folder / "config.json").exists() and (folder / "golden.json").exists():
                 found.setdefault(folder.name, folder)

@@ -5,7 +5,7 @@
     record.py --print     compute all and print them
 
 Needs torch, transformers and sentencepiece (tests/references/live.sh makes an environment with them), and the folder
-$TBLOCK_SHARED (../shared) with the models' Hugging Face folders and the texts. Everything is computed in float64.
+$TBLOCK_TEST_DATA with the models' Hugging Face folders and the texts. Everything is computed in float64.
 """
 import hashlib
 import importlib.metadata
@@ -18,11 +18,13 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
+sys.path.insert(0, str(ROOT / "tests"))
+from testdata import FIXTURES, MORE  # noqa: E402
+
 ANSWERS = ROOT / "tests" / "data" / "references.json"
 QUESTIONS = ROOT / "tests" / "data" / "questions.jsonl"
 SHIPPED = ROOT / "models" / "shakespeare.bin"
-FOLDERS = {"stories260K": SHARED / "fixtures" / "models" / "stories260K"}
+FOLDERS = {"stories260K": FIXTURES / "models" / "stories260K"}
 
 # model, text, bytes of it (cut to whole lines), context, stride
 TEXTS = [
@@ -38,12 +40,12 @@ TYPED = ("embed_tokens", "_proj", "lm_head")  # what `--type` makes another type
 
 def text_of(name, most):
     """The first whole lines of a text, at most so many bytes."""
-    data = (QUESTIONS if name == QUESTIONS.name else SHARED / "data" / "text" / name).read_bytes()[:most]
+    data = (QUESTIONS if name == QUESTIONS.name else MORE / "text" / name).read_bytes()[:most]
     return data[:data.rindex(b"\n") + 1]
 
 
 def text_exists(name):
-    return name == QUESTIONS.name or (SHARED / "data" / "text" / name).exists()
+    return name == QUESTIONS.name or (MORE / "text" / name).exists()
 
 
 def questions():

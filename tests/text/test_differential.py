@@ -17,14 +17,16 @@ import tempfile
 import unicodedata
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
+sys.path.insert(0, str(ROOT / "tests"))
+import testdata  # noqa: E402
+
 TBLOCK = os.environ.get("TBLOCK", ROOT / "build" / "release" / "tblock")
 N_TEXTS = int(os.environ.get("TBLOCK_DIFFERENTIAL", "400"))
 SEED = 20240229
 sys.path.insert(0, str(ROOT / "tools"))
 from tblock_convert import bytelevel, protobuf  # noqa: E402  (patterns by name; a reader of models)
 
-FIXTURES, DATA = SHARED / "fixtures" / "tokenizers", SHARED / "data" / "tokenizers"
+FIXTURES, DATA = testdata.FIXTURES / "tokenizers", testdata.MORE / "tokenizers"
 # name: (file, library, options of convert.py)
 VOCABULARIES = {
     "llama3-e2e": (ROOT / "tests/data/models/llama3-e2e/tokenizer.json", "tokenizers", ()),

@@ -11,16 +11,15 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
 BUILD = ROOT / os.environ.get("BUILD", "build/release")
 TBLOCK = os.environ.get("TBLOCK", BUILD / "tblock")
 MAKE = BUILD / "tests" / "text" / "make_tokenizer"
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "convert")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "convert"), str(ROOT / "tests")]
 import numpy as np  # noqa: E402
 from harness import bpe_json  # noqa: E402
 from tblock_convert import errors, source, tokenizers  # noqa: E402
+from testdata import FIXTURES, MORE as DATA  # noqa: E402
 
-DATA, FIXTURES = SHARED / "data", SHARED / "fixtures"
 N_BROKEN = int(os.environ.get("TBLOCK_BROKEN", "60"))   # mutations of each file
 
 
@@ -48,7 +47,7 @@ def of_python(path, pattern):
 def of_c(path, pattern, folder):
     out = folder / "made.bin"
     p = subprocess.run([str(MAKE), str(path), str(out)] + ([pattern] if pattern else []), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                       timeout=60)
+                       timeout=600)
     if p.returncode not in (0, 2, 3) or (p.returncode and p.stderr.count(b"\n") != 1):
         raise Failure("%s: status %d, %s" % (path, p.returncode, p.stderr.decode(errors="replace")[-300:]))
     if p.returncode:
@@ -421,7 +420,7 @@ def gguf_broken(temp):
         for text in mutations(data, rng):
             (temp / "broken.gguf").write_bytes(text)
             p = subprocess.run([str(TBLOCK), "tokenize", str(temp / "broken.gguf"), "--text", "ab c"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               timeout=60)
+                               timeout=600)
             if p.returncode not in (0, 3) or p.stderr.count(b"\n") != (p.returncode == 3):
                 raise Failure("status %d: %s" % (p.returncode, p.stderr.decode(errors="replace")[-300:]))
             sound += p.returncode == 0

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Converts tokenizers, asks the program for ids and texts over `tblock tokenize --jsonl`, and compares every answer.
 
-The recorded answers are those of the reference libraries: prompts of our own models in tests/data/models and, where they
-lie in $TBLOCK_SHARED (../shared), fixtures/tokenizers/*/cases.jsonl and data/tokenizer-tests/reference_ids.jsonl. $TBLOCK is the program.
+The recorded answers are those of the reference libraries: prompts of our own models in tests/data/models, tokenizers/*/cases.jsonl
+of the fixtures, and in the folder of $TBLOCK_TEST_DATA data/tokenizer-tests/reference_ids.jsonl. $TBLOCK is the program.
 """
 import json
 import os
@@ -12,11 +12,12 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
+sys.path.insert(0, str(ROOT / "tests"))
+from testdata import FIXTURES, MORE as DATA  # noqa: E402
+
 TBLOCK = os.environ.get("TBLOCK", ROOT / "build" / "release" / "tblock")
 OURS = ROOT / "tests" / "data" / "models"
-FIXTURES = SHARED / "fixtures" / "tokenizers"
-DATA = SHARED / "data"
+TOKENIZERS = FIXTURES / "tokenizers"
 
 RECORDED = ["bpe-gpt2", "bpe-llama3", "bpe-qwen2", "bpe-smollm", "llama2-sp", "llama3-tiktoken", "sp-bpe", "spjson-gemma",
             "spjson-legacy", "spjson-metaspace", "stories-sp512"]
@@ -157,8 +158,8 @@ def tests():
     for name, tokenizer in (("shakespeare", ROOT / "models" / "shakespeare.bin"), ("llama3-e2e", OURS / "llama3-e2e" / "tokenizer.json")):
         yield name, tokenizer, tokenizer, lambda name=name: requests_of_model(OURS / name)
     for name in RECORDED:
-        cases = FIXTURES / name / "cases.jsonl"
-        tokenizer = next((f for f in (FIXTURES / name / "tokenizer.json", FIXTURES / name / "tokenizer.model") if f.exists()), None)
+        cases = TOKENIZERS / name / "cases.jsonl"
+        tokenizer = next((f for f in (TOKENIZERS / name / "tokenizer.json", TOKENIZERS / name / "tokenizer.model") if f.exists()), None)
         yield name, cases, tokenizer, lambda cases=cases: requests_of_cases(cases)
     for kind, table, requests in (("reference", REFERENCE, requests_of_reference), ("pairs", PAIRS, requests_of_pairs),
                                   ("swift", SWIFT, requests_of_swift)):

@@ -4,7 +4,7 @@
     exporting_tokenizers.py [--live] [--only TEXT]
 
 `tblock tokenize` of the folder answers as that of the model file; so does the library tokenizers, for one text and two, where it can be
-imported. --live: so does transformers' AutoTokenizer. Recorded tokenizers lie in $TBLOCK_SHARED (../shared), fixtures/tokenizers."""
+imported. --live: so does transformers' AutoTokenizer. Recorded tokenizers are those of the fixtures."""
 import functools
 import json
 import os
@@ -16,8 +16,10 @@ import tempfile
 
 from exporting import ROOT, TBLOCK, Failure, export, run, run_claims
 
-SHARED = pathlib.Path(os.environ.get("TBLOCK_SHARED", ROOT.parent / "shared"))
-FIXTURES = SHARED / "fixtures" / "tokenizers"
+sys.path.insert(0, str(ROOT / "tests"))
+import testdata  # noqa: E402
+
+FIXTURES = testdata.FIXTURES / "tokenizers"
 SOURCES = tempfile.TemporaryDirectory()
 # what goes around a text: ids before, ids behind
 RECORDED = {"bpe-gpt2": ([], []), "bpe-llama3": ([1200], []), "bpe-qwen2": ([], []), "bpe-smollm": ([], []), "llama3-tiktoken": ([128000], []),
@@ -348,7 +350,8 @@ CLAIMS = {**{f"made_{name}": functools.partial(made, name) for name in MADE},
 
 
 def skipped(name):
-    return f"no {FIXTURES}" if name.startswith("recorded_") and not FIXTURES.is_dir() else None
+    recorded = name.removeprefix("recorded_").removesuffix("_is_left_out")
+    return f"no data ({recorded})" if name.startswith("recorded_") and not (FIXTURES / recorded).is_dir() else None
 
 
 if __name__ == "__main__":

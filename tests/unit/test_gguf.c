@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include "gguf_bytes.h"
 #include "test.h"
+#include "test_data.h"
 #include "temp_folder.h"
 
 static Bytes       bytes; /* the file of a case */
@@ -624,13 +625,6 @@ static void a_file_of_one_part_may_have_any_name(void)
 
 /* ---- Files of others -------------------------------------------------------------------------------------------- */
 
-static bool shared_file(char buf[512], const char *name)
-{
-    const char *shared = getenv("TBLOCK_SHARED") ? getenv("TBLOCK_SHARED") : "../shared";
-    snprintf(buf, 512, "%s/%s", shared, name);
-    return access(buf, R_OK) == 0;
-}
-
 static void recorded_files_open_with_the_right_counts(void)
 {
     static const struct { const char *name; size_t n_entries, n_tensors, data_offset; } cases[] = { /* by the package gguf 0.19.0 */
@@ -658,7 +652,7 @@ static void recorded_files_open_with_the_right_counts(void)
         char     name[512];
         GgufFile f;
         Error    e = { 0 };
-        if (!shared_file(name, cases[i].name))
+        if (!test_data(name, cases[i].name))
             continue;
         n_opened++;
         CHECK(gguf_open(&f, name, &e), "%s", e.msg);
@@ -668,14 +662,14 @@ static void recorded_files_open_with_the_right_counts(void)
         gguf_close(&f);
     }
     if (n_opened == 0)
-        SKIP("no shared data (TBLOCK_SHARED)");
+        SKIP("no data");
 }
 
 static void vocabularies_are_read(void)
 {
     char name[512];
-    if (!shared_file(name, "data/models/tiny-random/llama-2-tiny-random.gguf")) {
-        SKIP("no shared data (TBLOCK_SHARED)");
+    if (!test_data(name, "data/models/tiny-random/llama-2-tiny-random.gguf")) {
+        SKIP("no data");
         return;
     }
     GgufFile    f;
@@ -713,14 +707,14 @@ static void bad_files_of_others_are_refused(void)
         char     name[512];
         GgufFile f;
         Error    e = { 0 };
-        if (!shared_file(name, cases[i][0]))
+        if (!test_data(name, cases[i][0]))
             continue;
         n_opened++;
         CHECK(!gguf_open(&f, name, &e) && e.status == INPUT && strstr(e.msg, cases[i][1]), "%s", e.msg);
         gguf_close(&f);
     }
     if (n_opened == 0)
-        SKIP("no shared data (TBLOCK_SHARED)");
+        SKIP("no data");
 }
 
 int main(int argc, char **argv)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "base/file.h"
 #include "test.h"
+#include "test_data.h"
 #include "other_locale.h"
 
 static Json *parse(const char *text, Error *e) { return json_parse(text, strlen(text), "test", e); }
@@ -390,10 +391,8 @@ static bool refused_on_purpose(const char *name)
 
 static void the_json_test_suite_passes(void)
 {
-    const char *shared = getenv("TBLOCK_SHARED") ? getenv("TBLOCK_SHARED") : "../shared";
-    char        folder[512], path[1024];
-    snprintf(folder, sizeof folder, "%s/data/json/JSONTestSuite", shared);
-    DIR *d = opendir(folder);
+    char folder[512], path[1024];
+    DIR *d = test_data(folder, "data/json/JSONTestSuite") ? opendir(folder) : NULL;
     if (!d) {
         SKIP("no data: %s", folder);
         return;

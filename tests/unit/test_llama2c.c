@@ -3,6 +3,7 @@
 #include "base/half.h"
 #include "format/tensors.h"
 #include "test.h"
+#include "test_data.h"
 #include "../fuzz/memory_file.h"
 
 /* ---- Files as export.py writes them ------------------------------------------------------------------------------ */
@@ -277,24 +278,15 @@ static void other_files_are_not_recognised(void)
 
 /* ---- A real model, where it is there ------------------------------------------------------------------------------ */
 
-static const char *shared(const char *name)
+static bool open_recorded(Llama2cFile *f, const char *name)
 {
-    static char path[2][512];
-    static int  at;
-    const char *folder = getenv("TBLOCK_SHARED") ? getenv("TBLOCK_SHARED") : "../shared";
-    at = !at;
-    snprintf(path[at], sizeof path[at], "%s/%s", folder, name);
-    return path[at];
-}
-
-static bool open_shared(Llama2cFile *f, const char *name)
-{
+    char  recorded[512];
     Error e = { 0 };
-    if (access(shared(name), R_OK) != 0) {
+    if (!test_data(recorded, name)) {
         SKIP("no data");
         return false;
     }
-    CHECK(llama2c_open(f, shared(name), &e), "%s", e.msg);
+    CHECK(llama2c_open(f, recorded, &e), "%s", e.msg);
     return e.status == 0;
 }
 
@@ -332,10 +324,11 @@ static void stories260k_is_its_hugging_face_folder(void)
     };
     Llama2cFile f;
     TensorFile  hf;
+    char        recorded[512];
     Error       e = { 0 };
-    if (!open_shared(&f, "fixtures/models/stories260K/llama2c/stories260K.bin"))
+    if (!open_recorded(&f, "fixtures/models/stories260K/llama2c/stories260K.bin"))
         return;
-    CHECK(safetensors_open(&hf, shared("fixtures/models/stories260K/model.safetensors"), &e), "%s", e.msg);
+    CHECK(test_data(recorded, "fixtures/models/stories260K/model.safetensors") && safetensors_open(&hf, recorded, &e), "%s", e.msg);
     CHECK(f.version == 0 && f.dims.n_layers == 5 && f.n_tensors == 47 && f.tied && llama2c_rope_agrees(&f), "%d tensors", f.n_tensors);
     compare_with(&hf, "model.embed_tokens.weight", &f, "embed");
     compare_with(&hf, "model.norm.weight", &f, "final_norm");
@@ -354,8 +347,8 @@ static void versions_of_one_model_agree(void)
 {
     Llama2cFile f[3];
     static float a[1 << 16], b[1 << 16];
-    if (!open_shared(&f[0], "data/models/stories260K/stories260K.bin") || !open_shared(&f[1], "data/models/stories260K/stories260K.v1.bin")
-        || !open_shared(&f[2], "data/models/stories260K/stories260K.q80-gs8.bin"))
+    if (!open_recorded(&f[0], "data/models/stories260K/stories260K.bin") || !open_recorded(&f[1], "data/models/stories260K/stories260K.v1.bin")
+        || !open_recorded(&f[2], "data/models/stories260K/stories260K.q80-gs8.bin"))
         return;
     CHECK(f[1].version == 1 && f[2].version == 2 && f[1].n_tensors == f[0].n_tensors && f[2].n_tensors == f[0].n_tensors, "tensors");
     for (int i = 0; i < f[0].n_tensors; i++) {

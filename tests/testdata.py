@@ -1,0 +1,13 @@
+"""Where recorded data lies: FIXTURES are those of the folder that $TBLOCK_TEST_DATA names, else our own in tests/data; MORE is what else
+that folder has (tests/data/README.md). Without it, MORE does not exist, and the line on stderr lets tests/run.sh list who lacks it."""
+import os
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TEST_DATA = ROOT / (os.environ.get("TBLOCK_TEST_DATA") or "/nonexistent")
+FIXTURES = TEST_DATA / "fixtures"
+MORE = TEST_DATA / "data"
+if not FIXTURES.is_dir():
+    FIXTURES = ROOT / "tests" / "data"
+    print("without test data", file=sys.stderr)
