@@ -211,9 +211,15 @@ coverage: ## which lines of src/ the tests run: the share that this machine can 
 	@$(MAKE) $(JOBS) --no-print-directory config=coverage tests
 	@BUILD=build/coverage tests/coverage/coverage.sh
 
-test-neon: tests ## install the cross compiler and qemu-user, run the kernels, unit tests and a model as NEON
-	@tools/setup.sh neon
-	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh tests/neon
+# Parts of tests/suite that need more than make test may ask for, or take long.
+TARGETS_OF_SUITE = test-compilers test-browser test-neon
+test-compilers: ## the same bits from gcc and clang, over instruction sets, threads, pieces and types (installs clang)
+test-browser: ## the pages of attn in a browser (installs chromium)
+test-neon: ## kernels, unit tests and models as NEON (installs a cross compiler and qemu-user)
+$(TARGETS_OF_SUITE): test-%:
+	@CC="$(CC)" tools/setup.sh $*
+	@$(MAKE) $(JOBS) --no-print-directory tests
+	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh --target $*
 
 test-references: all ## install PyTorch and transformers (gigabytes) aside, compare logits and evaluations with theirs, computed live
 	@BUILD=$(BUILD) tests/references/live.sh
@@ -282,6 +288,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare test-neon test-references update-cli install uninstall clean help
+.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -2,7 +2,9 @@
 # Install what is missing for one purpose, and say so; silent and quick when all is there. Asks nothing.
 #   tools/setup.sh demo       build and run; numpy in .venv for tools/convert.py
 #   tools/setup.sh test       also what `make test` needs
-#   tools/setup.sh neon       the cross compiler and emulator of `make test-neon`
+#   tools/setup.sh compilers  that of test, and clang, for `make test-compilers`
+#   tools/setup.sh browser    that of test, and a browser, for `make test-browser`
+#   tools/setup.sh neon       that of test, and the cross compiler and emulator of `make test-neon`
 #   tools/setup.sh fuzz       clang with libFuzzer and the sanitizers, of `make fuzz` and `make msan`
 #   tools/setup.sh lint       clang-tidy and cppcheck
 #   tools/setup.sh soak       what `make soak` needs: that of test and fuzz, and valgrind
@@ -57,6 +59,8 @@ needs_of_fuzzers() {
     need "libclang-rt-$(clang_version)-dev" has_fuzzer
 }
 
+has_browser() { has chromium || has google-chrome; }
+
 case $purpose in
 --missing)
     needs_of_build
@@ -67,19 +71,21 @@ case $purpose in
 demo) requirements=tools/requirements.txt
     needs_of_build
     need python3-venv eval '[ -x .venv/bin/python ] || find_python' ;;
-test|soak) requirements=tools/requirements-test.txt
+test|compilers|browser|neon|soak) requirements=tools/requirements-test.txt
     needs_of_build
-    [ "$purpose" = test ] || { needs_of_fuzzers; need valgrind has valgrind; }
     need g++ has g++
     # loaded by train and grad alone, at run time: no header, nothing to link
     need libopenblas0 has_library libopenblas.so.0
     need python3-venv eval '[ -x .venv/bin/python ] || find_python'
-    # the comparison of compilers is skipped without these
-    want clang has clang ;;
-neon) requirements=
-    need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
-    need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
-    need qemu-user has qemu-aarch64 ;;
+    case $purpose in
+    compilers) need gcc has gcc; need clang has clang ;;
+    browser) need chromium has_browser ;;
+    neon)
+        need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
+        need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
+        need qemu-user has qemu-aarch64 ;;
+    soak) needs_of_fuzzers; need valgrind has valgrind ;;
+    esac ;;
 fuzz) requirements=
     needs_of_build
     needs_of_fuzzers ;;
@@ -87,7 +93,7 @@ lint) requirements=
     needs_of_build
     need clang-tidy has clang-tidy
     need cppcheck has cppcheck ;;
-*) say "usage: tools/setup.sh demo|test|neon|fuzz|lint|soak|--missing"; exit 2 ;;
+*) say "usage: tools/setup.sh demo|test|compilers|browser|neon|fuzz|lint|soak|--missing"; exit 2 ;;
 esac
 
 # ---- Debian packages -----------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """`tblock attn`: the recorded attention probabilities, and the same numbers in all three formats.
 
-    test_attn.py [--only TEXT]
+    test_attn.py [--only TEXT] [--except TEXT]
 
-The page is read back here, and run in a browser (chromium or google-chrome) where there is one."""
+The page is read back here, and run in a browser (chromium or google-chrome) where there is one: make test-browser."""
 import argparse
 import base64
 import json
@@ -166,7 +166,7 @@ def the_page_works_in_a_browser(name, n, folder):
     page.write_text(text.replace("</body>", PROBE.replace("CELLS", json.dumps(cells))), encoding="utf-8")
     p = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile",
                         "--virtual-time-budget=4000", "--window-size=1000,900", "--dump-dom", page.as_uri()],
-                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600)
     answer = re.search(r'<pre id="answer">(.*?)</pre>', p.stdout.decode(), re.S)
     need(answer, f"the browser printed no page: {p.stderr.decode(errors='replace')[-300:]}")
     need(answer.group(1).startswith("["), answer.group(1)[:300])
@@ -199,10 +199,11 @@ def claims(folder):
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", default="", help="claims whose name contains this")
-    only, failed = options.parse_args().only, False
+    options.add_argument("--except", dest="leave", default=None, help="not those whose name contains this")
+    chosen, failed = options.parse_args(), False
     with tempfile.TemporaryDirectory() as folder:
         for name, claim in claims(pathlib.Path(folder)):
-            if only not in name:
+            if chosen.only not in name or chosen.leave is not None and chosen.leave in name:
                 continue
             try:
                 claim()

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # The same bits everywhere: exact.c on the cases of tests/golden/make_cases.py, and a digest of logits for
-# every model there is, compared with digests.txt for each instruction set and each compiler.
-#   tests/exact/exact.sh [--update]     --update rewrites digests.txt: read the diff, and raise TBLOCK_NUMERICS_VERSION
-# Uses BUILD, CC, PYTHON and TBLOCK_SHARED as tests/run.sh sets them.
+# every model there is, compared with digests.txt for each instruction set.
+#   tests/exact/exact.sh [--compilers | --update]
+# --compilers: instead the digests of what the other compiler makes (make test-compilers).
+# --update rewrites digests.txt: read the diff, and raise TBLOCK_NUMERICS_VERSION.
+# Uses BUILD, CC, PYTHON and TBLOCK_TEST_DATA as tests/run.sh sets them.
 set -u
 cd "$(dirname "$0")/../.." || exit 4
 BUILD=${BUILD:-build/release} PYTHON=${PYTHON:-.venv/bin/python}
@@ -33,8 +35,8 @@ for name in wide.rows16 chunks.rows16 odd.rows16 experts.rows shared.rows neox.r
         models+=("$quantized") cases+=("$quantized")
     done
 done
-# GGUF files as they are: all of ours, and those of the shared folder that we have no copy of.
-for file in tests/data/gguf/*/model.gguf "${TBLOCK_SHARED:-../shared}"/fixtures/gguf/*/model.gguf; do
+# GGUF files as they are: all of ours, and those of the test data that we have no copy of.
+for file in tests/data/gguf/*/model.gguf "${TBLOCK_TEST_DATA:-/nonexistent}"/fixtures/gguf/*/model.gguf; do
     name=$(basename "$(dirname "$file")")
     [ -e "$file" ] && [[ " ${models[*]} " != *"/gguf/$name/model.gguf "* ]] && models+=("$file")
 done
@@ -49,8 +51,6 @@ if [ "${1:-}" = --update ]; then
     } > "$known.new" && mv "$known.new" "$known"
     exit
 fi
-
-"$exact" "${cases[@]}" || failures=1
 
 # compare NAME PROGRAM [OPTION...]: digests of all models against digests.txt
 compare() {
@@ -80,6 +80,25 @@ compare() {
     fi
 }
 
+if [ "${1:-}" = --compilers ]; then
+    # The other compiler, in a build directory of its own.
+    case $BUILD in *clang*) other=release compiler=gcc ;; *) other=clang compiler=clang ;; esac
+    program=build/$other/tests/exact/exact
+    options=()
+    if ! command -v "$compiler" > /dev/null; then
+        echo "skip digest_$compiler: no $compiler"
+    elif ! env -u MAKEFLAGS -u MAKELEVEL -u CC make -s -j2 config="$other" BUILD="build/$other" "$program" > "$BUILD/exact.$other.log" 2>&1; then
+        echo "FAIL digest_$compiler: does not build: $(grep -m1 -i error "$BUILD/exact.$other.log")"
+        failures=1
+    else
+        compare "$compiler" "$program"
+        options=(--isa scalar)
+        compare "${compiler}_scalar" "$program"
+    fi
+    exit $failures
+fi
+
+"$exact" "${cases[@]}" || failures=1
 for isa in scalar avx2 avxvnni avx512 avx512vnni neon neondot; do
     options=(--isa "$isa")
     if "$exact" --digest --isa "$isa" "${cases[0]}" 2>&1 | grep -q 'isa: expected one that this processor'; then
@@ -88,19 +107,4 @@ for isa in scalar avx2 avxvnni avx512 avx512vnni neon neondot; do
         compare "$isa" "$exact"
     fi
 done
-
-# The other compiler, in a build directory of its own.
-case $BUILD in *clang*) other=release compiler=gcc ;; *) other=clang compiler=clang ;; esac
-program=build/$other/tests/exact/exact
-options=()
-if ! command -v "$compiler" > /dev/null; then
-    echo "skip digest_$compiler: no $compiler"
-elif ! env -u MAKEFLAGS -u MAKELEVEL -u CC make -s -j2 config="$other" BUILD="build/$other" "$program" > "$BUILD/exact.$other.log" 2>&1; then
-    echo "FAIL digest_$compiler: does not build: $(grep -m1 -i error "$BUILD/exact.$other.log")"
-    failures=1
-else
-    compare "$compiler" "$program"
-    options=(--isa scalar)
-    compare "${compiler}_scalar" "$program"
-fi
 exit $failures

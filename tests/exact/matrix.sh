@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The exactness matrix (matrix.c): builds x instruction sets x threads x pieces x alone or beside x weights x KV types x math x activations.
 #   tests/exact/matrix.sh [--product [SECONDS] [--part K/N]] [--update]
-# Default, in make test: a pairwise selection with a seed of its own, of the two builds that the tests have (gcc and clang, -O2) and of
+# Default, in make test-compilers: a pairwise selection with a seed of its own, of the two builds that the tests have (gcc and clang, -O2) and of
 # those of the other four that an earlier `--product` left, if they are newer than the sources. --product, in make soak: builds
 # gcc and clang at -O1, -O2 and -O3 and runs every combination, SECONDS of them (SECONDS_EACH; all where neither is given), in as many
 # parts at once as there are processors; --part: part K of N alone, so that the whole may be run in several nights.
