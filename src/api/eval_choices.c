@@ -261,7 +261,7 @@ static bool eval_choices(ChoicesRun *r, const tblock_choices_options *opt, Error
     r->row  = malloc((size_t)r->c->model->weights.cfg.vocab_size * sizeof *r->row);
     if (!r->held || !r->row)
         return fail(err, SYSTEM, "out of memory");
-    bool ok = tblock_seq_rewind(r->c, 0, 0, err) && file_read(r->path, MAX_FILE, &text, &n, err) && add_lines(r, text, n, opt, err);
+    bool ok = tblock_seq_rewind(r->c, 0, 0, err) && file_read_stream(r->path, MAX_FILE, &text, &n, err) && add_lines(r, text, n, opt, err);
     if (ok)
         count_right(r->out);
     free(text);

@@ -27,6 +27,7 @@ static const char *kind_of(mode_t mode)
 static int status_of(int error)
 {
     return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP || error == ENXIO || error == EISDIR
+               || error == EBADF
                ? INPUT : SYSTEM;
 }
 
@@ -65,14 +66,58 @@ static int look_at(int fd, struct stat *st)
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
+/* errno of an open or a read that failed, in words. A link that leads nowhere is named: ENOENT alone would deny a name that stands there. */
+static bool cannot(const char *what, const char *path, Error *err)
+{
+    int     error = errno;
+    char    target[256];
+    ssize_t n = error == ENOENT || error == ELOOP ? readlink(path, target, sizeof target) : -1;
+    if (n > 0)
+        return fail(err, INPUT, "%s: cannot %s: a symbolic link to %.*s, which %s", path, what, (int)n, target,
+                    error == ELOOP ? "leads in a circle" : "does not exist");
+    return fail(err, status_of(error), "%s: cannot %s: %s", path, what, strerror(error));
+}
+
+static bool is_regular(int fd, const char *path, struct stat *st, Error *err)
+{
+    if (look_at(fd, st) != 0)
+        return fail(err, SYSTEM, "%s: cannot read: %s", path, strerror(errno));
+    return S_ISREG(st->st_mode) || fail(err, INPUT, "%s: expected a regular file, found %s", path, kind_of(st->st_mode));
+}
+
+static int take_descriptor(int number, const char *path, Error *err)
+{
+    int fd = fcntl(number, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0)
+        fail(err, status_of(errno), "%s: cannot open: %s", path, strerror(errno));
+    return fd;
+}
+
+/* Open what is meant to be a regular file, so that nothing waits for a FIFO; -1: err says why. It is looked at before it is opened: opening
+ * a FIFO would let its writer go, opening a device may act on it. It may change in between, so the open must not wait (O_NONBLOCK),
+ * and it is looked at again. */
+static int open_regular(const char *path, Error *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        fail(err, INPUT, "%s: expected a regular file, found %s", path, kind_of(st.st_mode));
+        return -1;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        cannot("open", path, err);
+    else if (!is_regular(fd, path, &st, err)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
 static bool map_fd(FileMap *f, int fd, const char *path, bool writable, Error *err)
 {
     struct stat st;
-    if (look_at(fd, &st) != 0)
-        return fail(err, SYSTEM, "%s: cannot read: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return fail(err, INPUT, "%s: expected a regular file, found %s", path, kind_of(st.st_mode));
-
+    if (!is_regular(fd, path, &st, err))
+        return false;
     FileMap m = { .path = strdup(path), .size = (size_t)st.st_size };
     if (!m.path)
         return fail(err, SYSTEM, "%s: no memory", path);
@@ -92,26 +137,12 @@ static bool map_fd(FileMap *f, int fd, const char *path, bool writable, Error *e
 
 static bool open_map(FileMap *f, const char *path, bool writable, Error *err)
 {
-    *f = (FileMap){ 0 };
     int number = descriptor_of(path);
-    if (number >= 0) {
-        int  fd = fcntl(number, F_DUPFD_CLOEXEC, 3);
-        bool ok = fd >= 0 ? map_fd(f, fd, path, writable, err)
-                          : fail(err, INPUT, "%s: cannot open: %s", path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return ok;
-    }
-    /* Looked at before it is opened: opening a FIFO would let its writer go, opening a device may act on it. It may
-     * change in between, so the open must not wait (O_NONBLOCK) and map_fd looks again. */
-    struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return fail(err, INPUT, "%s: expected a regular file, found %s", path, kind_of(st.st_mode));
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return fail(err, status_of(errno), "%s: cannot open: %s", path, strerror(errno));
-    bool ok = map_fd(f, fd, path, writable, err);
-    close(fd);
+    int fd = number >= 0 ? take_descriptor(number, path, err) : open_regular(path, err);
+    *f = (FileMap){ 0 };
+    bool ok = fd >= 0 && map_fd(f, fd, path, writable, err);
+    if (fd >= 0)
+        close(fd);
     return ok;
 }
 
@@ -220,19 +251,29 @@ static bool read_all(int fd, const char *path, size_t max_bytes, char **text, si
     return true;
 }
 
-bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err)
+static bool read_path(const char *path, bool regular, size_t max_bytes, char **text, size_t *n_bytes, Error *err)
 {
     if (max_bytes > SIZE_MAX / 4)
         max_bytes = SIZE_MAX / 4;
     if (strcmp(path, "-") == 0)
         return read_all(STDIN_FILENO, "standard input", max_bytes, text, n_bytes, err);
-    int number = descriptor_of(path);
-    int fd = number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int number = strcmp(path, "/dev/stdin") == 0 ? STDIN_FILENO : descriptor_of(path);
+    int fd = number >= 0 ? take_descriptor(number, path, err) : regular ? open_regular(path, err) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
-        return fail(err, status_of(errno), "%s: cannot open: %s", path, strerror(errno));
+        return regular || number >= 0 ? false : cannot("open", path, err);
     bool ok = read_all(fd, path, max_bytes, text, n_bytes, err);
     close(fd);
     return ok;
+}
+
+bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err)
+{
+    return read_path(path, true, max_bytes, text, n_bytes, err);
+}
+
+bool file_read_stream(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err)
+{
+    return read_path(path, false, max_bytes, text, n_bytes, err);
 }
 
 /* ---- Writing ---------------------------------------------------------------------------------------------------- */

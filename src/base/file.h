@@ -26,9 +26,11 @@ void file_map_release(const FileMap *f, size_t offset, size_t n_bytes); /* whole
 bool file_map_lock(const FileMap *f, Error *err);
 bool memory_lock(const void *data, size_t n_bytes, const char *what, Error *err); /* the same of any memory; NULL: nothing */
 
-/* Read a whole small file (at most max_bytes, else INPUT) into *text, NUL-terminated; caller frees. "-" is standard
- * input. Works on pipes; an endless file stops at max_bytes. */
+/* Read a whole small file (at most max_bytes, else INPUT) into *text, NUL-terminated; caller frees. It must be a regular file, as for
+ * file_map_open; but "-" is standard input, and that and other open descriptors (/dev/fd/N) may be pipes, which are read to their end. */
 bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err);
+/* The same of any file, for texts: a FIFO is waited for; an endless file stops at max_bytes. */
+bool file_read_stream(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err);
 
 /* An output file that appears whole or not at all: until commit it has no name (O_TMPFILE), so that nothing is left behind
  * however the process ends; where the file system lacks that, it has a temporary name in the same folder, which abort

@@ -7,7 +7,7 @@
 bool path_exists(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0;
+    return lstat(path, &st) == 0;
 }
 
 bool path_is_folder(const char *path)

@@ -6,6 +6,7 @@
 
 enum { PATH_BYTES = 4096 };
 
+/* Does a name stand there? Also that of a symbolic link that leads nowhere, which is an error when it is opened rather than no file. */
 bool path_exists(const char *path);
 bool path_is_folder(const char *path);
 

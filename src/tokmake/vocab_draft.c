@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/path.h"
 
@@ -328,12 +327,8 @@ static bool note_file(Draft *d, const char *path)
     return true;
 }
 
-/* A regular file, so that nothing here waits for a pipe. */
 static bool read_text(Draft *d, const char *path, char **text, size_t *n)
 {
-    struct stat s;
-    if (stat(path, &s) == 0 && !S_ISREG(s.st_mode))
-        return fail(d->err, INPUT, "%s: expected a file, found %s", path, S_ISDIR(s.st_mode) ? "a folder" : "something else");
     return note_file(d, path) && file_read(path, LARGEST_FILE, text, n, d->err);
 }
 

@@ -458,6 +458,41 @@ def odd_files_are_no_models():
     listening.close()
 
 
+@case
+def the_small_files_of_a_model_are_regular_files():
+    """A FIFO, a device, a folder or a link that leads nowhere under any name that is looked for is an error that names it: not a wait, not
+    "there is none"."""
+    work = TEMP / "parts"
+    work.mkdir()
+    os.mkfifo(work / "fifo")
+    odd = {"FIFO": "../fifo", "device": "/dev/zero", "directory": "..", "does not exist": "gone", "circle": None}
+    names = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json",
+             "added_tokens.json", "chat_template.jinja", "chat_template.json", "model.safetensors", "model.safetensors.index.json"]
+    for name in names:
+        folder = work / name
+        shutil.copytree(DATA / "models/llama3-e2e", folder)
+        for first, then in (("model.safetensors", "model.safetensors.index.json"), ("tokenizer.json", "tokenizer.model")):
+            if name == then:
+                (folder / first).unlink()
+        for what, target in odd.items():
+            (folder / name).unlink(missing_ok=True)
+            os.symlink(target or name, folder / name)
+            for args in (["run", folder, "--ids", "1", "-n", "1"], ["convert", folder, "-o", work / "out"]):
+                fails(run(*args, timeout=20), 3, f"{folder}/{name}: ", what, what=f"{args[0]}: {name} is a {what}")
+    (work / "json").write_text('{"d_model": 32, "n_layers": 1, "heads": 2, "d_ff": 64, "vocab_size": 300}')
+    text = DATA / "README.md"
+    for what, target in odd.items():
+        path = work / "odd.json"
+        path.unlink(missing_ok=True)
+        os.symlink("fifo" if what == "FIFO" else target or path.name, path)
+        for args in (["synth", path, "-o", work / "out"], ["train", "--text", text, "--config", path, "-o", work / "out"], ["info", path], ["block", path]):
+            fails(run(*args, timeout=20), (2, 3), "odd.json", "folder" if what == "directory" and args[0] in ("info", "block") else what,
+                  what=f"{args[0]} of a {what}")
+    if os.access("/dev/fd", os.X_OK):   # what is open already may be a pipe
+        works(run("synth", "-", "-o", work / "out", input=(work / "json").read_bytes()))
+        works(run("synth", "/dev/fd/0", "-o", work / "out", input=(work / "json").read_bytes()))
+
+
 # ---- Contexts ----------------------------------------------------------------------------------------------------------
 
 @case

@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <dirent.h>
@@ -93,8 +94,12 @@ static void what_is_no_file_is_refused_at_once(void)
         const char *path, *message;
     } cases[] = {
         { "", "a directory" }, { "fifo", "a FIFO" }, { "/dev/null", "a character device" },
-        { "missing", "No such file" }, { "plain/x", "Not a directory" },
+        { "missing", "No such file" }, { "plain/x", "Not a directory" }, { "nowhere", "a symbolic link to gone, which does not exist" },
+        { "loop", "a symbolic link to loop, which leads in a circle" }, { "to_fifo", "a FIFO" }, { "/dev/fd/777", "Bad file" },
     };
+    CHECK(symlink("gone", in_folder("nowhere")) == 0 && symlink("loop", in_folder("loop")) == 0 && symlink("fifo", in_folder("to_fifo")) == 0,
+          "symlink");
+    CHECK(path_exists(in_folder("nowhere")) && path_exists(in_folder("loop")) && !path_exists(in_folder("missing")), "names");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *path = cases[i].path[0] == '/' ? cases[i].path : in_folder(cases[i].path);
         FileMap     f;
@@ -102,6 +107,11 @@ static void what_is_no_file_is_refused_at_once(void)
         CHECK(!file_map_open(&f, path, &e), "%s was opened", path);
         CHECK(e.status == INPUT && strstr(e.msg, path) && strstr(e.msg, cases[i].message), "%s: %d '%s'", path, e.status, e.msg);
         file_map_close(&f);
+        char  *text;
+        size_t n;
+        e = (Error){ 0 };
+        CHECK(!file_read(path, 100, &text, &n, &e), "%s was read", path);
+        CHECK(e.status == INPUT && strstr(e.msg, path) && strstr(e.msg, cases[i].message), "%s: %d '%s'", path, e.status, e.msg);
     }
     empty_folder();
 }
@@ -115,10 +125,10 @@ static void file_read_stops_at_its_limit(void)
     CHECK(file_read(in_folder("a"), 5, &text, &n, &e) && n == 5 && strcmp(text, "12345") == 0, "%s", e.msg);
     free(text);
     CHECK(!file_read(in_folder("a"), 4, &text, &n, &e) && e.status == INPUT && strstr(e.msg, "at most 4"), "%s", e.msg);
-    CHECK(!file_read("/dev/zero", 1 << 20, &text, &n, &e) && e.status == INPUT, "%s", e.msg);
+    CHECK(!file_read_stream("/dev/zero", 1 << 20, &text, &n, &e) && e.status == INPUT, "%s", e.msg);
     CHECK(!file_read(folder, 100, &text, &n, &e) && e.status == INPUT && strstr(e.msg, "directory"), "%s", e.msg);
     CHECK(!file_read(in_folder("no"), 100, &text, &n, &e) && e.status == INPUT, "%s", e.msg);
-    CHECK(file_read("/dev/null", 0, &text, &n, &e) && n == 0 && text[0] == 0, "%s", e.msg);
+    CHECK(file_read_stream("/dev/null", 0, &text, &n, &e) && n == 0 && text[0] == 0, "%s", e.msg);
     free(text);
     empty_folder();
 }
