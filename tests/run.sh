@@ -4,9 +4,10 @@
 # A test program prints one line for each claim on stdout: "ok NAME", "FAIL NAME: why" or "skip NAME: why"; other lines
 # are notes. One that ends with an error but names no failure, is killed, takes too long or prints no such line has failed
 # too. Output lies in BUILD/tests/log/. The last line is "N passed, N failed, N skipped"; status 1 where one failed.
-# For the programs: BUILD, CC, PYTHON, TBLOCK (the program), TBLOCK_TEST_DATA: a folder of more recorded data (tests/data/README.md),
-# mostly other people's, so that nobody but us has it; what needs it is skipped without: "no data". BUILD/tests/without-data lists the
-# files that looked for it in vain, one a line: .ci/run runs them once more where it has the folder.
+# For the programs: BUILD, CC, PYTHON, TBLOCK (the program) and TBLOCK_TEST_DATA, a folder of more recorded
+# data (tests/data/README.md). Unless you name it, there is none, and what needs it is skipped: "no data".
+# BUILD/tests/without-data lists the files that looked for it in vain, one a line: .ci/run runs them
+# once more where it has the folder.
 set -u
 shopt -s extglob # for !(...) in the table
 cd "$(dirname "$0")/.." || exit 4

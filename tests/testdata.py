@@ -1,5 +1,6 @@
-"""Where recorded data lies: FIXTURES are those of the folder that $TBLOCK_TEST_DATA names, else our own in tests/data; MORE is what else
-that folder has (tests/data/README.md). Without it, MORE does not exist, and the line on stderr lets tests/run.sh list who lacks it."""
+"""Where recorded data lies. FIXTURES: those of the folder that $TBLOCK_TEST_DATA names, else our
+own in tests/data. MORE: what else that folder has (tests/data/README.md); without it, a folder that
+does not exist. The line on stderr lets tests/run.sh list who looked for the data in vain."""
 import os
 import pathlib
 import sys

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Sets path to the file or folder NAME of the folder that $TBLOCK_TEST_DATA names; without one, to our own in tests/data where NAME
- * begins with fixtures/. Is it there? The line on stderr lets tests/run.sh list who lacks the folder. */
+/* Sets path to NAME in the folder that $TBLOCK_TEST_DATA names. Without that folder, a NAME that
+ * begins with fixtures/ is our own, in tests/data. Returns whether it is there. The line on stderr lets
+ * tests/run.sh list who looked for the data in vain. */
 static inline bool test_data(char path[512], const char *name)
 {
     static const char fixtures[] = "fixtures/";
