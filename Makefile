@@ -214,7 +214,7 @@ coverage: ## which lines of src/ the tests run: the share that this machine can 
 # Parts of tests/suite that need more than make test may ask for, or take long.
 TARGETS_OF_SUITE = test-compilers test-browser test-neon
 test-compilers: ## the same bits from gcc and clang, over instruction sets, threads, pieces and types (installs clang)
-test-browser: ## the pages of attn in a browser (installs chromium)
+test-browser: ## pages and plots in a browser, wide and narrow, light and dark (installs chromium)
 test-neon: ## kernels, unit tests and models as NEON (installs a cross compiler and qemu-user)
 $(TARGETS_OF_SUITE): test-%:
 	@CC="$(CC)" tools/setup.sh $*

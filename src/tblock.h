@@ -526,9 +526,8 @@ typedef struct tblock_attention_options {
     void *user;
 } tblock_attention_options;
 
-/* A run keeps at most MAX_BYTES of probabilities, 4 bytes for each layer, head, query and key; a page of HTML shows at most
- * HTML_TOKENS tokens. */
-enum { TBLOCK_ATTENTION_MAX_BYTES = 256 << 20, TBLOCK_ATTENTION_HTML_TOKENS = 1024 };
+/* A run keeps at most this many bytes of probabilities, 4 for each layer, head, query and key. */
+enum { TBLOCK_ATTENTION_MAX_BYTES = 256 << 20 };
 
 /* Run tokens as sequence 0 of c (which is emptied before and after) and keep the attention probabilities of the chosen
  * layers and heads: softmax of the scores of docs/numerics.md, "attention", with the same bits whatever the threads or the
@@ -544,7 +543,8 @@ TBLOCK_API void tblock_attention_free(tblock_attention *a); /* NULL is accepted 
 TBLOCK_API const float *tblock_attention_head(const tblock_attention *a, int layer, int head);
 
 /* Write a file, atomically. format:
- *   "html"         one page with heat maps, for people; it loads nothing from elsewhere
+ *   "html"         one page with heat maps, for people, under 3 MB: a long text is drawn in
+ *                  coarser cells; it loads nothing from elsewhere
  *   "json"         one object: tokens, pieces, layers, heads, window, windows, attention [{layer, head, p: n rows of n numbers}]
  *   "safetensors"  tokens I32 [n], attn.layerI F32 [heads kept, n, n]; metadata: heads, window, and what changes bits
  * The same as html or json in pieces: put returns false to stop, which is TBLOCK_SYSTEM. An unknown format or a file of the model is

@@ -217,9 +217,6 @@ static bool draw(const tblock_attention *a, const char *format, const AttnSink *
     bool     html = strcmp(format, "html") == 0;
     if (!html && strcmp(format, "json") != 0)
         return fail(err, USAGE, "attention: format: expected html, json or, for a file, safetensors, found '%s'", format);
-    if (html && a->n > TBLOCK_ATTENTION_HTML_TOKENS)
-        return fail(err, USAGE, "attention: html: expected at most %d tokens, found %zu: json and safetensors take more",
-                    TBLOCK_ATTENTION_HTML_TOKENS, a->n);
     if (!view_of(a, &v, err))
         return false;
     bool ok = html ? attn_html(&v, out, err) : attn_json(&v, out, err);

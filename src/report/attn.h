@@ -23,7 +23,9 @@ typedef struct AttnView {
 /* Takes the output in pieces; false, with err filled, stops. */
 typedef struct AttnSink { bool (*put)(void *user, const char *data, size_t n_bytes, Error *err); void *user; } AttnSink;
 
-/* Both fail where the sink does, and without memory. */
+/* Both fail where the sink does, and without memory. A page has fewer than ATTN_PAGE_BYTES, whatever
+ * it shows; that fails (USAGE) with more heads than have room for one cell each. */
+enum { ATTN_PAGE_BYTES = 3000000 };
 bool attn_html(const AttnView *v, const AttnSink *out, Error *err);
 bool attn_json(const AttnView *v, const AttnSink *out, Error *err);
 
@@ -31,7 +33,7 @@ bool attn_json(const AttnView *v, const AttnSink *out, Error *err);
 bool attn_flush(JsonOut *text, const AttnSink *out, Error *err);
 
 /* A token as a person can read it, a JSON string: white space, control characters, invisible characters and bytes that are
- * not UTF-8 are spelled. */
-void attn_label(JsonOut *out, const AttnPiece *piece);
+ * not UTF-8 are spelled. After `limit` bytes it ends with an ellipsis. */
+void attn_label(JsonOut *out, const AttnPiece *piece, size_t limit);
 
 #endif

@@ -1,12 +1,15 @@
-/* report/attn_html.c: the page of heat maps. The page itself is attn_page.html, beside this file; the Makefile makes lines of
- * C strings of it. What goes in: one JSON object for all texts, and for each layer the visible probabilities as f16 in
- * base64: heads, queries, keys ascending. f16 keeps three digits of what is over 1e-4; the other formats keep all. */
+/* report/attn_html.c: the page of heat maps. The page itself is attn_page.html, beside this file;
+ * the Makefile makes lines of C strings of it. What goes in: one JSON object for all texts, and one
+ * base64 text of all visible cells: layers, heads, queries, keys ascending. A page has fewer than
+ * ATTN_PAGE_BYTES: the heads share what its texts leave (docs/attn.md, "How large it is"). */
 #include "report/attn.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/half.h"
+#include "base/math64.h"
 
 static const char *const page[] = {
 #include "report/attn_page.html.inc"
@@ -38,6 +41,14 @@ static void text(JsonOut *o, const char *key, const char *s)
     json_out(o, ",");
 }
 
+/* Bytes of a label: enough for any word. All labels together take under half of the page, even if
+ * each byte is written as \u003c. */
+static size_t label_limit(size_t n_tokens)
+{
+    size_t share = 200000 / n_tokens;
+    return share < 16 ? 16 : share > 64 ? 64 : share;
+}
+
 static void about(JsonOut *o, const AttnView *v)
 {
     JsonOut json = {0};
@@ -57,7 +68,7 @@ static void about(JsonOut *o, const AttnView *v)
     json_out(&json, ",\n\"labels\":");
     for (size_t i = 0; v->piece && i < v->n_tokens; i++) {
         json_out(&json, i ? "," : "[");
-        attn_label(&json, &v->piece[i]);
+        attn_label(&json, &v->piece[i], label_limit(v->n_tokens));
     }
     json_out(&json, v->piece ? "]}" : "null}");
     json_out(o, "<script type=\"application/json\" id=\"about\">\n");
@@ -86,37 +97,128 @@ static void base64_end(Base64 *b)
         base64_byte(b, 0);
 }
 
-static bool layer_data(JsonOut *o, const AttnView *v, int layer, const float *p, const AttnSink *out, Error *err)
+/* ---- How fine ---- */
+
+/* How probabilities become cells: each shows the largest of `block` queries by `block` keys.
+ * exact: as f16, which keeps three digits of what is over 1e-4; else one byte (code_of). */
+typedef struct Cells { size_t block; bool exact; } Cells;
+
+enum {
+    CELLS_TAGS = 128,  /* at most: the tags around them                    */
+    MOST_ROWS  = 1024, /* a browser draws a canvas of this side in no time */
+};
+
+/* The first cell of row i that has a visible key: that of its first query. */
+static size_t first_cell(size_t window, size_t block, size_t i)
 {
-    Base64 b = {.out = o};
-    int    window = config_window(v->cfg, layer), n = (int)v->n_tokens;
-    json_out(o, "<script type=\"text/plain\" class=\"layer\">");
-    for (int h = 0; h < v->n_heads; h++) {
-        for (int q = 0; q < n; q++, p += n)
-            for (int k = window && q >= window ? q - window + 1 : 0; k <= q; k++) {
-                unsigned half = f32_to_f16(p[k]);
-                base64_byte(&b, half & 0xFF);
-                base64_byte(&b, half >> 8);
-            }
-        if (!attn_flush(o, out, err))
-            return false;
-    }
+    size_t q = i * block;
+    return window && q >= window ? (q - window + 1) / block : 0;
+}
+
+static size_t count_cells(const AttnView *v, size_t block)
+{
+    size_t n = 0, rows = (v->n_tokens + block - 1) / block;
+    for (int l = 0; l < v->n_layers; l++)
+        for (size_t i = 0; i < rows; i++)
+            n += i + 1 - first_cell((size_t)config_window(v->cfg, v->layer[l]), block, i);
+    return n * (size_t)v->n_heads;
+}
+
+static size_t base64_length(size_t n_bytes) { return (n_bytes + 2) / 3 * 4; }
+
+/* The finest cells whose base64 has at most `room` characters. Even one cell a head may not fit. */
+static bool choose_cells(Cells *c, const AttnView *v, size_t room, Error *err)
+{
+    *c       = (Cells){ .block = (v->n_tokens + MOST_ROWS - 1) / MOST_ROWS };
+    c->exact = c->block == 1 && base64_length(2 * count_cells(v, 1)) <= room;
+    while (!c->exact && c->block <= v->n_tokens && base64_length(count_cells(v, c->block)) > room)
+        c->block++;
+    return c->block <= v->n_tokens
+        || fail(err, USAGE, "attention: html: %d layers x %d heads do not fit in a page of %d MB: "
+                "choose fewer layers or heads", v->n_layers, v->n_heads, ATTN_PAGE_BYTES / 1000000);
+}
+
+/* 0: 0, or under 2^-15.8; 1 to 254: 2^-15.8 to 1, sixteen to a doubling; 255: not a number. */
+static unsigned code_of(float p)
+{
+    if (!(p <= 1))
+        return isnan(p) ? 255 : 254;
+    static const double ln_2 = 0x1.62e42fefa39efp-1;
+    double code = p > 0x1p-16F ? 254.5 + 16 * math64_log((double)p) / ln_2 : 0;
+    return code >= 1 ? (unsigned)code : 0;
+}
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* The largest probability that cell (i, k) of a head covers; NaN if one is. What is masked is 0. */
+static float largest(const float *p, size_t n, size_t block, size_t i, size_t k)
+{
+    float most = 0;
+    for (size_t q = i * block; q < least(n, (i + 1) * block); q++)
+        for (size_t key = k * block; key < least(n, (k + 1) * block); key++)
+            if (!(p[q * n + key] <= most) && !isnan(most))
+                most = p[q * n + key];
+    return most;
+}
+
+static void head_data(Base64 *b, const AttnView *v, const Cells *c, size_t window, const float *p)
+{
+    for (size_t i = 0; i * c->block < v->n_tokens; i++)
+        for (size_t k = first_cell(window, c->block, i); k <= i; k++) {
+            float    shown = largest(p, v->n_tokens, c->block, i, k);
+            unsigned code  = c->exact ? f32_to_f16(shown) : code_of(shown);
+            base64_byte(b, code & 0xFF);
+            if (c->exact)
+                base64_byte(b, code >> 8);
+        }
+}
+
+static bool put_cells(JsonOut *o, const AttnView *v, const Cells *c, const AttnSink *out,
+                      Error *err)
+{
+    Base64       b = {.out = o};
+    const float *p = v->p;
+    json_out(o, "<script type=\"text/plain\" id=\"data\" data-block=\"%zu\" data-exact=\"%d\">",
+             c->block, c->exact);
+    for (int l = 0; l < v->n_layers; l++)
+        for (int h = 0; h < v->n_heads; h++, p += v->n_tokens * v->n_tokens) {
+            head_data(&b, v, c, (size_t)config_window(v->cfg, v->layer[l]), p);
+            if (!attn_flush(o, out, err))
+                return false;
+        }
     base64_end(&b);
     json_out(o, "</script>\n");
+    return true;
+}
+
+/* ---- The page ---- */
+
+static bool put_page(JsonOut *o, const AttnView *v, const JsonOut *texts, const Cells *c,
+                     const AttnSink *out, Error *err)
+{
+    size_t n_lines = sizeof page / sizeof *page, i = 0;
+    for (; i < n_lines && strcmp(page[i], "@DATA@\n") != 0; i++)
+        json_out_bytes(o, page[i], strlen(page[i]));
+    json_out_bytes(o, texts->text, texts->n);
+    if (!put_cells(o, v, c, out, err))
+        return false;
+    for (i++; i < n_lines; i++)
+        json_out_bytes(o, page[i], strlen(page[i]));
     return attn_flush(o, out, err);
 }
 
 bool attn_html(const AttnView *v, const AttnSink *out, Error *err)
 {
-    JsonOut o = {0};
-    size_t  n_lines = sizeof page / sizeof *page, layer = (size_t)v->n_heads * v->n_tokens * v->n_tokens, i = 0;
-    for (; i < n_lines && strcmp(page[i], "@DATA@\n") != 0; i++)
-        json_out_bytes(&o, page[i], strlen(page[i]));
-    about(&o, v);
-    for (int l = 0; l < v->n_layers; l++)
-        if (!layer_data(&o, v, v->layer[l], v->p + (size_t)l * layer, out, err))
-            return false;
-    for (i++; i < n_lines; i++)
-        json_out_bytes(&o, page[i], strlen(page[i]));
-    return attn_flush(&o, out, err);
+    JsonOut o = {0}, texts = {0};
+    Cells   c = {0};
+    size_t  used = CELLS_TAGS;
+    for (size_t i = 0; i < sizeof page / sizeof *page; i++)
+        used += strlen(page[i]);
+    about(&texts, v);
+    used += texts.n;
+    bool ok = (!texts.failed || fail(err, SYSTEM, "out of memory"))
+           && choose_cells(&c, v, ATTN_PAGE_BYTES - least(used, ATTN_PAGE_BYTES), err)
+           && put_page(&o, v, &texts, &c, out, err);
+    free(texts.text);
+    return ok;
 }

@@ -40,7 +40,7 @@ static bool is_mark(uint32_t code)
     return c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_ME;
 }
 
-void attn_label(JsonOut *out, const AttnPiece *piece)
+void attn_label(JsonOut *out, const AttnPiece *piece, size_t limit)
 {
     JsonOut text = {0};
     for (size_t i = 0; i < piece->n_bytes;) {
@@ -58,6 +58,10 @@ void attn_label(JsonOut *out, const AttnPiece *piece)
         else if (length > 0)
             json_out_bytes(&text, at, (size_t)length);
         i += (size_t)abs(length);
+        if (text.n >= limit && i < piece->n_bytes) {
+            json_out_bytes(&text, "\xE2\x80\xA6", 3); /* U+2026 */
+            break;
+        }
     }
     json_out_string(out, text.text ? text.text : "", text.n);
     out->failed |= text.failed;

@@ -178,7 +178,7 @@ static void what_does_not_exist_is_refused(void)
 static void check_label(const char *bytes, size_t n, const char *want)
 {
     JsonOut got = {0}, expected = {0};
-    attn_label(&got, &(AttnPiece){bytes, n});
+    attn_label(&got, &(AttnPiece){bytes, n}, 64);
     json_out_string(&expected, want, strlen(want));
     CHECK(got.n == expected.n && memcmp(got.text, expected.text, got.n) == 0, "expected %.*s, found %.*s", (int)expected.n,
           expected.text, (int)got.n, got.text);
@@ -198,6 +198,53 @@ static void labels_spell_what_is_not_seen(void)
     check_label("\xCC\x81" "e\xCC\x81", 5, "\u25CC\u0301e\u0301");
     check_label("\xC2\xA0\xEF\xBB\xBF", 5, "\u27E8U+00A0\u27E9\u27E8U+FEFF\u27E9");
     check_label("\xF0\x9F\x98\x80", 4, "\U0001F600");
+#define DIGITS "0123456789012345678901234567890123456789012345678901234567890123"
+    check_label(DIGITS, 64, DIGITS);
+    check_label(DIGITS "4", 65, DIGITS "\u2026");
+}
+
+static bool add_up(void *user, const char *data, size_t n_bytes, Error *e)
+{
+    (void)data;
+    (void)e;
+    *(size_t *)user += n_bytes;
+    return true;
+}
+
+/* Labels of the letter that takes the most bytes in a script. */
+static void a_page_has_fewer_bytes_than_its_limit(void)
+{
+    static const struct { int n, layers, heads, window; } cases[] = {
+        {1, 1, 1, 0}, {925, 6, 6, 0}, {1024, 1, 61, 0}, {1025, 2, 4, 0}, {8192, 1, 1, 0},
+        {8191, 1, 1, 5}, {3125, 1, 6, 512}, {64, 126, 128, 0}, {3, 4096, 1500, 0},
+    };
+    enum { LONGEST = 8192 };
+    static int32_t   token[LONGEST];
+    static AttnPiece piece[LONGEST];
+    static int       number[4096];
+    static char      letters[300];
+    memset(letters, '<', sizeof letters);
+    for (int i = 0; i < LONGEST; i++) {
+        token[i] = INT32_MAX;
+        piece[i] = (AttnPiece){letters, sizeof letters};
+    }
+    for (int i = 0; i < 4096; i++)
+        number[i] = i;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t n = (size_t)cases[i].n, found = 0;
+        Config c = {.n_layers = cases[i].layers, .heads = cases[i].heads, .kv_heads = 1,
+                    .window = cases[i].window};
+        float *p = calloc((size_t)c.n_layers * (size_t)c.heads * n * n, sizeof *p);
+        CHECK(p, "no memory");
+        AttnView v = {.model = "m", .sha256 = "", .kv_type = "f32", .cfg = &c, .n_tokens = n,
+                      .token = token, .piece = piece, .n_layers = c.n_layers, .n_heads = c.heads,
+                      .layer = number, .head = number, .p = p};
+        bool drawn = p && attn_html(&v, &(AttnSink){add_up, &found}, &err);
+        CHECK(c.n_layers == 4096 ? !drawn && strstr(err.msg, "choose fewer layers") : drawn,
+              "%zu: %s", i, err.msg);
+        CHECK(found < ATTN_PAGE_BYTES, "%zu: %zu bytes", i, found);
+        free(p);
+    }
 }
 
 int main(int argc, char **argv)
@@ -214,6 +261,7 @@ int main(int argc, char **argv)
     TEST(chosen_layers_and_heads_are_the_same_numbers);
     TEST(what_does_not_exist_is_refused);
     TEST(labels_spell_what_is_not_seen);
+    TEST(a_page_has_fewer_bytes_than_its_limit);
     unlink(in_folder("config.json"));
     unlink(in_folder("m.bin"));
     rmdir(folder);

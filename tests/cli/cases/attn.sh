@@ -40,7 +40,7 @@ try attn model.bin --ids 1 -o /dev/full --format html
 try attn model.bin --ids 1 -o /dev/full --format safetensors
 tblock attn model.bin --ids 1 --json > /dev/full; echo "[$?]"
 ids=$(seq -s, 1 39),$(seq -s, 1 39) ids=$ids,$ids,$ids,$ids,$ids,$ids,$ids ids=$ids,$ids
-tblock attn model.bin --ids "$ids" -o out.html; echo "[$?]"
+tblock attn model.bin --ids "$ids" -o long.html; echo "[$?]"; grep -o 'data-block="[0-9]*"' long.html; rm long.html
 echo '{"d_model": 64, "n_layers": 4, "heads": 32, "d_ff": 32, "vocab_size": 40, "n_ctx": 2000}' > config.json
 tblock synth config.json -o large.bin
 tblock attn large.bin --ids "$ids" --json; echo "[$?]"
