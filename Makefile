@@ -267,7 +267,7 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE "$(DESTDIR)$(PREFIX)/share/doc/tblock"
 	install -d "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/regression"
-	install -m 644 docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs"
+	install -m 644 docs/*.md docs/*.svg "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs"
 	install -m 644 docs/examples/regression/* "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/regression"
 	install -d $(patsubst %/,"$(DESTDIR)$(PREFIX)/share/%",$(dir $(PRINTED)))
 	$(BUILD)/tblock help --man > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"

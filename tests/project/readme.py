@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("BUILD", "build/release")
 TBLOCK = str(pathlib.Path(os.environ.get("TBLOCK", ROOT / BUILD / "tblock")).absolute())
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "models/README.md")
 PICTURE = ROOT / "docs/block.svg"
 LIMIT = 900  # seconds for the commands of a block, most of them for a busy machine
 
@@ -183,7 +184,7 @@ def anchors(path):
 
 
 def links_lead_somewhere():
-    for page in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "models/README.md"):
+    for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)]+)\)", text) + re.findall(r'src(?:set)?="([^"]+)"', text):
             if re.match(r"https?:", target):
@@ -200,7 +201,7 @@ def every_document_is_linked():
 
 
 def prose_is_at_most_100_columns():
-    for page in ("README.md", "CHANGELOG.md", "SECURITY.md", "models/README.md"):
+    for page in PAGES:
         for i, line in enumerate((ROOT / page).read_text(encoding="utf-8").splitlines(), 1):
             need(len(line) <= 100 or line.startswith("|"), f"{page}:{i}: {len(line)} columns")
 
