@@ -157,8 +157,8 @@ $(BUILD)/tests/faults/failing_malloc.so: $(BUILD)/tests/faults/failing_malloc.o
 	$(call Q,ld) $(CC) $(THREADS) $(if $(filter coverage,$(config)),$(OPT)) -shared -o $@ $^
 
 # parts of the program, not of the library
-$(BUILD)/tests/unit/test_sandbox: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/cli/message.o $(BUILD)/tests/faults/failing_malloc.o
-$(BUILD)/tests/unit/test_bench_numbers: $(BUILD)/src/cli/bench_numbers.o $(BUILD)/src/cli/message.o
+$(BUILD)/tests/unit/test_sandbox: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/cli/message.o $(BUILD)/src/cli/terminal.o $(BUILD)/tests/faults/failing_malloc.o
+$(BUILD)/tests/unit/test_bench_numbers: $(BUILD)/src/cli/bench_numbers.o $(BUILD)/src/cli/message.o $(BUILD)/src/cli/terminal.o
 
 programs: $(TEST_BIN) $(if $(filter neon,$(config)),,$(BUILD)/tests/faults/failing_malloc.so)
 tests: all programs ## build the test programs

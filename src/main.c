@@ -140,6 +140,6 @@ int main(int argc, char **argv)
         good = false;
     }
     if (!good && err.msg[0])
-        fprintf(stderr, "tblock: %s\n", err.msg);
+        fprintf(stderr, "%stblock:%s %s\n", terminal_tone(STDERR_FILENO, TONE_BAD), terminal_tone(STDERR_FILENO, TONE_OFF), err.msg);
     return good ? TBLOCK_OK : err.status;
 }

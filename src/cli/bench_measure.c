@@ -237,8 +237,7 @@ Peak bench_peak(const Bench *b, int machine)
         return (Peak){ m->f32_gflop_per_s, "f32", "f32 multiply-adds, which this math uses" };
     if (strcmp(b->computing.activations, "16") == 0)
         return (Peak){ larger(m->int16_gop_per_s, m->int8_gop_per_s / 2), "int16",
-                       "int16 dot products, or int8 at half its rate: a 16-bit activation is two "
-                       "8-bit digits" };
+                       "int16 dot products, or int8 at half its rate: two digits each" };
     return (Peak){ m->int8_gop_per_s, "int8", "int8 dot products of weights and activations" };
 }
 

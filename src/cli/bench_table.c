@@ -36,9 +36,11 @@ static void print_header(const Bench *b)
     cli_escape(cpu, sizeof cpu, b->machine[0].cpu, strlen(b->machine[0].cpu));
     cli_escape(model, sizeof model, bench_model_name(b), strlen(bench_model_name(b)));
     output_format("%s, %s\n", cpu, c->isa);
-    output_format("model     %s: %s, %.2f million parameters, %.2f MB of weights per token\n", model, m->weight_types,
+    output_format("model     %s: %s\n", model, m->weight_types);
+    output_format("          %.2f million parameters, %.2f MB of weights per token\n",
                   1e-6 * (double)m->n_params, 1e-6 * (double)m->bytes_per_token);
-    output_format("settings  math %s, activations %s, KV cache %s\n", c->math, c->activations, c->kv_type);
+    output_format("settings  math %s, activations %s, KV cache %s; median of %d timing%s\n", c->math, c->activations, c->kv_type,
+                  b->args->repeats, b->args->repeats == 1 ? "" : "s at most");
     for (int i = 0; i < b->n_machines; i++) {
         const tblock_machine *k = &b->machine[i];
         output_format("machine   %d thread%s: read %.1f GB/s; GOP/s: f32 %s, int8 %s, int16 %s\n", k->threads, k->threads == 1 ? "" : "s",
@@ -46,9 +48,9 @@ static void print_header(const Bench *b)
                       spell_peak(k->int16_gop_per_s, int16));
     }
     Peak peak = bench_peak(b, 0);
-    output_format("limits    %% read: bytes of weights and KV cache against the read bandwidth, "
-                  "which limits decode\n");
-    output_format("          %% peak: against %s (%s), which limits prefill\n", peak.name, peak.why);
+    output_format("limits    %% read: weights and KV cache against the read bandwidth: limits decode\n"
+                  "          %% peak: operations against the %s peak: limits prefill\n"
+                  "          (%s)\n", peak.name, peak.why);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
@@ -58,7 +60,7 @@ static void print_row(const Bench *b, const BenchRow *r)
     Rates x = bench_rates(b, r);
     char  name[48], rate[24], least[24], most[24], gb[24], gop[24], read[16], peak[16], range[56];
     snprintf(range, sizeof range, "%s .. %s", spell_rate(x.least, least), spell_rate(x.most, most));
-    output_format("%-20s %7d %7d %10s %20s %9s %7s %9s %7s\n", bench_row_name(r, name), b->machine[r->machine].threads, r->repeats,
+    output_format("%-19s %7d %8s %15s %6s %6s %6s %6s\n", bench_row_name(r, name), b->machine[r->machine].threads,
                   spell_rate(x.tokens_per_s, rate), range, spell_rate(x.gb_per_s, gb), spell_share(x.read_share, read),
                   spell_rate(x.gop_per_s, gop), spell_share(x.peak_share, peak));
 }
@@ -88,7 +90,7 @@ void bench_print_table(const Bench *b)
     if (b->n_machines == 0)
         return;
     print_header(b);
-    output_format("\n%-20s %7s %7s %10s %20s %9s %7s %9s %7s\n", "", "threads", "timings", "tokens/s", "least .. most", "GB/s", "% read",
+    output_format("\n%-19s %7s %8s %15s %6s %6s %6s %6s\n", "", "threads", "tokens/s", "least .. most", "GB/s", "% read",
                   "GOP/s", "% peak");
     for (int i = 0; i < b->n_rows; i++)
         print_row(b, &b->row[i]);

@@ -68,19 +68,26 @@ static size_t collect(Kind *kinds, const tblock_quantize_report *report)
 
 static double bits(const tblock_quantize_row *r) { return 8 * (double)r->bytes / (double)r->n_params; }
 
+/* Bytes of "layers.3" in "layers.3.wq": the line says the rest. */
+static int place_length(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return (int)(dot ? (size_t)(dot - name) : strlen(name));
+}
+
 static void print_kinds(const tblock_quantize_report *report)
 {
     static Kind kinds[MAX_KINDS];
     size_t      n = collect(kinds, report);
-    output_format("%-8s %8s  %-12s %14s %11s %10s  %s\n", "", "matrices", "type", "bytes", "bits/weight", "RMS error", "largest");
+    output_format("%-8s %5s %-12s %12s %7s %9s  %s\n", "", "count", "type", "bytes", "bits", "RMS error", "largest");
     for (size_t i = 0; i < n; i++) {
         const Kind *k = &kinds[i];
         char        type[16];
         snprintf(type, sizeof type, "%s to %s", k->sum.from, k->sum.type);
-        output_format("%-8s %8zu  %-12s %14" PRIu64 " %11.3f %9.4f%%", k->sum.part, k->n, type, k->sum.bytes, bits(&k->sum),
+        output_format("%-8s %5zu %-12s %12" PRIu64 " %7.3f %8.4f%%", k->sum.part, k->n, type, k->sum.bytes, bits(&k->sum),
                       100 * (k->sum.sum2 > 0 ? sqrt(k->sum.error2 / k->sum.sum2) : 0));
         if (k->n > 1)
-            output_format("  %.4f%% %s", 100 * k->worst, k->worst_name);
+            output_format("  %.4f%% %.*s", 100 * k->worst, place_length(k->worst_name), k->worst_name);
         output_format("\n");
     }
 }
@@ -99,8 +106,8 @@ static void print_tensors(const tblock_quantize_report *report)
 static void print_table(const QuantizeArgs *a, const tblock_quantize_report *report)
 {
     a->tensors ? print_tensors(report) : print_kinds(report);
-    output_format("model: %" PRIu64 " parameters, %" PRIu64 " bytes, %.3f bits per weight, "
-                  "relative RMS error %.4f%%\n",
+    output_format("model: %" PRIu64 " parameters, %" PRIu64 " bytes\n"
+                  "       %.3f bits per weight, relative RMS error %.4f%%\n",
                   report->n_params, report->bytes, 8 * (double)report->bytes / (double)report->n_params, 100 * report->error);
 }
 

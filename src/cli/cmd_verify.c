@@ -18,6 +18,8 @@ typedef struct VerifyArgs {
     GeneralOptions general;
 } VerifyArgs;
 
+enum { LONGEST_NAME = 10 }; /* that the table has a column for in 80 */
+
 /* A name from a file, safe to print. */
 static const char *row_name(const tblock_verify_row *r, char out[80])
 {
@@ -32,18 +34,32 @@ static const char *spell_number(double x, char out[24])
     return out;
 }
 
+/* A name that is too long for its column gets a line of its own. */
 static void print_row(const tblock_verify_row *r, int name_width)
 {
-    char name[80], first[24] = "-", greedy[48] = "-", max_abs[24], mean_kl[24], max_kl[24];
+    char name[80], verdict[48] = "DIFFERS", max_abs[24], mean_kl[24], max_kl[24];
     if (r->first_diff >= 0)
-        snprintf(first, sizeof first, "%" PRId64, r->first_diff);
-    if (r->greedy_diff >= 0)
-        snprintf(greedy, sizeof greedy, "differs at %" PRId64, r->greedy_diff);
-    else if (r->n_greedy > 0)
-        snprintf(greedy, sizeof greedy, "%zu equal", r->n_greedy);
-    output_format("%-*s  %6zu  %10s  %9s  %9s  %6.2f%%  %6.2f%%  %10s  %14s  %s\n", name_width, row_name(r, name), r->n_tokens,
+        snprintf(verdict, sizeof verdict, "DIFFERS at %" PRId64, r->first_diff);
+    const char *shown = row_name(r, name);
+    if ((int)strlen(shown) > name_width) {
+        output_format("%s\n", shown);
+        shown = "";
+    }
+    output_format("%-*s  %6zu %10s %8s %8s %6.2f%% %6.2f%%  ", name_width, shown, r->n_tokens,
                   spell_number(r->max_abs, max_abs), spell_number(r->mean_kl, mean_kl), spell_number(r->max_kl, max_kl),
-                  r->top1 * 100, r->top5 * 100, first, greedy, r->ok ? "ok" : "DIFFERS");
+                  r->top1 * 100, r->top5 * 100);
+    output_toned(r->ok ? TONE_GOOD : TONE_BAD, r->ok ? "ok" : verdict);
+    output_format("\n");
+}
+
+/* --greedy */
+static void print_greedy(const tblock_verify_row *r)
+{
+    char name[80];
+    if (r->greedy_diff >= 0)
+        output_format("%s: the greedy continuation differs from token %" PRId64 " on\n", row_name(r, name), r->greedy_diff);
+    else if (r->n_greedy > 0)
+        output_format("%s: %zu tokens of the greedy continuation, all the same\n", row_name(r, name), r->n_greedy);
 }
 
 /* Where hidden states were recorded: do they part, and where first? */
@@ -54,7 +70,7 @@ static void print_parted(const tblock_verify_row *r)
         return;
     output_format("%s: ", row_name(r, name));
     if (r->parted[0])
-        output_format("the runs diverge in %s, from position %" PRId64 " on, max |diff| %s\n", r->parted, r->parted_pos,
+        output_format("the runs diverge in %s, from position %" PRId64 " on\n    max |diff| there %s\n", r->parted, r->parted_pos,
                       spell_number(r->parted_abs, parted_abs));
     else
         output_format("%d hidden states, all the same\n", r->n_hidden);
@@ -77,13 +93,15 @@ static void print_table(const tblock_verify_report *report, const char *golden)
 
     for (size_t i = 0; i < report->n_rows; i++) {
         int n = (int)strlen(row_name(&report->rows[i], name));
-        width = n > width ? n : width;
+        width = n > width && n <= LONGEST_NAME ? n : width;
         n_ok += report->rows[i].ok;
     }
-    output_format("%-*s  %6s  %10s  %9s  %9s  %7s  %7s  %10s  %14s  %s\n", width, "sequence", "tokens", "max |diff|", "mean KL",
-                  "max KL", "top-1", "top-5", "first diff", "greedy", "verdict");
+    output_format("%-*s  %6s %10s %8s %8s %7s %7s  %s\n", width, "sequence", "tokens", "max |diff|", "mean KL", "max KL", "top-1", "top-5",
+                  "verdict");
     for (size_t i = 0; i < report->n_rows; i++)
         print_row(&report->rows[i], width);
+    for (size_t i = 0; i < report->n_rows; i++)
+        print_greedy(&report->rows[i]);
     for (size_t i = 0; i < report->n_rows; i++)
         print_parted(&report->rows[i]);
     char shown[CLI_SHOWN];

@@ -2,12 +2,14 @@
 
 #include "output.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { WIDTH = 79, OPTION_COLUMN = 28, COMMAND_WIDTH = 11 };
+enum { OPTION_COLUMN = 28, COMMAND_COLUMN = 14, EXAMPLE_COLUMN = 6, CONTINUED_COLUMN = 4, LEAST_WIDTH = 60, MOST_WIDTH = 100 };
 
-const char help_summary[] = "run Llama-style language models on a CPU, with the same bits everywhere";
+const char help_summary[] = "run Llama-style models on a CPU, with the same bits everywhere";
 
 const char help_description[] =
     "A model is a model file, which tblock convert makes from published weights and which is "
@@ -46,13 +48,21 @@ static const Example first_steps[] = {
     { 0 },
 };
 
+/* Columns that help fills: of its terminal, within reason; elsewhere always the same. */
+static int text_width(void)
+{
+    int columns = output_columns();
+    return (columns < LEAST_WIDTH ? LEAST_WIDTH : columns > MOST_WIDTH ? MOST_WIDTH : columns) - 1;
+}
+
 /* Print text from column `at` on, wrapped at words, further lines indented by `indent`; \n starts a new line. */
 static void print_wrapped(const char *text, int at, int indent)
 {
+    const int width = text_width();
     while (*text) {
         int  word = (int)strcspn(text, " \n");
         bool fresh = at <= indent; /* nothing on this line yet */
-        if (!fresh && at + 1 + word > WIDTH) {
+        if (!fresh && at + 1 + word > width) {
             output_format("\n");
             at = 0;
             fresh = true;
@@ -100,11 +110,67 @@ static void print_option(const Option *o)
     print_wrapped(line, at, OPTION_COLUMN);
 }
 
+/* Where the models that ship are: beside an installed program, otherwise in the source tree. */
+static const char *model_folder(void)
+{
+    static const char shared[] = "/share/tblock/models/";
+    static char       folder[PATH_MAX + sizeof shared];
+    ssize_t           n = readlink("/proc/self/exe", folder, PATH_MAX);
+    char             *end;
+    folder[n > 0 ? n : 0] = '\0';
+    for (int i = 0; i < 2; i++) /* PREFIX/bin/tblock */
+        if ((end = strrchr(folder, '/')))
+            *end = '\0';
+    strcat(folder, shared);
+    return n > 0 && access(folder, R_OK) == 0 ? folder : "models/";
+}
+
+/* Bytes of what stays on one line of a command: a word, a quoted text, an option with its value. */
+static int command_piece(const char *line)
+{
+    bool quoted = false, option = strchr("->|", line[0]) != NULL;
+    int  n = 0;
+    for (; line[n] && (quoted || line[n] != ' ' || (option && !strchr("->|", line[n + 1]))); n++) {
+        option &= line[n] != ' ';
+        quoted ^= line[n] == '\'';
+    }
+    return n;
+}
+
+/* A command that can be copied: on several lines where it is longer than one. */
+static void print_example(const Example *e)
+{
+    static const char models[] = "models/";
+    int at = output_format(" ");
+    for (const char *s = e->line; *s; s += *s == ' ') {
+        bool        ours = strncmp(s, models, sizeof models - 1) == 0;
+        const char *folder = ours ? model_folder() : "";
+        s += ours ? sizeof models - 1 : 0;
+        int n = command_piece(s), length = (int)strlen(folder) + n;
+        if (at > EXAMPLE_COLUMN && at + 1 + length + (s[n] ? 2 : 0) > text_width()) {
+            output_format(" \\\n");
+            at = output_format("%*s", CONTINUED_COLUMN - 1, "");
+        }
+        at += output_format(" %s%.*s", folder, n, s);
+        s += n;
+    }
+    output_format("\n");
+    print_wrapped(e->what, 0, EXAMPLE_COLUMN);
+}
+
+static void print_examples(const char *title, const Example *e)
+{
+    output_format("\n%s:\n", title);
+    for (; e->line; e++)
+        print_example(e);
+}
+
 void help_command(const Command *command)
 {
     const Syntax *s = &command->syntax;
 
-    output_format("tblock %s: %s\n\nUsage: tblock %s", s->command, command->summary, s->command);
+    print_wrapped(command->summary, output_format("tblock %s:", s->command), EXAMPLE_COLUMN);
+    output_format("\nUsage: tblock %s", s->command);
     for (const Operand *o = s->operands; o->name; o++)
         output_format(o->optional ? " [%s]" : " %s", o->name);
     output_format(" [options]\n\n");
@@ -118,24 +184,22 @@ void help_command(const Command *command)
         for (const Option *o = g->options; o->name; o++)
             print_option(o);
     }
-    output_format("\nExamples:\n");
-    for (const Example *e = command->examples; e->line; e++)
-        output_format("  %s\n      %s\n", e->line, e->what);
+    print_examples("Examples", command->examples);
 }
 
 static void print_facts(const char *title, const Fact *fact)
 {
     output_format("\n%s:\n", title);
     for (; fact->name; fact++)
-        output_format("  %-*s %s\n", COMMAND_WIDTH, fact->name, fact->what);
+        print_wrapped(fact->what, output_format("  %s", fact->name), COMMAND_COLUMN);
 }
 
 void help_short(void)
 {
-    output_format("tblock %s: %s\n\nUsage: tblock COMMAND [arguments] [options]\n\nCommands:\n", tblock_version(),
-                  help_summary);
+    print_wrapped(help_summary, output_format("tblock %s:", tblock_version()), EXAMPLE_COLUMN);
+    output_format("\nUsage: tblock COMMAND [arguments] [options]\n\nCommands:\n");
     for (const Command *const *c = commands; *c; c++)
-        output_format("  %-*s %s\n", COMMAND_WIDTH, (*c)->syntax.command, (*c)->summary);
+        print_wrapped((*c)->summary, output_format("  %s", (*c)->syntax.command), COMMAND_COLUMN);
     output_format("\n");
     print_wrapped("tblock help COMMAND and tblock COMMAND --help explain a command; tblock "
                   "--version prints the version.",
@@ -145,9 +209,7 @@ void help_short(void)
 void help_overview(void)
 {
     help_short();
-    output_format("\nTo get started:\n");
-    for (const Example *e = first_steps; e->line; e++)
-        output_format("  %s\n      %s\n", e->line, e->what);
+    print_examples("To get started", first_steps);
     print_facts("Exit status", help_statuses);
     print_facts("Environment", help_environment);
 }

@@ -4,8 +4,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/printable.h"
+#include "terminal.h"
 
 size_t cli_utf8_length(const char *text, size_t n)
 {
@@ -64,5 +66,8 @@ void cli_note(bool quiet, const char *fmt, ...)
     vsnprintf(raw, sizeof raw, fmt, list);
     va_end(list);
     cli_escape(line, sizeof line, raw, strlen(raw));
-    fprintf(stderr, "tblock: %s\n", line);
+    const char warning[] = "warning:";
+    size_t     n = strncmp(line, warning, sizeof warning - 1) == 0 ? sizeof warning - 1 : 0;
+    fprintf(stderr, "tblock: %s%.*s%s%s\n", n ? terminal_tone(STDERR_FILENO, TONE_WARNING) : "", (int)n, line,
+            n ? terminal_tone(STDERR_FILENO, TONE_OFF) : "", line + n);
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -134,16 +135,19 @@ void output_json_number(const char *key, double x)
 
 /* ---- Terminals --------------------------------------------------------------------------------------------------- */
 
-bool terminal_is_capable(int fd)
+static int output_fd(void) { return output.to_stderr ? STDERR_FILENO : STDOUT_FILENO; }
+
+int output_columns(void)
 {
-    const char *term = getenv("TERM");
-    return isatty(fd) == 1 && term && *term && strcmp(term, "dumb") != 0;
+    const char *said = getenv("COLUMNS");
+    long        n = said && isatty(output_fd()) == 1 ? strtol(said, NULL, 10) : 0;
+    return n > 0 && n < INT_MAX ? (int)n : terminal_columns(output_fd());
 }
 
 bool output_is_terminal(void) { return isatty(STDOUT_FILENO) == 1; }
+bool output_has_colour(void) { return terminal_has_colour(output_fd()); }
 
-bool output_has_colour(void)
+void output_toned(Tone tone, const char *text)
 {
-    const char *no_color = getenv("NO_COLOR");
-    return terminal_is_capable(STDOUT_FILENO) && !(no_color && *no_color);
+    output_format("%s%s%s", terminal_tone(output_fd(), tone), text, terminal_tone(output_fd(), TONE_OFF));
 }

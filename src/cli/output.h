@@ -5,6 +5,8 @@
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H
 
+#include "terminal.h"
+
 #include "tblock.h"
 
 /* A text that grows; zeroed is empty; release data with free(). */
@@ -39,8 +41,11 @@ void output_json_ids(const char *key, const int32_t *ids, size_t n);
 /* "key": x, so that the same double reads back; null where x is not finite */
 void output_json_number(const char *key, double x);
 
-bool terminal_is_capable(int fd); /* a terminal that knows control sequences, as far as TERM tells: neither unset nor dumb */
 bool output_is_terminal(void);
-bool output_has_colour(void); /* a terminal, TERM neither unset nor dumb, NO_COLOR unset or empty */
+bool output_has_colour(void);
+int  output_columns(void); /* of its terminal, COLUMNS first; elsewhere 80 */
+
+/* In that colour where there are colours. */
+void output_toned(Tone tone, const char *text);
 
 #endif

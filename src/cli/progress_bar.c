@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { MOST_CELLS = 40, LEAST_CELLS = 5, WHAT_ROOM = 256, LINE_ROOM = 512 };
@@ -32,18 +31,12 @@ static atomic_bool drawing, visible, wiped;
 
 /* ---- The line ---- */
 
-static int columns(void)
-{
-    struct winsize size;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 /* "computing logits [#####     ]  50%  0m12s", or without the bar what fits. One column stays free, so that no terminal wraps. */
 static void compose(char line[LINE_ROOM], const char *what, double done, double seconds)
 {
     static const char full[MOST_CELLS + 1] = "########################################";
     char      time[24] = "";
-    const int room = columns() - 1;
+    const int room = terminal_columns(STDERR_FILENO) - 1;
     if (seconds >= 1)
         snprintf(time, sizeof time, "  %.0fm%02.0fs", floor(seconds / 60), floor(fmod(seconds, 60)));
     int cells = room - (int)(strlen(what) + strlen(time) + sizeof " [] 100%" - 1);

@@ -80,8 +80,8 @@ void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock
     Speed prefill = speed(m, s->n_prefilled, s->n_pieces, s->prefill_s);
     Speed decode = speed(m, s->n_decoded, s->n_calls, s->decode_s);
 
-    fprintf(stderr, "load      %.2f ms: %s, %s, %" PRIu64 " parameters, %s read per token\n", s->load_s * 1e3,
-            cli_shown(family, m->family), m->weight_types, m->n_params, spell_bytes(m->bytes_per_token, weights));
+    fprintf(stderr, "load      %.2f ms: %s, %s\n", s->load_s * 1e3, cli_shown(family, m->family), m->weight_types);
+    fprintf(stderr, "model     %" PRIu64 " parameters, %s read per token\n", m->n_params, spell_bytes(m->bytes_per_token, weights));
     if (s->n_loaded)
         fprintf(stderr, "state     %zu tokens loaded\n", s->n_loaded);
     fprintf(stderr, "prefill   %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", s->n_prefilled, s->prefill_s * 1e3,
@@ -91,15 +91,16 @@ void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock
     if (s->drafts)
         fprintf(stderr, "draft     %zu of %zu proposed tokens accepted: %.1f%%, %zu calls\n", s->n_accepted, s->n_proposed,
                 100 * acceptance(s), s->n_calls);
-    fprintf(stderr, "memory    file %s, kv %s, activations %s, peak resident %s\n", spell_bytes(m->file_bytes, file),
+    fprintf(stderr, "memory    file %s, kv %s, activations %s\n"
+                    "          peak resident %s\n", spell_bytes(m->file_bytes, file),
             spell_bytes(c->kv_bytes, kv), spell_bytes(c->activation_bytes, activations),
             spell_bytes(resident_bytes(), resident));
     if ((private = private_bytes(s->memory_fd)) > 0)
         fprintf(stderr, "private   %s predicted (%s of it for weights), %s measured\n", spell_bytes(predicted_bytes(m, c), file),
                 spell_bytes(m->made_bytes, weights), spell_bytes(private, resident));
-    fprintf(stderr, "settings  seed %" PRIu64 ", threads %d, isa %s, math %s, activations %s, kv "
-                    "%s, context %d\n", s->seed,
-            c->threads, c->isa, c->math, c->activations, c->kv_type, c->n_ctx);
+    fprintf(stderr, "settings  seed %" PRIu64 ", threads %d, isa %s, context %d\n"
+                    "          math %s, activations %s, kv %s\n", s->seed,
+            c->threads, c->isa, c->n_ctx, c->math, c->activations, c->kv_type);
     fprintf(stderr, "stopped   %s; last logits %016" PRIx64 "\n", stopped, s->hash);
 }
 

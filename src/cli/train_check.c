@@ -6,8 +6,10 @@
 
 static void print_row(const tblock_grad_check_row *r, double limit)
 {
-    output_format("%-32s %5d  %10.3g  %14.6g  %14.6g%s\n", r->name, r->n, r->worst, r->grad, r->difference,
-                  r->worst <= limit ? "" : "  TOO LARGE");
+    bool ok = r->worst <= limit;
+    output_format("%-24s %4d %9.3g %13.6g %13.6g  ", r->name, r->n, r->worst, r->grad, r->difference);
+    output_toned(ok ? TONE_GOOD : TONE_BAD, ok ? "ok" : "TOO LARGE");
+    output_format("\n");
 }
 
 static void print_json_row(const tblock_grad_check_row *r)
@@ -31,7 +33,7 @@ bool train_check(const tblock_grad_check_options *o, double limit, bool json, tb
     if (!checked)
         return false;
     if (!json)
-        output_format("%-32s %5s  %10s  %14s  %14s\n", "", "n", "worst", "gradient", "difference");
+        output_format("%-24s %4s %9s %13s %13s\n", "", "n", "worst", "gradient", "difference");
     for (size_t i = 0; i < n; i++) {
         bad += !(rows[i].worst <= limit);
         worst = !(rows[i].worst <= rows[worst].worst) ? i : worst;

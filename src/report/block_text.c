@@ -221,12 +221,14 @@ static void draw_checks(Page *p, const BlockPage *b)
 {
     char a[24], c[24];
     heading(p, "checks");
-    json_out(&p->out, "    finite      %s%s\n", b->bad[0] ? "NO: " : "all values and gradients", b->bad);
-    json_out(&p->out, "    fused       residual + norm in one pass: %s\n",
+    json_out(&p->out, "    finite      ");
+    form_verdict(&p->out, p->colour, !b->bad[0], b->bad[0] ? "NO: " : "all values and gradients");
+    json_out(&p->out, "%s\n    fused       residual + norm in one pass: ", b->bad);
+    form_verdict(&p->out, p->colour, b->fused_forward && b->fused_backward,
              !b->fused_forward ? "NOT the same bits as in two passes"
              : !b->fused_backward ? "NOT the same bits in the backward pass"
                                   : "same bits as in two passes");
-    json_out(&p->out, "                %s fused, %s in two (forward and backward, best of 5)\n", time_text(b->fused_seconds, a, sizeof a),
+    json_out(&p->out, "\n                %s fused, %s in two (forward and backward, best of 5)\n", time_text(b->fused_seconds, a, sizeof a),
              time_text(b->plain_seconds, c, sizeof c));
     if (b->n_checks == 0) {
         json_out(&p->out, "    gradients   not checked (--grad-check)\n");
@@ -237,8 +239,9 @@ static void draw_checks(Page *p, const BlockPage *b)
     json_out(&p->out, "      %-18s %7s %10s   %12s %12s\n", "", "tested", "worst", "computed", "expected");
     for (int i = 0; i < b->n_checks; i++) {
         const BlockPageCheck *k = &b->check[i];
-        json_out(&p->out, "      %-18s %7d %10.1e   %12.5g %12.5g%s\n", k->name, k->samples, k->error, k->computed, k->expected,
-                 k->error <= b->check_limit ? "" : "  WRONG");
+        json_out(&p->out, "      %-18s %7d %10.1e   %12.5g %12.5g  ", k->name, k->samples, k->error, k->computed, k->expected);
+        form_verdict(&p->out, p->colour, k->error <= b->check_limit, k->error <= b->check_limit ? "ok" : "WRONG");
+        json_out(&p->out, "\n");
     }
     json_out(&p->out, "      the limit is %.0e of the tensor's largest gradient\n", b->check_limit);
 }

@@ -17,6 +17,11 @@ void form_safe(JsonOut *o, const char *s)
     }
 }
 
+void form_verdict(JsonOut *o, bool colour, bool good, const char *text)
+{
+    json_out(o, "%s%s%s", !colour ? "" : good ? "\033[32m" : "\033[1;31m", text, colour ? "\033[0m" : "");
+}
+
 const char *form_count(uint64_t v, char *buf, size_t n)
 {
     char   digits[24];

@@ -286,7 +286,11 @@ static void draw_memory(Page *p, const Info *info)
 static void draw_check_part(Page *p, const char *name, const CheckPart *c, const char *good, const char *none)
 {
     label(p, name);
-    json_out(&p->out, "%s", c->answer == CHECK_OK ? good : c->answer == CHECK_NONE ? none : "WRONG: ");
+    if (c->answer == CHECK_NONE)
+        json_out(&p->out, "%s", none);
+    else
+        form_verdict(&p->out, p->colour, c->answer == CHECK_OK, c->answer == CHECK_OK ? "ok" : "WRONG");
+    json_out(&p->out, "%s", c->answer == CHECK_OK ? good : c->answer == CHECK_BAD ? ": " : "");
     form_safe(&p->out, c->found);
     if (c->n_bad > 1)
         json_out(&p->out, " (and %d more tensor%s)", c->n_bad - 1, c->n_bad > 2 ? "s" : "");
@@ -296,9 +300,9 @@ static void draw_check_part(Page *p, const char *name, const CheckPart *c, const
 static void draw_check(Page *p, const DataCheck *d)
 {
     heading(p, "check");
-    draw_check_part(p, "sha256", &d->hash, "ok: matches the metadata", "none recorded");
-    draw_check_part(p, "padding", &d->padding, "ok: all zero", "none in this file");
-    draw_check_part(p, "weights", &d->finite, "ok: all finite", "none in this file");
+    draw_check_part(p, "sha256", &d->hash, ": matches the metadata", "none recorded");
+    draw_check_part(p, "padding", &d->padding, ": all zero", "none in this file");
+    draw_check_part(p, "weights", &d->finite, ": all finite", "none in this file");
 }
 
 /* Enough of a hash to recognise it by; --json has it whole. */

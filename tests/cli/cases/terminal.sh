@@ -22,7 +22,7 @@ tblock info config.json | head -n 6; echo "[$?]"
 tblock info "$mark.json"; echo "[$?]"
 tblock run model.bin "--$csi$turn"; echo "[$?]"
 tblock synth config.json -o "$turn.bin" -q && tblock info "$turn.bin" | head -n 1
-tblock run "$turn.bin" --ids 1 -n 1 --stats 2>&1 > /dev/null | grep -o 'ms: .*bf16,'
+tblock run "$turn.bin" --ids 1 -n 1 --stats 2>&1 > /dev/null | grep -o 'ms: .*bf16'
 tblock logits "$turn.bin" --ids 1,2 -o "golden$csi" && tblock verify "$turn.bin" "golden$csi" | tail -n 1 | cut -d " " -f 1-5
 tblock info config.json --html page.html > /dev/null; grep -c -e "$csi" -e "$turn" -e "$close" page.html
 true

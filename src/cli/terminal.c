@@ -1,0 +1,30 @@
+#include "terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+bool terminal_is_capable(int fd)
+{
+    const char *term = getenv("TERM");
+    return isatty(fd) == 1 && term && *term && strcmp(term, "dumb") != 0;
+}
+
+bool terminal_has_colour(int fd)
+{
+    const char *no_color = getenv("NO_COLOR");
+    return terminal_is_capable(fd) && !(no_color && *no_color);
+}
+
+int terminal_columns(int fd)
+{
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+const char *terminal_tone(int fd, Tone tone)
+{
+    static const char *const tones[] = { [TONE_OFF] = "\033[0m", [TONE_GOOD] = "\033[32m", [TONE_BAD] = "\033[1;31m", [TONE_WARNING] = "\033[33m" };
+    return terminal_has_colour(fd) ? tones[tone] : "";
+}
