@@ -3,15 +3,18 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { WIDTH = 760, HEIGHT = 420, LEFT = 58, RIGHT = 24, TOP = 48, BOTTOM = 48, POINTS = 400, TICKS = 6 };
+/* Room for text of 16 pixels, which narrow windows get; shown 760 pixels wide where there is room. */
+enum { WIDTH = 560, HEIGHT = 400, LEFT = 64, RIGHT = 20, TOP = 72, BOTTOM = 56, POINTS = 400, TICKS = 6 };
+enum { SHOWN_WIDTH = 760, SHOWN_HEIGHT = HEIGHT * SHOWN_WIDTH / WIDTH };
 
 /* Colours as those of the other pages (page_style.c). */
 static const char style[] =
     "<style>svg{--bg:#fff;--ink:#1c2127;--soft:#5d6775;--grid:#e6e6e1;--c0:#3a6ed0;--c1:#d9821b}\n"
     "@media(prefers-color-scheme:dark){svg{--bg:#1a1d23;--ink:#e7e9ed;--soft:#9aa4b3;--grid:#2b3038;--c0:#6f9cf2;--c1:#eda64a}}\n"
-    "rect{fill:var(--bg)}text{fill:var(--soft);font:12px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif}.m{text-anchor:middle}"
+    "svg{background:var(--bg);max-width:100%;height:auto}rect{fill:var(--bg)}text{fill:var(--soft);font:16px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif}.m{text-anchor:middle}"
     ".e{text-anchor:end}.grid{stroke:var(--grid);fill:none}.line{fill:none;stroke-width:2;stroke-linejoin:round}"
-    ".l0{stroke:var(--c0)}.l1{stroke:var(--c1)}.f0{fill:var(--c0)}.f1{fill:var(--c1)}</style>\n";
+    ".l0{stroke:var(--c0)}.l1{stroke:var(--c1)}.f0{fill:var(--c0)}.f1{fill:var(--c1)}\n"
+    "@media(min-width:600px){text{font-size:12px}}</style>\n";
 
 typedef struct Axes { double steps, low, high; } Axes;
 
@@ -57,8 +60,9 @@ static void draw_axes(JsonOut *o, const Axes *a)
                  WIDTH - RIGHT, LEFT - 8, y_of(a, v) + 4, v);
     }
     for (int i = 0; i * x_tick <= a->steps * 1.0001; i++)
-        json_out(o, "<text class=\"m\" x=\"%.1f\" y=\"%d\">%.6g</text>", x_of(a, i * x_tick), HEIGHT - BOTTOM + 18, i * x_tick);
-    json_out(o, "<text class=\"m\" x=\"%d\" y=\"%d\">steps</text>\n", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12);
+        json_out(o, "<text class=\"m\" x=\"%.1f\" y=\"%d\">%.6g</text>", x_of(a, i * x_tick), HEIGHT - BOTTOM + 22, i * x_tick);
+    json_out(o, "<text class=\"m\" x=\"%d\" y=\"%d\">steps</text>\n", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10);
+    json_out(o, "<text x=\"8\" y=\"54\">loss (nats per token)</text>\n");
 }
 
 /* Means over steps that lie beside each other, so that the line can be read. */
@@ -97,7 +101,7 @@ void draw_losses(JsonOut *o, const LossCurve *c)
 {
     Axes a = find_axes(c);
     json_out(o, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
-             "aria-label=\"Loss against steps\">\n", WIDTH, HEIGHT, WIDTH, HEIGHT);
+             "aria-label=\"Loss against steps\">\n", WIDTH, HEIGHT, SHOWN_WIDTH, SHOWN_HEIGHT);
     json_out_bytes(o, style, sizeof style - 1);
     json_out(o, "<rect width=\"%d\" height=\"%d\"/><text class=\"f0\" x=\"%d\" y=\"26\">training "
                 "loss</text>", WIDTH, HEIGHT, LEFT);

@@ -8,10 +8,10 @@ const char *const group_colours[GROUP_COUNT] = {
 const char *const page_style[] = {
     ":root{color-scheme:light dark;--bg:#f6f6f3;--card:#fff;--ink:#1c2127;--soft:#5d6775;--line:#e2e2dc;--grid:#ecece7;"
     "--proj:#3a6ed0;--scores:#8b4fc9;--ffn:#d9821b;--other:#8a93a1;--embed:#2b9a74;--head:#1d7f93;--bad:#c62f2f;--good:#2b8a4e;"
-    "--projt:#eaf0fb;--scorest:#f3ecfa;--ffnt:#fcf1e3;--othert:#f0f1f3;--embedt:#e6f5ef}\n"
+    "--projt:#eaf0fb;--scorest:#f3ecfa;--ffnt:#fcf1e3;--othert:#f0f1f3;--embedt:#e6f5ef;--shade:#0003}\n"
     "@media(prefers-color-scheme:dark){:root{--bg:#121418;--card:#1a1d23;--ink:#e7e9ed;--soft:#9aa4b3;--line:#2d323b;"
     "--grid:#262a32;--proj:#6f9cf2;--scores:#b88bf0;--ffn:#eda64a;--other:#8b95a6;--embed:#52c29c;--head:#4fb5cb;--bad:#f07070;"
-    "--good:#5fc487;--projt:#1d2a44;--scorest:#2e2340;--ffnt:#3a2a14;--othert:#272b32;--embedt:#16342a}}\n",
+    "--good:#5fc487;--projt:#1d2a44;--scorest:#2e2340;--ffnt:#3a2a14;--othert:#272b32;--embedt:#16342a;--shade:#000c}}\n",
     "*{box-sizing:border-box}\n"
     "body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\","
     "Arial,sans-serif;-webkit-text-size-adjust:100%}\n"
@@ -28,7 +28,12 @@ const char *const page_style[] = {
     ".two{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:18px}.two>*{min-width:0}\n"
     ".flow{display:grid;grid-template-columns:minmax(0,490px) minmax(0,1fr);gap:32px}\n"
     "@media(max-width:940px){.two,.flow{grid-template-columns:minmax(0,1fr)}.tiles{grid-template-columns:repeat(3,1fr)}}\n"
-    ".wide{overflow-x:auto;margin:0 -4px;padding:0 4px}\n"
+    "pre.formulas{overflow-x:auto;margin:0 0 16px;font:13px/1.6 ui-monospace,SFMono-Regular,Menlo,Consolas,"
+    "\"DejaVu Sans Mono\",monospace}\n"
+    /* a shade at the side where a table goes on */
+    ".wide{overflow-x:auto;background:linear-gradient(to left,var(--card) 40%,transparent) right/40px 100% no-repeat local,"
+    "linear-gradient(to left,var(--shade),transparent) right/14px 100% no-repeat scroll}\n"
+    ".wide th:first-child,.wide td:first-child{position:sticky;left:0;background:var(--card)}\n"
     "table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:14px}\n"
     "th{font-weight:600;color:var(--soft);font-size:12.5px;text-align:right;white-space:nowrap}\n"
     "th,td{padding:5px 8px;border-bottom:1px solid var(--grid)}td{text-align:right;white-space:nowrap}\n"
@@ -65,10 +70,10 @@ const char *const page_style[] = {
     "svg .line.proj{stroke:var(--proj);fill:none}svg .line.scores{stroke:var(--scores);fill:none}svg .line.ffn{stroke:var(--ffn);"
     "fill:none}svg .line.other{stroke:var(--other);fill:none}svg .line.embed{stroke:var(--embed);fill:none}"
     "svg .line.head{stroke:var(--head);fill:none}\n"
-    "svg.flow-svg{max-width:520px;margin:0 auto}svg.plot{max-width:620px}td.wrap{white-space:normal;min-width:150px}\n"
+    "svg.flow-svg{max-width:520px;margin:0 auto}svg.plot{max-width:520px}svg.plot text{font-size:13px}svg.plot .s{font-size:12px}td.wrap{white-space:normal;min-width:150px}\n"
     "@media(max-width:940px){td.share b{min-width:24px}th,td{padding:5px 6px}}\n"
     "@media(max-width:560px){main{padding:22px 10px 40px}section{padding:16px 14px}.tiles{grid-template-columns:repeat(2,1fr)}"
-    "svg.flow-svg text{font-size:14px}svg.flow-svg .s{font-size:13px}svg.plot text,svg.plot .s{font-size:16px}td.exact{display:none}}\n"
+    "svg.flow-svg text{font-size:14px}svg.flow-svg .s{font-size:13px}svg.plot text{font-size:14px}svg.plot .s{font-size:13px}td.exact{display:none}}\n"
     "@media print{body{background:#fff}section,.tile{break-inside:avoid}}\n",
     NULL,
 };

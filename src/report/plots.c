@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 560, HEIGHT = 330, LEFT = 62, RIGHT = 118, TOP = 26, BOTTOM = 44, MAX_SERIES = 6, LINE_GAP = 17, MAX_DECADES = 5 };
+/* Room for text of 14 pixels, which page_style.c takes on a phone. */
+enum { WIDTH = 440, HEIGHT = 320, LEFT = 66, RIGHT = 104, TOP = 48, BOTTOM = 48 };
+enum { MAX_SERIES = 6, LINE_GAP = 17, MAX_DECADES = 5 };
 
 typedef struct Series {
     const char *label, *colour;
@@ -17,6 +19,7 @@ typedef struct Series {
 
 typedef struct Plot {
     const Info   *info;
+    const char   *y_name;
     const Series *series;
     int           n_series;
     double        low, high; /* decades that the y axis spans */
@@ -99,7 +102,8 @@ static void draw_axes(JsonOut *o, const Plot *p)
         json_out(o, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"s e\" x=\"%d\" y=\"%.1f\">%s</text>", LEFT, y, WIDTH - RIGHT,
                  LEFT - 8, y + 4, decade_text(p, decade, word, sizeof word));
     }
-    json_out(o, "<text class=\"s m\" x=\"%d\" y=\"%d\">tokens</text>", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8);
+    json_out(o, "<text class=\"s m\" x=\"%d\" y=\"%d\">length in tokens</text>"
+                "<text class=\"s\" x=\"4\" y=\"14\">%s</text>", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, p->y_name);
 }
 
 static void draw_line(JsonOut *o, const Plot *p, const Series *s)
@@ -165,7 +169,7 @@ void draw_flops_plot(JsonOut *o, const Info *info)
         { "attention", "proj", false, offsetof(InfoPoint, attention), 0 },
         { "QK<tspan dy=\"-4\" font-size=\"9\">T</tspan><tspan dy=\"4\"> and AV</tspan>", "scores", false, offsetof(InfoPoint, scores), 0 },
     };
-    Plot p = { .info = info, .series = series, .n_series = 4, .form = form_si };
+    Plot p = { .info = info, .y_name = "FLOP per token", .series = series, .n_series = 4, .form = form_si };
     open_plot(o, &p, "FLOP of one block for each token, against length");
     if (info->crossover.full)
         draw_mark(o, &p, info->crossover.full, "square = FFN at");
@@ -182,7 +186,7 @@ void draw_kv_plot(JsonOut *o, const Info *info)
         { "MHA", "scores", true, offsetof(InfoPoint, kv_mha), 0 },
     };
     bool grouped = info->cfg->kv_heads < info->cfg->heads;
-    Plot p = { .info = info, .series = series, .n_series = grouped ? 5 : 4, .form = form_bytes };
+    Plot p = { .info = info, .y_name = "bytes", .series = series, .n_series = grouped ? 5 : 4, .form = form_bytes };
     open_plot(o, &p, "Bytes of the KV cache, against length");
     draw_mark(o, &p, info->cfg->n_ctx, "context");
     close_plot(o, &p);

@@ -5,8 +5,9 @@
 
 #include "report/page.h"
 
-enum { WIDTH = 760, PLOT_HEIGHT = 380, LEFT = 66, RIGHT = 28, TITLE = 34, LINE_GAP = 18, BOTTOM = 50, COLOURS = 6, GAP = 9 };
-enum { MAX_BOXES = 256 };
+/* Room for text of 16 pixels, which narrow windows get; shown 760 pixels wide where there is room. */
+enum { WIDTH = 560, PLOT_HEIGHT = 340, LEFT = 66, RIGHT = 24, TITLE = 24, LINE_GAP = 21, BOTTOM = 58 };
+enum { SHOWN_WIDTH = 760, COLOURS = 6, GAP = 9, MAX_BOXES = 256, TITLE_LINE = 56, LONGEST_NAME = 28 };
 
 /* One file, readable in light and dark; colours as those of the other pages (page_style.c). */
 static const char style[] =
@@ -14,21 +15,69 @@ static const char style[] =
     "--c5:#c62f2f}\n"
     "@media(prefers-color-scheme:dark){svg{--bg:#1a1d23;--ink:#e7e9ed;--soft:#9aa4b3;--grid:#2b3038;--c0:#6f9cf2;--c1:#eda64a;"
     "--c2:#52c29c;--c3:#b88bf0;--c4:#4fb5cb;--c5:#f07070}}\n"
-    "rect{fill:var(--bg)}text{fill:var(--ink);font:13px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif}"
-    ".s{fill:var(--soft);font-size:12px}.t{font-weight:600;font-size:15px}.m{text-anchor:middle}.e{text-anchor:end}"
+    "svg{background:var(--bg);max-width:100%;height:auto}rect{fill:var(--bg)}text{fill:var(--ink);font:16px system-ui,-apple-system,\"Segoe UI\",Roboto,sans-serif}"
+    ".s{fill:var(--soft)}.t{font-weight:600}.m{text-anchor:middle}.e{text-anchor:end}"
     ".grid{stroke:var(--grid);stroke-width:1;fill:none}.roof{fill:none;stroke-width:2.4;stroke-linejoin:round}"
     ".lift{stroke-width:1.2;stroke-dasharray:2 3;fill:none;opacity:.7}circle{stroke:var(--bg);stroke-width:1.5}"
     ".halo{paint-order:stroke;stroke:var(--bg);stroke-width:4px;stroke-linejoin:round}\n"
     ".l0{stroke:var(--c0)}.l1{stroke:var(--c1)}.l2{stroke:var(--c2)}.l3{stroke:var(--c3)}.l4{stroke:var(--c4)}.l5{stroke:var(--c5)}"
-    ".f0{fill:var(--c0)}.f1{fill:var(--c1)}.f2{fill:var(--c2)}.f3{fill:var(--c3)}.f4{fill:var(--c4)}.f5{fill:var(--c5)}</style>\n";
+    ".f0{fill:var(--c0)}.f1{fill:var(--c1)}.f2{fill:var(--c2)}.f3{fill:var(--c3)}.f4{fill:var(--c4)}.f5{fill:var(--c5)}\n"
+    "@media(min-width:600px){text{font-size:12px}}</style>\n";
 
 /* The decades that the axes span, and where the plot begins. */
-typedef struct Frame { double x_low, x_high, y_low, y_high; int top; } Frame;
+typedef struct Frame { double x_low, x_high, y_low, y_high; int top, title_lines; } Frame;
 
 double roof_height(const tblock_roof *r, double operations_per_byte)
 {
     double slope = r->gb_per_s * operations_per_byte;
     return r->gop_per_s > 0 && r->gop_per_s < slope ? r->gop_per_s : slope;
+}
+
+/* ---- Text that fits ---------------------------------------------------------------------------------------------- */
+
+/* At most n bytes of text, no character of UTF-8 cut. */
+static size_t cut_at(const char *text, size_t n)
+{
+    if (strlen(text) <= n)
+        return strlen(text);
+    while (n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80)
+        n--;
+    return n;
+}
+
+static void put_bytes(JsonOut *o, const char *text, size_t n)
+{
+    char part[TITLE_LINE + 1] = { 0 };
+    memcpy(part, text, n);
+    page_text(o, part);
+}
+
+static void put_name(JsonOut *o, const char *name)
+{
+    size_t n = cut_at(name, LONGEST_NAME);
+    put_bytes(o, name, n);
+    if (name[n])
+        json_out(o, "&#8230;");
+}
+
+/* The title in lines that fit, the first at TITLE; how many. o NULL: only counts them. */
+static int draw_title(JsonOut *o, const char *title)
+{
+    int lines = 0;
+    while (*title) {
+        size_t n = cut_at(title, TITLE_LINE), at = n;
+        while (title[n] && at > 0 && title[at - 1] != ' ')
+            at--;
+        n = at ? at : n ? n : 1;
+        if (o) {
+            json_out(o, "<text class=\"t\" x=\"8\" y=\"%d\">", TITLE + LINE_GAP * lines);
+            put_bytes(o, title, n);
+            json_out(o, "</text>\n");
+        }
+        title += n;
+        lines++;
+    }
+    return lines;
 }
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
@@ -79,7 +128,8 @@ static Frame find_frame(const RooflinePlot *p)
     }
     for (size_t i = 0; i < p->n_roofs; i++)
         include(&x_low, &x_high, p->roof[i].gop_per_s > 0 ? p->roof[i].gop_per_s / p->roof[i].gb_per_s : 1);
-    Frame f = { .x_low = floor(log10(x_low / 2)), .x_high = ceil(log10(2 * x_high)), .top = TITLE + LINE_GAP * (int)p->n_roofs + 12 };
+    Frame f = { .x_low = floor(log10(x_low / 2)), .x_high = ceil(log10(2 * x_high)), .title_lines = draw_title(NULL, p->title) };
+    f.top = TITLE + LINE_GAP * (f.title_lines + (int)p->n_roofs) + 4;
     for (size_t i = 0; i < p->n_roofs; i++) {
         include(&y_low, &y_high, roof_height(&p->roof[i], pow(10, f.x_low)));
         include(&y_low, &y_high, roof_height(&p->roof[i], pow(10, f.x_high)));
@@ -101,7 +151,7 @@ static void draw_axes(JsonOut *o, const Frame *f)
     for (int i = 0; f->x_low + i <= f->x_high; i++) {
         double d = f->x_low + i, x = x_of(f, pow(10, d));
         json_out(o, "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"s m\" x=\"%.1f\" y=\"%d\">%g</text>", x, f->top, bottom, x,
-                 bottom + 18, pow(10, d));
+                 bottom + 22, pow(10, d));
     }
     for (int i = 0; f->y_low + i <= f->y_high; i++) {
         double d = f->y_low + i, y = y_of(f, pow(10, d));
@@ -109,8 +159,8 @@ static void draw_axes(JsonOut *o, const Frame *f)
                  LEFT - 8, y + 4, pow(10, d));
     }
     json_out(o, "<text class=\"s m\" x=\"%d\" y=\"%d\">operations per byte of weights and KV cache</text>", (LEFT + WIDTH - RIGHT) / 2,
-             bottom + 38);
-    json_out(o, "<text class=\"s\" x=\"8\" y=\"%d\">GOP/s</text>\n", f->top - 10);
+             bottom + 46);
+    json_out(o, "<text class=\"s\" x=\"8\" y=\"%d\">GOP/s</text>\n", f->top - 12);
 }
 
 /* ---- Roofs and points -------------------------------------------------------------------------------------------- */
@@ -122,8 +172,9 @@ static void draw_roof(JsonOut *o, const Frame *f, const tblock_roof *r, size_t i
     if (bend > low && bend < high)
         json_out(o, "%.1f,%.1f ", x_of(f, bend), y_of(f, r->gop_per_s));
     json_out(o, "%.1f,%.1f\"/>", x_of(f, high), y_of(f, roof_height(r, high)));
-    json_out(o, "<text class=\"f%zu\" x=\"%d\" y=\"%d\">", i % COLOURS, LEFT, TITLE + LINE_GAP * ((int)i + 1));
-    page_text(o, r->name);
+    json_out(o, "<text class=\"f%zu\" x=\"%d\" y=\"%d\">", i % COLOURS, LEFT,
+             TITLE + LINE_GAP * (f->title_lines + (int)i));
+    put_name(o, r->name);
     json_out(o, ": read %.1f GB/s", r->gb_per_s);
     if (r->gop_per_s > 0)
         json_out(o, ", peak %.0f GOP/s", r->gop_per_s);
@@ -148,10 +199,10 @@ static void draw_names(JsonOut *o, const Frame *f, const RooflinePlot *p)
     LabelBox   box[MAX_BOXES];
     for (size_t i = 0; i < p->n_points && i < MAX_BOXES; i++) {
         const tblock_roof_point *a = &p->point[i];
-        double width = 6.9 * (double)strlen(a->name); /* of a letter at this size, on average */
+        double width = 8.5 * (double)cut_at(a->name, LONGEST_NAME); /* of a letter at this size, on average */
         box[i] = label_place(&space, box, i, x_of(f, a->operations_per_byte), y_of(f, a->gop_per_s), width);
         json_out(o, "<text class=\"halo\" x=\"%.1f\" y=\"%.1f\">", box[i].x, box[i].y);
-        page_text(o, a->name);
+        put_name(o, a->name);
         json_out(o, "</text>\n");
     }
 }
@@ -161,11 +212,10 @@ void draw_roofline(JsonOut *o, const RooflinePlot *p)
     Frame f = find_frame(p);
     int   height = f.top + PLOT_HEIGHT + BOTTOM;
     json_out(o, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
-             "aria-label=\"Roofline plot\">\n", WIDTH, height, WIDTH, height);
+             "aria-label=\"Roofline plot\">\n", WIDTH, height, SHOWN_WIDTH, height * SHOWN_WIDTH / WIDTH);
     json_out_bytes(o, style, sizeof style - 1);
-    json_out(o, "<rect width=\"%d\" height=\"%d\"/><text class=\"t\" x=\"%d\" y=\"24\">", WIDTH, height, LEFT);
-    page_text(o, p->title);
-    json_out(o, "</text>\n");
+    json_out(o, "<rect width=\"%d\" height=\"%d\"/>\n", WIDTH, height);
+    draw_title(o, p->title);
     draw_axes(o, &f);
     for (size_t i = 0; i < p->n_roofs; i++)
         draw_roof(o, &f, &p->roof[i], i);

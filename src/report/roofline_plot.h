@@ -22,7 +22,7 @@ void draw_roofline(JsonOut *o, const RooflinePlot *p);
 typedef struct LabelBox { double x, y, width; } LabelBox;
 typedef struct LabelSpace { double left, right, top, bottom; } LabelSpace;
 
-enum { LABEL_HEIGHT = 14 };
+enum { LABEL_HEIGHT = 18 };
 bool label_overlaps(const LabelBox *a, const LabelBox *b);
 
 /* Find room in space for the name of a point at (x, y): right of it or left, else ever further below and above; box [n] are

@@ -4,6 +4,7 @@ all is skipped.
 
     test_pages.py [--only TEXT]"""
 import pathlib
+import subprocess
 import sys
 import tempfile
 
@@ -12,7 +13,8 @@ import numpy as np
 import browser
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "attn"))
-from test_attn import Page, attn, chosen, converted, listed, need, run_claims  # noqa: E402
+from test_attn import (ROOT, TBLOCK, Page, Skip, attn, chosen, converted, listed, need,  # noqa: E402
+                       run_claims)
 
 # Points at cells (row, column): the lines that appear beside the pointer, and the cell's colour.
 POINT = """CELLS.map(([q, k]) => {
@@ -64,7 +66,65 @@ def check_cell(page, q, k, rows):
         need(good, f"{where}, expected {p}")
 
 
+# What does not fit: a document wider than its window, and text of an SVG outside of it or too small to read.
+FITS = """(() => {
+  const bad = [], wide = document.documentElement.scrollWidth;
+  if (wide > innerWidth) bad.push('the page is ' + wide + ' wide');
+  for (const text of document.querySelectorAll('svg text')) {
+    const r = text.getBoundingClientRect(), box = text.closest('svg').getBoundingClientRect();
+    if (r.left < box.left - 0.5 || r.right > box.right + 0.5 || r.top < box.top - 0.5 || r.bottom > box.bottom + 0.5)
+      bad.push('outside: ' + text.textContent);
+    const size = parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a;
+    if (size < 7.5) bad.push(size.toFixed(1) + ' pixels: ' + text.textContent);
+  }
+  return bad.slice(0, 9).join('; ');
+})()"""
+
+
+def run_program(*arguments):
+    p = subprocess.run([TBLOCK, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if b"OpenBLAS" in p.stderr and p.returncode:
+        raise Skip("no OpenBLAS")
+    need(p.returncode == 0, f"{arguments}: {p.stderr.decode(errors='replace')}")
+
+
+def nothing_is_clipped(window, make, kind, folder):
+    """Neither in a narrow nor in a wide window, in no colour scheme."""
+    path = folder / f"page.{kind}"
+    make(path)
+    for width in (375, 1280):
+        for dark in (False, True):
+            errors = window.open(path.as_uri(), width, dark=dark)
+            need(not errors, errors)
+            bad = window.run(FITS)
+            need(not bad, f"{width} wide: {bad}")
+
+
+def pages(folder):
+    """(name, how to make it, what it is) of each page and plot."""
+    models, data = ROOT / "models", ROOT / "tests" / "data" / "models"
+    shipped = models / "shakespeare.bin"
+    for path in (models / "llama-3-8b.json", models / "llama-2-70b.json", models / "mistral-7b.json",
+                 data / "gpt2", data / "qwen2-moe", data / "gemma3", shipped):
+        options = ["--tensors", "--check"] if path == shipped else []
+        yield f"info_{path.stem}", (lambda out, path=path, options=options:
+                                    run_program("info", path, *options, "--html", out)), "html"
+    for n in (1, 20, 900):
+        yield f"attn_{n}", (lambda out, n=n: attn(
+            converted("llama-gqa", folder)[0], "--ids", listed([1 + i % 300 for i in range(n)]),
+            "--ctx", n, "--quiet", "-o", out)), "html"
+    yield "bench", lambda out: run_program(
+        "bench", shipped, "--prefill", "16,128", "--depth", "0,128", "--decode", "4", "--repeats", "1",
+        "--threads", "1,2", "--read-mb", "8", "--quiet", "--svg", out), "svg"
+    yield "train", lambda out: run_program(
+        "train", folder / "trained.bin", "--text", ROOT / "README.md", "--config", models / "shakespeare.json",
+        "--tokenizer", shipped, "--steps", "12", "--ctx", "16", "--batch", "2", "--eval-every", "4",
+        "--quiet", "--plot", out), "svg"
+
+
 def claims(window, folder):
+    for name, make, kind in pages(folder):
+        yield f"nothing_is_clipped_{name}", lambda case=(window, make, kind, folder): nothing_is_clipped(*case)
     for name, n, block in (("llama-gqa", 12, 1), ("mistral-window64", 200, 1), ("gemma2", 30, 1),
                            ("llama-gqa", 350, 1), ("llama-gqa", 900, 3), ("mistral-window", 1030, 2)):
         yield (f"pointing_shows_tokens_and_number_{name}_{n}", lambda case=(window, name, n, block, folder):
