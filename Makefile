@@ -170,8 +170,10 @@ demo: ## set up, build, and let the shipped model write
 	@CC="$(CC)" tools/setup.sh demo
 	@$(MAKE) $(JOBS) --no-print-directory all
 	$(BUILD)/tblock run models/shakespeare.bin --prompt "ROMEO:"
-	@echo
-	$(BUILD)/tblock info models/shakespeare.bin
+	@printf '\n\n'; printf '%s\n' \
+	  "$(BUILD)/tblock run models/shakespeare.bin --prompt 'JULIET:' --seed random  # another text" \
+	  "$(BUILD)/tblock info models/shakespeare.bin                                  # what it is made of" \
+	  "$(BUILD)/tblock help                                                         # what else there is"
 
 test: ## set up, build and run all tests; the last line counts them
 	@CC="$(CC)" tools/setup.sh test
@@ -253,6 +255,9 @@ shakespeare: ## train the shipped model anew on TEXT (models/README.md) and comp
 update-cli: all ## rewrite the expected output of tests/cli (read the diff)
 	@BUILD=$(BUILD) tests/cli/run_cases.sh --update
 
+# finds libraries for programs; only root may run it, and not for a staging folder
+LDCONFIG ?= ldconfig
+
 # what the program prints itself, under PREFIX/share
 PRINTED = man/man1/tblock.1 bash-completion/completions/tblock zsh/site-functions/_tblock fish/vendor_completions.d/tblock.fish
 
@@ -270,16 +275,22 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	install -m 644 docs/*.md docs/*.svg "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs"
 	install -m 644 docs/examples/regression/* "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/regression"
 	install -d $(patsubst %/,"$(DESTDIR)$(PREFIX)/share/%",$(dir $(PRINTED)))
-	$(BUILD)/tblock help --man > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"
+	$(BUILD)/tblock help --man | sed 's|\([ (]\)models/|\1$(PREFIX)/share/tblock/models/|g' > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"
 	$(BUILD)/tblock completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tblock"
 	$(BUILD)/tblock completions zsh > "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_tblock"
 	$(BUILD)/tblock completions fish > "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tblock.fish"
 	chmod 644 $(PRINTED:%="$(DESTDIR)$(PREFIX)/share/%")
+	install -d "$(DESTDIR)$(PREFIX)/share/tblock/models"
+	install -m 644 models/shakespeare.bin models/*.json models/*.txt models/README.md "$(DESTDIR)$(PREFIX)/share/tblock/models"
+	@$(if $(DESTDIR),,PATH="$$PATH:/usr/sbin:/sbin"; [ "$$(id -u)" != 0 ] || $(LDCONFIG) || :)
+	@$(if $(DESTDIR),,PATH="$$PATH:/usr/sbin:/sbin"; $(LDCONFIG) -p 2>/dev/null | grep -qF "$(LIBDIR)/libtblock.so" || echo \
+	  "programs do not find libtblock.so yet: run ldconfig as root ($(LIBDIR) must be in /etc/ld.so.conf.d), or set LD_LIBRARY_PATH=$(LIBDIR)")
 
 uninstall: ## remove what install put there
 	rm -f "$(DESTDIR)$(PREFIX)/bin/tblock" "$(DESTDIR)$(PREFIX)/include/tblock.h" "$(DESTDIR)$(LIBDIR)"/libtblock.a "$(DESTDIR)$(LIBDIR)"/libtblock.so* "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	rm -f $(PRINTED:%="$(DESTDIR)$(PREFIX)/share/%")
-	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/tblock"
+	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/tblock" "$(DESTDIR)$(PREFIX)/share/tblock"
+	@$(if $(DESTDIR),,PATH="$$PATH:/usr/sbin:/sbin"; [ "$$(id -u)" != 0 ] || $(LDCONFIG) || :)
 
 clean: ## remove build/
 	rm -rf build

@@ -133,6 +133,7 @@ int main(int argc, char **argv)
     tblock_error err = { 0 }, output_err = { 0 };
 
     keep_standard_files();
+    help_program(argc > 0 ? argv[0] : NULL);
     fault_catch();
     bool good = dispatch(argc, argv, &err);
     if (!output_flush(&output_err) && good) {

@@ -110,6 +110,20 @@ static void print_option(const Option *o)
     print_wrapped(line, at, OPTION_COLUMN);
 }
 
+/* What a shell takes as it is. */
+static bool is_plain_path(const char *path)
+{
+    return path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")] == '\0';
+}
+
+static const char *program = "tblock";
+
+void help_program(const char *name)
+{
+    if (name && strchr(name, '/') && is_plain_path(name))
+        program = name;
+}
+
 /* Where the models that ship are: beside an installed program, otherwise in the source tree. */
 static const char *model_folder(void)
 {
@@ -122,7 +136,7 @@ static const char *model_folder(void)
         if ((end = strrchr(folder, '/')))
             *end = '\0';
     strcat(folder, shared);
-    return n > 0 && access(folder, R_OK) == 0 ? folder : "models/";
+    return n > 0 && is_plain_path(folder) && access(folder, R_OK) == 0 ? folder : "models/";
 }
 
 /* Bytes of what stays on one line of a command: a word, a quoted text, an option with its value. */
@@ -137,12 +151,14 @@ static int command_piece(const char *line)
     return n;
 }
 
-/* A command that can be copied: on several lines where it is longer than one. */
+/* A command that can be copied and works: the program as it was called, the models where they are, and several lines where it is
+ * longer than one. */
 static void print_example(const Example *e)
 {
     static const char models[] = "models/";
-    int at = output_format(" ");
-    for (const char *s = e->line; *s; s += *s == ' ') {
+    const char       *s = e->line + strcspn(e->line, " ");
+    int               at = output_format("  %s", program);
+    for (s += *s == ' '; *s; s += *s == ' ') {
         bool        ours = strncmp(s, models, sizeof models - 1) == 0;
         const char *folder = ours ? model_folder() : "";
         s += ours ? sizeof models - 1 : 0;

@@ -76,6 +76,33 @@ else
 fi
 if readelf -d "$stage/c_static" 2>/dev/null | grep -q libtblock; then no static_needs_no_libtblock_so "it does"; else ok static_needs_no_libtblock_so; fi
 
+# the first example of help works as printed: in the source tree, and anywhere for what is installed
+# works NAME FOLDER PROGRAM
+works() {
+    local line said; line=$("$3" help | awk '/^To get started:/ { on = 1; next } on && /^      / { exit } on')
+    if said=$(cd "$2" && bash -c "$line" 2>&1) && [ "${#said}" -gt 60 ]; then ok "$1"; else no "$1" "$line: $said"; fi
+}
+works first_example_works_in_the_source_tree . "$BUILD/tblock"
+
+# without a staging folder: ldconfig runs where root installs, and otherwise its absence is said
+own=$stage/own
+printf '#!/bin/sh\n[ "$1" = -p ] && echo "$FOUND" || echo ran >> %s\n' "$stage/ldconfig.log" > "$stage/ldconfig"
+chmod +x "$stage/ldconfig"
+plain_install() { make -s "$1" BUILD="$BUILD" CC="$CC" PREFIX="$own" LDCONFIG="$stage/ldconfig" 2>&1; }
+said=$(FOUND= plain_install install)
+if [[ $said == *"LD_LIBRARY_PATH=$own/lib"* ]]; then ok what_ldconfig_does_not_know_is_said; else no what_ldconfig_does_not_know_is_said "$said"; fi
+said=$(FOUND="libtblock.so.0 (libc6,x86-64) => $own/lib/libtblock.so.0" plain_install install)
+if [ -z "$said" ]; then ok nothing_is_said_where_ldconfig_knows_it; else no nothing_is_said_where_ldconfig_knows_it "$said"; fi
+runs=$(grep -c ran "$stage/ldconfig.log" 2>/dev/null)
+if [ "${runs:-0}" = "$([ "$(id -u)" = 0 ] && echo 2 || echo 0)" ]; then ok ldconfig_runs_for_root_alone; else no ldconfig_runs_for_root_alone "$runs times"; fi
+works first_example_works_where_it_is_installed / "$own/bin/tblock"
+if grep -q "$own/share/tblock/models/shakespeare.bin" "$own/share/man/man1/tblock.1" && ! grep -q '[ (]models/' "$own/share/man/man1/tblock.1"; then
+    ok manual_page_names_the_installed_models
+else no manual_page_names_the_installed_models "$(grep -n models/ "$own/share/man/man1/tblock.1")"; fi
+plain_install uninstall > /dev/null
+left=$(find "$own" ! -type d)
+if [ -z "$left" ]; then ok uninstall_leaves_nothing_of_that_either; else no uninstall_leaves_nothing_of_that_either "$left"; fi
+
 make -s uninstall DESTDIR="$stage" PREFIX=/opt/tblock >/dev/null 2>&1
 left=$(find "$root" ! -type d)
 if [ -z "$left" ]; then ok uninstall_leaves_nothing; else no uninstall_leaves_nothing "$left"; fi

@@ -160,7 +160,7 @@ static void a_quantized_model_is_counted_by_type(void)
         CHECK(ok, "%.400s", e.msg);
         char *json = report("model.bin", true, true, false), *text = report("model.bin", false, true, false);
         Json *j    = json ? json_parse(json, strlen(json), "report", &e) : NULL, *bare;
-        CHECK(text && widest(text) <= 80 && strstr(text, "bits a weight") && strstr(text, "layers.1.wq.d") && strstr(text, "rows16"),
+        CHECK(text && widest(text) <= 80 && strstr(text, "bits per weight") && strstr(text, "layers.1.wq.d") && strstr(text, "rows16"),
               "%.900s", text ? text : "");
         free(text);
         text = NULL;
