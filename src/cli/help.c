@@ -142,7 +142,7 @@ static const char *model_folder(void)
 /* Bytes of what stays on one line of a command: a word, a quoted text, an option with its value. */
 static int command_piece(const char *line)
 {
-    bool quoted = false, option = strchr("->|", line[0]) != NULL;
+    bool quoted = false, option = line[0] == '-' || line[0] == '>';
     int  n = 0;
     for (; line[n] && (quoted || line[n] != ' ' || (option && !strchr("->|", line[n + 1]))); n++) {
         option &= line[n] != ' ';
@@ -151,23 +151,32 @@ static int command_piece(const char *line)
     return n;
 }
 
-/* A command that can be copied and works: the program as it was called, the models where they are, and several lines where it is
- * longer than one. */
+/* What stands for the beginning of a piece of a command: the program as it was called, the folder of models where it is. */
+static const char *in_its_place(const char *piece, int n, int *n_replaced)
+{
+    static const char ours[] = "tblock", models[] = "models/";
+    if (n == sizeof ours - 1 && strncmp(piece, ours, sizeof ours - 1) == 0) {
+        *n_replaced = n;
+        return program;
+    }
+    bool model = strncmp(piece, models, sizeof models - 1) == 0;
+    *n_replaced = model ? (int)sizeof models - 1 : 0;
+    return model ? model_folder() : "";
+}
+
+/* A command that can be copied and works; on several lines where it is longer than one. */
 static void print_example(const Example *e)
 {
-    static const char models[] = "models/";
-    const char       *s = e->line + strcspn(e->line, " ");
-    int               at = output_format("  %s", program);
-    for (s += *s == ' '; *s; s += *s == ' ') {
-        bool        ours = strncmp(s, models, sizeof models - 1) == 0;
-        const char *folder = ours ? model_folder() : "";
-        s += ours ? sizeof models - 1 : 0;
-        int n = command_piece(s), length = (int)strlen(folder) + n;
+    int at = output_format(" ");
+    for (const char *s = e->line; *s; s += *s == ' ') {
+        int         skip, n = command_piece(s);
+        const char *start = in_its_place(s, n, &skip);
+        int         length = (int)strlen(start) + n - skip;
         if (at > EXAMPLE_COLUMN && at + 1 + length + (s[n] ? 2 : 0) > text_width()) {
             output_format(" \\\n");
             at = output_format("%*s", CONTINUED_COLUMN - 1, "");
         }
-        at += output_format(" %s%.*s", folder, n, s);
+        at += output_format(" %s%.*s", start, n - skip, s + skip);
         s += n;
     }
     output_format("\n");
