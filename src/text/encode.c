@@ -238,7 +238,8 @@ static bool normalize_spans(Encoder *e, const Part *p, size_t first, size_t n, E
         size_t raw = at <= p->shift ? 0 : at - p->shift < p->n ? at - p->shift : p->n;
         work += raw;
         bool look = work <= PREFIXES_MOST;
-        ok = !look || normalizer_run(e->t->normalizer, e->regex, p->text, raw, &before, &e->scratch, err);
+        size_t budget = normalizer_budget(raw);
+        ok = !look || normalizer_run(e->t->normalizer, e->regex, p->text, raw, &before, &e->scratch, &budget, err);
         bool same = look && before.n <= e->normal.n && (!before.n || memcmp(before.p, e->normal.p, before.n) == 0);
         if (i % 2)
             grown[i / 2].end = same && raw < p->n ? before.n : e->normal.n;
@@ -264,7 +265,7 @@ static bool between_special(Encoder *e, const Part *p, size_t from, size_t to, E
     size_t first = span_after(&part, part.shift), last = first;
     while (last < part.n_spans && part.span[last].start < part.shift + part.n)
         last++;
-    if (!normalizer_run(e->t->normalizer, e->regex, part.text, part.n, &e->normal, &e->scratch, err) ||
+    if (!normalizer_run(e->t->normalizer, e->regex, part.text, part.n, &e->normal, &e->scratch, &e->growth, err) ||
         (last > first && !normalize_spans(e, &part, first, last - first, err)))
         return false;
     Part normal = { NORMALIZED, e->normal.p, e->normal.n, part.at_start, e->normal_span, last - first, 0 };
@@ -324,6 +325,7 @@ static bool encode(Encoder *e, const char *text, size_t n_bytes, bool add_specia
         e->cache = calloc(WORD_CACHE_SLOTS, sizeof *e->cache); /* without memory: slower, nothing else */
     if (n_bytes >= FILTER_FROM)
         merger_filter(&e->merger, &t->vocab);
+    e->growth = normalizer_budget(n_bytes);
     Part whole = { RAW, text, n_bytes, true, e->span, e->n_spans, 0 };
     bool ok = is_sentencepiece(t) || (regex_begin(&e->regex, err) && pretokenize_begin(&e->run, t->pretokenizer, e->regex, err));
     if (ok && e->regex)

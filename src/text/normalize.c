@@ -300,18 +300,21 @@ static bool run_step(const Normalizer *z, const Step *s, RegexRun *r, const char
     return false;
 }
 
-bool normalizer_run(const Normalizer *z, RegexRun *r, const char *text, size_t n, Bytes *out, Bytes *scratch, Error *err)
+bool normalizer_run(const Normalizer *z, RegexRun *r, const char *text, size_t n, Bytes *out, Bytes *scratch, size_t *budget, Error *err)
 {
+    bool ok = true;
     out->n = 0;
     if (z->n_steps == 0)
         return bytes_add(out, text, n, err);
-    for (int i = 0; i < z->n_steps; i++) {
+    for (int i = 0; ok && i < z->n_steps; i++) {
         Bytes swap = *out; /* what the step before wrote becomes the input */
         *out     = *scratch;
         *scratch = swap;
-        out->n   = 0;
-        if (!run_step(z, &z->step[i], r, i ? scratch->p : text, i ? scratch->n : n, out, err))
-            return false;
+        out->n    = 0;
+        out->most = *budget ? *budget : 1;
+        ok = run_step(z, &z->step[i], r, i ? scratch->p : text, i ? scratch->n : n, out, err);
+        *budget -= out->n < *budget ? out->n : *budget;
+        out->most = 0;
     }
-    return true;
+    return ok;
 }

@@ -3,8 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/vocab.h"
+
 bool piece_set_add(PieceSet *s, const char *bytes, size_t n, int32_t id, Error *err)
 {
+    if (n > LONGEST_SOUGHT)
+        return fail(err, INPUT, "tokenizer: added tokens and user-defined symbols: expected at most %d bytes each, found %zu: '%.40s...'",
+                    LONGEST_SOUGHT, n, bytes);
     if (s->n == s->cap) {
         size_t cap = s->cap ? 2 * s->cap : 16;
         struct PieceRef *grown = realloc(s->piece, cap * sizeof *grown);

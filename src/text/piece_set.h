@@ -11,7 +11,7 @@ typedef struct PieceSet {
     bool   starts[256]; /* some piece begins with this byte */
 } PieceSet;
 
-bool piece_set_add(PieceSet *s, const char *bytes, size_t n, int32_t id, Error *err); /* n > 0; SYSTEM: no memory */
+bool piece_set_add(PieceSet *s, const char *bytes, size_t n, int32_t id, Error *err); /* n > 0; INPUT: over LONGEST_SOUGHT */
 void piece_set_sort(PieceSet *s);                                                     /* after the last add       */
 void piece_set_free(PieceSet *s);
 

@@ -60,8 +60,10 @@ static bool normalize(const Tokenizer *t, const char *text, size_t n, Bytes *out
 bool sentencepiece_segment(Encoder *e, const char *text, size_t n, Error *err)
 {
     const Bytes *normal = &e->normal;
+    e->normal.most = e->growth ? e->growth : 1;
     if (!normalize(e->t, text, n, &e->normal, err))
         return false;
+    e->growth -= normal->n < e->growth ? normal->n : e->growth;
     if (e->t->type == SPM_UNIGRAM) /* as one word: the sums of scores run through the whole text, and so does their rounding */
         return normal->n == 0 || unigram_word(e, normal->p, normal->n, err);
     for (size_t i = 0, end; i < normal->n; i = end) {

@@ -203,7 +203,8 @@ static bool normalize_pattern(const Tokenizer *t, SpecialToken *s, const char **
 {
     Bytes     out = { 0 }, scratch = { 0 };
     RegexRun *run = NULL;
-    bool ok = regex_begin(&run, err) && normalizer_run(t->normalizer, run, *bytes, *n, &out, &scratch, err);
+    size_t    budget = normalizer_budget(*n);
+    bool ok = regex_begin(&run, err) && normalizer_run(t->normalizer, run, *bytes, *n, &out, &scratch, &budget, err);
     regex_end(run);
     free(scratch.p);
     s->pattern = out.p;

@@ -11,7 +11,8 @@ typedef struct Trie {
     size_t          n;
 } Trie;
 
-/* The tensors NAME and NAME_labels; values are under n_values. Checked here: children lie behind their parents and inside. */
+/* The tensors NAME and NAME_labels; values are under n_values. Checked here: children lie behind their parents and
+ * inside, no node has two parents, and no string is longer than LONGEST_SOUGHT. */
 bool trie_open(Trie *t, const TensorFile *f, const char *name, size_t n_values, Error *err);
 
 /* Go from *node (0: the root) along a byte; false: there is no such string. */

@@ -7,6 +7,10 @@
 
 enum PieceType { PIECE_NORMAL = 1, PIECE_UNKNOWN, PIECE_CONTROL, PIECE_USER_DEFINED, PIECE_UNUSED, PIECE_BYTE };
 
+/* Bytes of what is looked for at every byte of a text (added tokens, user-defined symbols, pieces of a unigram vocabulary, rules of a
+ * charsmap): a longer one would cost its length times that of the text. The longest published has 256. */
+enum { LONGEST_SOUGHT = 1024 };
+
 enum VocabKind {
     VOCAB_SCORES,                   /* merges by the score of the merged piece                 */
     VOCAB_MERGES,                   /* merges by the rows of tok.merges                        */

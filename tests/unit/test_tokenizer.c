@@ -576,6 +576,82 @@ static void text_between_special_tokens_is_brought_to_nfc(void)
 
 /* ---- JSON lines ----------------------------------------------------------------------------------------------- */
 
+/* The ids of n copies of `unit`, or what is wrong. */
+static bool encodes(const char *unit, size_t n, size_t *n_ids)
+{
+    size_t len = strlen(unit);
+    char  *text = malloc(n * len + 1);
+    Ids    ids = { 0 };
+    for (size_t i = 0; text && i < n; i++)
+        memcpy(text + i * len, unit, len);
+    y.err = (Error){ 0 };
+    bool ok = text && tokenizer_encode(y.t, text, n * len, true, false, &ids, &y.err);
+    *n_ids = ids.n;
+    free(ids.id);
+    free(text);
+    return ok;
+}
+
+static void replacements_of_replacements_are_bounded(void)
+{
+    char   keys[3000];
+    size_t at = (size_t)snprintf(keys, sizeof keys, NO_SPLIT ", \"special\": [{\"id\": 255}], \"normalizer\": ["), n_ids;
+    for (int i = 0; i < 16; i++)
+        at += (size_t)snprintf(keys + at, sizeof keys - at, "%s{\"replace\": \"a\", \"with\": \"%0*d\"}", i ? ", " : "", 80, 0);
+    for (size_t i = 0; i < at; i++) /* each makes eighty of one */
+        keys[i] = keys[i] == '0' ? 'a' : keys[i];
+    snprintf(keys + at, sizeof keys - at, "]");
+    small_bpe();
+    open_or_fail(keys);
+    static const char *const units[] = { "a", "ba", "a\xFF", "bbbbbbbbbbbbbbbba" };
+    for (size_t i = 0; i < 4 && y.t; i++)
+        for (size_t n = 1; n <= 10000; n *= 100)
+            CHECK(!encodes(units[i], n, &n_ids) && y.err.status == INPUT && strstr(y.err.msg, "normalizer: expected at most"), "%zu of %s: %s", n,
+                  units[i], y.err.msg);
+    CHECK(encodes("b", 10000, &n_ids) && n_ids == 10000, "%zu: %s", n_ids, y.err.msg);
+    tiny_close(&y);
+
+    /* published ones have no more than this, here on the character that grows most: eleven times, with three spaces in it */
+    small_bpe();
+    open_or_fail(NO_SPLIT ", \"normalizer\": [{\"replace\": \"``\", \"with\": \"q\"}, {\"replace\": \"''\", \"with\": \"q\"}, {\"form\": \"nfkd\"}, "
+                 "{\"lowercase\": true}, {\"form\": \"nfkc\"}, {\"prepend\": \"\u2581\"}, {\"replace\": \" \", \"with\": \"\u2581\"}]");
+    for (size_t n = 1; n <= 10000; n *= 10)
+        CHECK(encodes("\uFDFA", n, &n_ids) && n_ids > 30 * n, "%zu: %s", n, y.err.msg);
+    tiny_close(&y);
+}
+
+/* A token that is looked for at each byte of a text, of n bytes: opened, or refused by name. */
+static bool opens_long(const char *kind, size_t n)
+{
+    static char bytes[2048];
+    char keys[200];
+    bool unigram = strcmp(kind, "unigram") == 0, spm = unigram || strcmp(kind, "user-defined") == 0;
+    memset(bytes, 'z', sizeof bytes);
+    if (unigram)
+        small_unigram("spm_unigram");
+    else if (spm)
+        small_spm(false);
+    else
+        small_bpe();
+    int id = tiny_add_bytes(&y, bytes, n, unigram ? 1 : spm ? 4 : 3, -9);
+    if (unigram)
+        memset(y.trie, 0, sizeof y.trie), tiny_trie(&y);
+    snprintf(keys, sizeof keys, spm ? "\"unk\": 0" : NO_SPLIT ", \"special\": [{\"id\": %d}]", id);
+    bool ok = tiny_open(&y, keys);
+    CHECK(ok || (y.err.status == INPUT && strstr(y.err.msg, "1024 bytes")), "%s: %s", kind, y.err.msg);
+    tiny_close(&y);
+    return ok;
+}
+
+static void what_is_looked_for_everywhere_has_a_length_limit(void)
+{
+    static const char *const kinds[] = { "special", "user-defined", "unigram" };
+    for (size_t i = 0; i < 3; i++) {
+        CHECK(opens_long(kinds[i], 1024), "%s of 1024 bytes: %s", kinds[i], y.err.msg);
+        CHECK(!opens_long(kinds[i], 1025), "%s of 1025 bytes", kinds[i]);
+    }
+}
+
 static void check_answer_of(const char *line, size_t n, const char *expected)
 {
     if (test_case_state)
@@ -784,6 +860,8 @@ int main(int argc, char **argv)
     TEST(tokens_that_are_not_special_are_found_always);
     TEST(special_tokens_take_white_space_and_keep_to_words);
     TEST(text_between_special_tokens_is_brought_to_nfc);
+    TEST(replacements_of_replacements_are_bounded);
+    TEST(what_is_looked_for_everywhere_has_a_length_limit);
     TEST(json_requests_are_answered);
     TEST(json_requests_that_are_wrong_say_where);
     TEST(json_requests_hold_numbers_of_json_alone);
