@@ -4,12 +4,37 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* OpenBLAS maps this much for each thread that multiplies, at its first product; newer versions (seen:
+ * 0.3.29) map it for one thread when they are loaded. Where there is no room they try for ever.
+ * Distributions build it for 64 threads or more. The library itself is 40 MB, with what it needs 45. */
+enum { BYTES_OF_THREAD = 128 << 20, BYTES_OF_LIBRARY = 64 << 20, MOST_THREADS = 64 };
+
+static bool has_room(size_t n_bytes)
+{
+    void *room = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room != MAP_FAILED && munmap(room, n_bytes) == 0;
+}
+
+static bool no_room(Error *err)
+{
+    return fail(err, SYSTEM, "out of memory: OpenBLAS needs %d MB of address space, more than there "
+                             "is (check the limit, ulimit -v)",
+                (BYTES_OF_THREAD + BYTES_OF_LIBRARY) >> 20);
+}
+
 /* Once loaded it stays: dlclose would run OpenBLAS's destructor under the dynamic linker's lock, and that joins threads, which may be
  * waiting for the same lock (in an allocator that asks which library is calling). */
 static void *load(Error *why)
 {
     const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-    void     *library = dlopen("libopenblas.so.0", how);
+    void     *library = dlopen("libopenblas.so.0", how | RTLD_NOLOAD);
+    if (library)
+        return library;
+    if (!has_room(BYTES_OF_THREAD + BYTES_OF_LIBRARY)) {
+        no_room(why);
+        return NULL;
+    }
+    library = dlopen("libopenblas.so.0", how);
     if (!library)
         fail(why, SYSTEM, "training needs OpenBLAS, but libopenblas.so.0 cannot be loaded (%s); on "
                           "Debian: apt-get install libopenblas0", dlerror());
@@ -44,29 +69,16 @@ bool blas_open(Blas *b, Error *err)
     return true;
 }
 
-/* OpenBLAS maps this much for each thread that multiplies, at its first product, and where there is no room it tries for ever.
- * Distributions build it for 64 threads or more. */
-enum { BYTES_OF_THREAD = 128 << 20, MOST_THREADS = 64 };
-
-static bool has_room(int threads)
-{
-    size_t n_bytes = (size_t)threads * BYTES_OF_THREAD;
-    void  *room = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return room != MAP_FAILED && munmap(room, n_bytes) == 0;
-}
-
 int blas_reserve(const Blas *b, int threads, Error *err)
 {
     void *(*take)(int) = NULL;
     void  (*give)(void *) = NULL;
     void *taken[MOST_THREADS];
     int   n = threads < MOST_THREADS ? threads : MOST_THREADS;
-    while (n > 0 && !has_room(n))
+    while (n > 0 && !has_room((size_t)n * BYTES_OF_THREAD))
         n--;
     if (n == 0)
-        fail(err, SYSTEM, "out of memory: OpenBLAS needs %d MB of address space, more than there "
-                          "is (check the limit, ulimit -v)",
-             BYTES_OF_THREAD >> 20);
+        no_room(err);
     else if (find(b->library, "blas_memory_alloc", &take, sizeof take) && find(b->library, "blas_memory_free", &give, sizeof give)) {
         for (int i = 0; i < n; i++) /* it keeps what it gets back for the products that come */
             taken[i] = take(0);
