@@ -462,7 +462,7 @@ bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_byt
 
 static bool copy_spool(OutFile *f, Error *err)
 {
-    char  buffer[1 << 16];
+    char  buffer[1 << 13]; /* the stack may be small */
     off_t at = 0;
     for (;;) {
         ssize_t got = pread(f->spool, buffer, sizeof buffer, at);

@@ -244,7 +244,7 @@ bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock
 /* Returns 0 or errno. */
 static int copy_to_target(const Guarded *g)
 {
-    char    piece[1 << 14];
+    char    piece[1 << 13];
     off_t   at = 0;
     ssize_t got;
     while ((got = pread(g->fd, piece, sizeof piece, at)) != 0) {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 16 };
+enum { PIECE = 1 << 13 }; /* on the stack, which may be small */
 
 static int open_file(const char *path, tblock_error *err)
 {

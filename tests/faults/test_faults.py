@@ -210,6 +210,30 @@ def little_stack_and_no_threads_are_enough():
     assert works(r).stdout == expected
 
 
+@case
+def a_stack_of_64_kb_is_enough():
+    not_sanitized()
+    model, text = small_model(), text_model()
+    commands = dict(usable_commands(model), **{
+        "run of a text": ["run", text, "-f", "-", "-n", "3", "--temp", "0", "--threads", "2"], "tokenize": ["tokenize", text],
+        "run --sandbox": ["run", text, "-f", "-", "-n", "3", "--temp", "0", "--sandbox", "--save-state", "/dev/null"],
+        "chat": ["chat", text, "--chat-format", "alpaca", "-n", "2", "--temp", "0"], "eval of a text": ["eval", text, "-"],
+        "block": ["block", model, "--stack", "0", "--json"],
+        "run of a folder": ["run", DATA / "models/llama3-e2e", "-f", "-", "-n", "3", "--temp", "0"],
+        "train": ["train", "--text", DATA / "README.md", "--vocab", "300", "--config", "small.json", "-o", "trained.bin", "--steps", "2", "--ctx", "16"],
+        "eval --choices": ["eval", text, "--choices", DATA / "questions.jsonl"]})
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_STACK, (64 << 10, 64 << 10))
+    for name, args in commands.items():
+        r = run(*args, input=b"ROMEO: what is it?\n")
+        for f in ("trained.bin", "trained.bin.ckpt"):
+            (TEMP / f).unlink(missing_ok=True)
+        small = run(*args, input=b"ROMEO: what is it?\n", preexec_fn=limit)
+        assert (small.returncode, r.returncode) == (0, 0), f"{name}: {small.returncode}, {r.returncode}: {r.stderr[-200:]} {small.stderr[-200:]}"
+        assert name in ("block", "train", "verify") or small.stdout == r.stdout, name
+
+
 # ---- Outputs -----------------------------------------------------------------------------------------------------------
 
 def outputs(model, data=DATA):
