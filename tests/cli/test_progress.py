@@ -29,11 +29,11 @@ LONG = {
     "quantize": ("quantizing", ["quantize", "model.bin", "q4.bin", "--type", "q4"]),
     "convert": ("converting", ["convert", "model.bin", "-o", "copy.bin", "--type", "q4"]),
     "loading": ("loading weights", ["logits", "model.bin", "--type", "q4", "--ids", "1", "-o", "one.safetensors"]),
-    "run": ("reading the prompt", ["run", "model.bin", "--ids", ids(2500), "-n", "1", "-t", "1"]),
+    "run": ("reading the prompt", ["run", "model.bin", "--ids", ids(1500), "-n", "1", "-t", "1"]),
     "logits": ("computing logits", ["logits", "model.bin", "--ids", ids(900), "-t", "1", "-o", "golden.safetensors"]),
     "verify": ("verifying", ["verify", "model.bin", "golden.safetensors", "-t", "1", "--exact"]),
     "eval": ("evaluating", ["eval", "model.bin", "--ids", ids(900), "-t", "1", "--ctx", "900"]),
-    "attn": ("computing attention", ["attn", "model.bin", "--ids", ids(2500), "-t", "1", "--layer", "0", "--head", "0", "-o", "a.json"]),
+    "attn": ("computing attention", ["attn", "model.bin", "--ids", ids(1500), "-t", "1", "--layer", "0", "--head", "0", "-o", "a.json"]),
     "block": ("computing the block", ["block", "large.json", "--length", "64"]),
     "grad_check": ("checking gradients", ["train", "--grad-check", "--config", "small.json"]),
 }
@@ -98,7 +98,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "model.json").write_text(json.dumps(CONFIG))
-        (folder / "large.json").write_text(json.dumps(dict(CONFIG, d_model=1536, d_ff=6144, n_layers=4)))
+        (folder / "large.json").write_text(json.dumps(dict(CONFIG, d_model=1024, d_ff=4096, n_layers=3)))
         (folder / "small.json").write_text(json.dumps(dict(CONFIG, d_model=128, n_layers=4, d_ff=256, vocab_size=512, n_ctx=64)))
         plain(["synth", "model.json", "-o", "model.bin"], folder)
         claims = {"%s_says_what_it_does" % name: lambda folder, name=name: check(name, folder) for name in LONG}
