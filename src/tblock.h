@@ -66,12 +66,13 @@ typedef struct tblock_open_options {
                          loading in memory of the model's own, with the bits that a file of tblock_quantize has */
     const char *const *keep; /* with type: as in tblock_quantize_options                                    */
     size_t             n_keep;
+    bool check;                             /* read all data first, as a report's check does; TBLOCK_INPUT where it is wrong */
     void (*progress)(void *user, double done); /* 0 .. 1 of the weights that are packed or made another type, from the calling thread */
     void *user;
 } tblock_open_options;
 
-/* Map the model file at path. opt may be NULL. Only headers are read; weights are paged in when used (with a type, all are
- * read now, by one thread for each physical core). The mapping stays valid if the file is replaced by rename; truncating the
+/* Map the model file at path. opt may be NULL. Only headers are read and checked, and weights are paged in when used (with a type,
+ * all are read now, by one thread for each physical core): that the data is whole and finite is known only with check. The mapping stays valid if the file is replaced by rename; truncating the
  * file under a running model raises SIGBUS. path may also be a Hugging Face or Meta folder, a .gguf or a llama2.c checkpoint
  * (docs/sources.md): those are read now and packed in memory of the model's own. Fails with TBLOCK_INPUT (no model, a tensor
  * that is not what the config asks for; with a type: a weight that it cannot hold, a quantized matrix that would be quantized

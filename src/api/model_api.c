@@ -7,6 +7,7 @@
 
 #include "base/host_env.h"
 #include "base/json.h"
+#include "model/data_check.h"
 #include "model/type_plan.h"
 
 const char *tblock_version(void) { return TBLOCK_VERSION; }
@@ -102,6 +103,17 @@ static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *
     return opt && opt->mlock && !m->retyped ? file_map_lock(&f->map, err) : true;
 }
 
+/* All data, where that was asked for. */
+static bool check_data(const tblock_model *m, const tblock_open_options *opt, Error *err)
+{
+    DataCheck found;
+    if (!opt || !opt->check)
+        return true;
+    return data_check(&found, m->source.has_weights ? &m->source.checkpoint : NULL, &m->source.file,
+                      &(Progress){ opt->progress, opt->user, 0, 1 }, err)
+           && data_check_answer(&found, m->source.path, INPUT, err);
+}
+
 FP_ENV_WORK
 static tblock_model *open_model(const char *path, const tblock_open_options *opt, tblock_error *err)
 {
@@ -110,7 +122,7 @@ static tblock_model *open_model(const char *path, const tblock_open_options *opt
         fail(err, SYSTEM, "%s: out of memory", path);
         return NULL;
     }
-    bool ok = source_open(&m->source, path, err) && bind_weights(m, opt, err) && open_tokenizer(m, err) && map_options(m, opt, err);
+    bool ok = source_open(&m->source, path, err) && check_data(m, opt, err) && bind_weights(m, opt, err) && open_tokenizer(m, err) && map_options(m, opt, err);
     if (!ok) {
         tblock_close(m);
         return NULL;

@@ -132,19 +132,6 @@ static bool write_page(const Info *info, const tblock_report_options *opt, Error
     return ok;
 }
 
-/* Says what the check found first, if it found anything. */
-static bool check_answer(const Info *info, Error *err)
-{
-    const DataCheck *d = info->check;
-    if (!d || d->ok)
-        return true;
-    if (d->finite.answer == CHECK_BAD)
-        return fail(err, NO, "%s: %s", info->path, d->finite.found);
-    if (d->padding.answer == CHECK_BAD)
-        return fail(err, NO, "%s: %s", info->path, d->padding.found);
-    return fail(err, NO, "%s: sha256 of the data: %s", info->path, d->hash.found);
-}
-
 static bool draw(Info *info, const tblock_report_options *opt, char **text, Error *err)
 {
     InfoPoint curve[MAX_POINTS];
@@ -154,7 +141,7 @@ static bool draw(Info *info, const tblock_report_options *opt, char **text, Erro
         return false;
     if (!(opt->json ? info_json(info, opt, text, err) : info_text(info, opt, text, err)))
         return false;
-    return check_answer(info, err);
+    return !info->check || data_check_answer(info->check, info->path, NO, err);
 }
 
 /* ---- Sources ---- */

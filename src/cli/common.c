@@ -45,6 +45,8 @@ const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those 
     { "allow-nan",   0,  NULL, OPT_FLAG, AT(allow_nan), 0, 0, NULL,
       "continue if logits are NaN; by default this is an error that names the first NaN or "
       "infinite weight" },
+    { "check",       0,  NULL, OPT_FLAG, AT(check), 0, 0, NULL,
+      "before computing, read all data of the model, as info --check does: is its sha256 the recorded one, is every weight finite?" },
     { "mlock",       0,  NULL, OPT_FLAG, AT(mlock), 0, 0, NULL,
       "lock the weights in memory; an error if the system does not allow it" },
     { "huge-pages",  0,  NULL, OPT_FLAG, AT(huge_pages), 0, 0, NULL,
@@ -97,7 +99,7 @@ tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_err
         return NULL;
     static char what[] = "loading weights";
     progress_show(what, -1);
-    tblock_model *m = tblock_open(path, &(tblock_open_options){ .mlock = o->mlock, .huge_pages = o->huge_pages, .type = o->type,
+    tblock_model *m = tblock_open(path, &(tblock_open_options){ .mlock = o->mlock, .huge_pages = o->huge_pages, .type = o->type, .check = o->check,
                                                                 .keep = o->keep.texts, .n_keep = o->keep.n,
                                                                 .progress = progress_callback, .user = what }, err);
     progress_end();

@@ -14,7 +14,7 @@ extern const Option general_options[];
 typedef struct ComputeOptions {
     int         n_ctx, threads;
     const char *isa, *math, *activations, *kv_type, *affinity;
-    bool        mlock, huge_pages, allow_nan, sandbox;
+    bool        mlock, huge_pages, allow_nan, sandbox, check;
     const char *type;
     TextList    keep;
 } ComputeOptions;

@@ -312,3 +312,14 @@ bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, const 
     out->ok = out->hash.answer != CHECK_BAD && out->padding.answer != CHECK_BAD && out->finite.answer != CHECK_BAD;
     return true;
 }
+
+bool data_check_answer(const DataCheck *d, const char *path, int status, Error *err)
+{
+    if (d->ok)
+        return true;
+    if (d->finite.answer == CHECK_BAD)
+        return fail(err, status, "%s: %s", path, d->finite.found);
+    if (d->padding.answer == CHECK_BAD)
+        return fail(err, status, "%s: %s", path, d->padding.found);
+    return fail(err, status, "%s: sha256 of the data: %s", path, d->hash.found);
+}

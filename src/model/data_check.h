@@ -25,6 +25,9 @@ typedef struct DataCheck {
  * are looked at, as this program makes them of the file. progress may be NULL. Fails only without memory. */
 bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, const Progress *progress, Error *err);
 
+/* Is all well? If not: false, and err has this status and names what was found first. */
+bool data_check_answer(const DataCheck *d, const char *path, int status, Error *err);
+
 /* Only the part `finite`, up to the first tensor that is not. Fails only without memory. */
 bool data_check_finite(CheckPart *out, const Checkpoint *c, Error *err);
 

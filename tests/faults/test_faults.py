@@ -517,6 +517,23 @@ def the_small_files_of_a_model_are_regular_files():
         works(run("synth", "/dev/fd/0", "-o", work / "out", input=(work / "json").read_bytes()))
 
 
+@case
+def check_reads_all_data_before_anything_is_computed():
+    model = text_model("whole.bin")
+    data = bytearray(model.read_bytes())
+    args = {"run": ["-p", "A", "-n", "2", "--temp", "0"], "eval": ["--ids", "1,2,3"], "logits": ["--ids", "1,2", "-o", "out.logits"]}
+    plain = works(run("run", model, *args["run"])).stdout
+    assert works(run("run", model, *args["run"], "--check")).stdout == plain
+    works(run("run", DATA / "models/llama3-e2e", "--ids", "1", "-n", "1", "--check"))
+    data[-100] ^= 1
+    (TEMP / "bit.bin").write_bytes(data)
+    for name, more in args.items():
+        works(run(name, "bit.bin", *more), f"{name} without --check")
+        (TEMP / "out.logits").unlink(missing_ok=True)
+        fails(run(name, "bit.bin", *more, "--check"), 3, "bit.bin", "sha256", what=name)
+    assert not (TEMP / "out.logits").exists()
+
+
 # ---- Contexts ----------------------------------------------------------------------------------------------------------
 
 @case
