@@ -38,6 +38,7 @@ typedef struct Bench {
     tblock_model       *model;
     tblock_model_info   info;
     tblock_context_info computing;
+    size_t              cache_bytes;             /* of the largest cache; 0: not known */
     tblock_machine      machine[COUNTS_MOST];    /* one for each number of threads */
     int                 n_machines;
     BenchRow           *row;
@@ -56,8 +57,13 @@ bool bench_measure(Bench *b, tblock_error *err);
 typedef struct Peak { double gop_per_s; const char *name, *why; } Peak; /* 0: not known for this ISA */
 Peak bench_peak(const Bench *b, int machine);
 
-typedef struct Rates { double tokens_per_s, least, most, gb_per_s, read_share, gop_per_s, peak_share; } Rates; /* shares: 0: not known */
+/* Shares: 0: not known. in_cache: the bytes come from a cache, so read_share is not known: the weights
+ * of a token fit the last-level cache, or the rate is far over what memory gives. */
+typedef struct Rates { double tokens_per_s, least, most, gb_per_s, read_share, gop_per_s, peak_share; bool in_cache; } Rates;
 Rates bench_rates(const Bench *b, const BenchRow *r);
+
+/* Bytes of this processor's largest cache; 0: not known. Opens files: call it before a sandbox. */
+size_t bench_cache_bytes(void);
 
 /* Of one operation of a profile: roof_share is the time that bandwidth and peak would allow / the time it took; 0: nothing
  * of it is counted, or a limit is not known. */

@@ -49,7 +49,8 @@ static void print_row(const Bench *b, const BenchRow *r)
     put_number("bytes", r->bytes);
     put_number("operations", r->operations);
     put_number("gb_per_s", x.gb_per_s);
-    put_number("read_share", x.read_share);
+    put_known("read_share", x.read_share);
+    output_format("\"in_cache\": %s, ", x.in_cache ? "true" : "false");
     put_number("gop_per_s", x.gop_per_s);
     output_json_number("peak_share", x.peak_share > 0 ? x.peak_share : NAN);
     if (b->args->profile)
@@ -94,6 +95,7 @@ void bench_print_json(const Bench *b, bool complete)
     put_text("model", bench_model_name(b));
     put_text("types", b->info.weight_types);
     output_format("\"parameters\": %" PRIu64 ", \"bytes_per_token\": %zu, ", b->info.n_params, b->info.bytes_per_token);
+    put_known("cache_bytes", (double)b->cache_bytes);
     put_text("math", b->computing.math);
     put_text("activations", b->computing.activations);
     put_text("kv_type", b->computing.kv_type);

@@ -7,6 +7,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#define FAR_OVER 1.2 /* limits measured at a worse moment differ by less */
 
 typedef struct Measuring {
     Bench          *b;
@@ -241,13 +244,32 @@ Peak bench_peak(const Bench *b, int machine)
     return (Peak){ m->int8_gop_per_s, "int8", "int8 dot products of weights and activations" };
 }
 
+size_t bench_cache_bytes(void)
+{
+    size_t most = 0;
+    for (int index = 0; index < 8; index++) {
+        char     path[64];
+        unsigned kb = 0;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
+        FILE *f = fopen(path, "re");
+        if (f && fscanf(f, "%7uK", &kb) == 1 && (size_t)kb << 10 > most)
+            most = (size_t)kb << 10;
+        if (f)
+            fclose(f);
+    }
+    long told = most ? 0 : sysconf(_SC_LEVEL3_CACHE_SIZE); /* of cpuid; glibc before 2.37 is wrong on AMD */
+    return told > 0 ? (size_t)told : most;
+}
+
 Rates bench_rates(const Bench *b, const BenchRow *r)
 {
     double read = b->machine[r->machine].read_gb_per_s, peak = bench_peak(b, r->machine).gop_per_s;
     Rates  x = { .tokens_per_s = r->tokens / r->seconds.median, .least = r->tokens / r->seconds.most,
                  .most = r->tokens / r->seconds.least, .gb_per_s = 1e-9 * r->bytes / r->seconds.median,
                  .gop_per_s = 1e-9 * r->operations / r->seconds.median };
-    x.read_share = x.gb_per_s / read;
+    /* a machine may have several such caches, of which the system describes one */
+    x.in_cache   = b->info.bytes_per_token <= b->cache_bytes || x.gb_per_s > FAR_OVER * read;
+    x.read_share = x.in_cache ? 0 : x.gb_per_s / read;
     x.peak_share = peak > 0 ? x.gop_per_s / peak : 0;
     return x;
 }
@@ -264,7 +286,7 @@ OpRates bench_op_rates(const Bench *b, const BenchRow *r, const tblock_profile_r
         all += r->op[i].seconds;
     x.share = op->seconds / larger(all, 1e-9);
     if (op->operations > 0 && peak > 0)
-        x.roof_share = larger(x.gb_per_s / m->read_gb_per_s, x.gop_per_s / peak);
+        x.roof_share = larger(bench_rates(b, r).in_cache ? 0 : x.gb_per_s / m->read_gb_per_s, x.gop_per_s / peak);
     return x;
 }
 

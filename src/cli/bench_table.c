@@ -61,7 +61,7 @@ static void print_row(const Bench *b, const BenchRow *r)
     char  name[48], rate[24], least[24], most[24], gb[24], gop[24], read[16], peak[16], range[56];
     snprintf(range, sizeof range, "%s .. %s", spell_rate(x.least, least), spell_rate(x.most, most));
     output_format("%-19s %7d %8s %15s %6s %6s %6s %6s\n", bench_row_name(r, name), b->machine[r->machine].threads,
-                  spell_rate(x.tokens_per_s, rate), range, spell_rate(x.gb_per_s, gb), spell_share(x.read_share, read),
+                  spell_rate(x.tokens_per_s, rate), range, spell_rate(x.gb_per_s, gb), x.in_cache ? "cache" : spell_share(x.read_share, read),
                   spell_rate(x.gop_per_s, gop), spell_share(x.peak_share, peak));
 }
 
@@ -85,6 +85,20 @@ static void print_profile(const Bench *b, const BenchRow *r)
         print_op(b, r, &r->op[i]);
 }
 
+/* Why a row says "cache". */
+static void print_cache(const Bench *b)
+{
+    double weights = 1e-6 * (double)b->info.bytes_per_token, cache = 1e-6 * (double)b->cache_bytes;
+    bool   any     = false;
+    for (int i = 0; i < b->n_rows; i++)
+        any |= bench_rates(b, &b->row[i]).in_cache;
+    if (any && weights <= cache)
+        output_format("cache: the weights of a token (%.2f MB) fit in the last-level cache (%.1f MB),\n"
+                      "so the read bandwidth of memory does not bound decode.\n", weights, cache);
+    else if (any)
+        output_format("cache: faster than memory can be read, so much of the data comes from a cache.\n");
+}
+
 void bench_print_table(const Bench *b)
 {
     if (b->n_machines == 0)
@@ -94,6 +108,7 @@ void bench_print_table(const Bench *b)
                   "GOP/s", "% peak");
     for (int i = 0; i < b->n_rows; i++)
         print_row(b, &b->row[i]);
+    print_cache(b);
     for (int i = 0; b->args->profile && i < b->n_rows; i++)
         print_profile(b, &b->row[i]);
 }

@@ -82,6 +82,7 @@ static bool plan(Bench *b, tblock_error *err)
         !output_apart(a->svg, b->model, &(Inputs){ a->model, { a->csv } }, err) || (a->csv && !bench_csv_check(a->csv, err)))
         return false;
     tblock_model_describe(b->model, &b->info);
+    b->cache_bytes = bench_cache_bytes();
     fill_in(b);
     b->row = calloc((size_t)b->threads.n * (size_t)(b->prefill.n + b->depth.n), sizeof *b->row);
     return b->row || cli_no_memory(err);
@@ -103,9 +104,11 @@ bool bench_plot(const Bench *b, const char *path, tblock_error *err)
     }
     for (int i = 0; good && i < b->n_rows; i++) {
         const BenchRow *r = &b->row[i];
-        bench_row_name(r, point_name[i]);
+        Rates rates = bench_rates(b, r);
+        char  name[48];
+        snprintf(point_name[i], sizeof point_name[i], "%.36s%s", bench_row_name(r, name), r->decode && rates.in_cache ? " (cache)" : "");
         if (r->bytes > 0 && r->operations > 0)
-            point[n++] = (tblock_roof_point){ point_name[i], (size_t)r->machine, r->operations / r->bytes, bench_rates(b, r).gop_per_s };
+            point[n++] = (tblock_roof_point){ point_name[i], (size_t)r->machine, r->operations / r->bytes, rates.gop_per_s };
     }
     snprintf(title, sizeof title, "%.200s (%s) on %s, %s", bench_model_name(b), b->info.weight_types, b->machine[0].cpu, b->computing.isa);
     good = good && tblock_roofline_plot(path, title, roof, (size_t)b->n_machines, point, n, err);

@@ -1,8 +1,8 @@
 # bench shows speeds and limits: their structure, for numbers are those of the machine. Scalar, since other instruction sets have
-# other limits.
+# other limits, and caches of other sizes.
 . "$CASES/try.bash"
 set -m # else bash starts background programs with SIGINT ignored
-masked() { sed -E 's/a run of ([0-9]+) token:/a run of \1 tokens:/; 1s/.*, scalar/CPU, scalar/; s/"cpu": "[^"]*"/"cpu": "CPU"/; s/"[^"]*",scalar/"CPU",scalar/; s/([ ,:])[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?%?/\1N/g; s/ +/ /g'; }
+masked() { sed -E 's/a run of ([0-9]+) token:/a run of \1 tokens:/; 1s/.*, scalar/CPU, scalar/; s/"cpu": "[^"]*"/"cpu": "CPU"/; s/"[^"]*",scalar/"CPU",scalar/; s/([ ,:])[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?%?/\1N/g; s/ +/ /g; /^(cache: |so the read bandwidth)/d; s/ cache N/ N N/; s/"read_share": null/"read_share": N/g; s/"in_cache": (true|false)/"in_cache": B/g; s/"cache_bytes": null/"cache_bytes": N/'; }
 ln -s "$MODELS/shakespeare.bin" model.bin
 quick='--isa scalar -t 1 --read-mb 1 -r 2 --seconds 0.1'
 
@@ -14,7 +14,7 @@ tail -n +2 rows.csv | masked
 echo "---- svg"
 head -c 38 plot.svg; echo
 tail -n 1 plot.svg
-grep -oE '<circle|<polyline|>(prefill|decode after) [0-9]+<' plot.svg
+grep -oE '<circle|<polyline|>(prefill|decode after) [0-9]+( \(cache\))?<' plot.svg | sed 's/ (cache)//'
 echo "---- json"
 tblock bench model.bin $quick --prefill 4 -d 3 -n 2 --json | masked | sed 's/, /,\n/g'
 tblock bench model.bin $quick --read-mb 2 --prefill 0 -d 3 -n 2 --json --profile -t 1,2 | masked | sed 's/, "/\n"/g' | grep -E '"(prefill|complete|threads|what|name)"'
