@@ -193,7 +193,7 @@ def ctrl_c_stops_the_answer_and_not_the_program():
     t.type("Tell me all.\n")
     t.until("Tell me all.")
     t.until("\n")
-    t.until(" ")                        # some of the answer
+    t.until(continued(prompt("Tell me all."), "-n", "4").split()[0]) # some of the answer, not the line of progress
     t.interrupt()
     t.until("stopped; the conversation keeps the answer")
     t.until("> ")
