@@ -584,6 +584,7 @@ typedef struct tblock_synth_options {
     int         threads;
     void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */
     void *user;
+    bool        sparse; /* every matrix is a hole in the file: it reads as zeros and takes no space on the disk */
 } tblock_synth_options;
 
 /* Write a model file with seeded random weights for the JSON config at config_path. Atomic. Same bytes for the same

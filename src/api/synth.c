@@ -131,13 +131,13 @@ static void make_block(void *user, const WeightBlock *b)
 static bool write_file(const char *path, const char *config_path, const Config *c, WeightType type, const tblock_synth_options *opt,
                        Error *err)
 {
-    char        source[64];
+    char        source[96];
     WeightType *types = type_plan_new(c, NULL, config_path, type, opt->keep, opt->n_keep, err);
     if (!types)
         return false;
-    snprintf(source, sizeof source, "[{\"synth\": \"seed %llu\"}]", (unsigned long long)opt->seed);
+    snprintf(source, sizeof source, "[{\"synth\": \"seed %llu%s\"}]", (unsigned long long)opt->seed, opt->sparse ? ", sparse: every matrix is zero" : "");
     uint64_t      seed     = opt->seed;
-    ModelContents contents = { .config = c, .types = types, .source = source };
+    ModelContents contents = { .config = c, .types = types, .source = source, .sparse = opt->sparse };
     bool ok = weight_stream_write(&(WeightStream){ .path = path, .contents = &contents, .threads = opt->threads, .make = make_block,
                                                    .progress = opt->progress, .user = &seed,
                                                    .progress_user = opt->user }, err);

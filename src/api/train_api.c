@@ -12,6 +12,7 @@
 #include "api/train_open.h"
 #include "api/train_text.h"
 #include "api/weight_stream.h"
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/host_env.h"
 #include "base/hash.h"
@@ -186,6 +187,20 @@ static bool check_outputs(const Train *x, Error *err)
     return true;
 }
 
+/* Is there room for the checkpoint and the model? A checkpoint is replaced by one that is written beside it first. The tokenizer is left out
+ * here: it is small. */
+static bool check_room(const Train *x, const TrainSettings *s, Error *err)
+{
+    size_t weights = 0, checkpoint;
+    for (int i = 0; i < x->params.n; i++)
+        weights += params_length(&x->params, i) * sizeof(float);
+    if (!mul_size(3, weights, &checkpoint) || checkpoint > SIZE_MAX / 4) /* with the two moments of each weight */
+        return fail(err, SYSTEM, "%s: cannot write: the size overflows", x->ckpt_path);
+    checkpoint += (size_t)s->n_steps * sizeof(float); /* losses */
+    size_t more = path_exists(x->ckpt_path) ? 0 : s->n_steps > x->save_every ? checkpoint : weights;
+    return file_check_room(x->ckpt_path, checkpoint, checkpoint + more, err);
+}
+
 /* A training that was stopped, or a file that is none of ours, is not replaced unasked. */
 static bool spare_checkpoint(const Train *x, Error *err)
 {
@@ -299,12 +314,12 @@ static bool prepare(Train *x, Error *err)
         || !train_text_split(&x->text, share, s.seq_len, &data, err))
         return false;
     set(x, "validation_tokens", "%zu", data.n - data.n_train);
-    if (!check_settings(x, x->n_settings - 1, err) || !crew_open(&x->crew, x->opt->threads, err)
-        || !params_layout(&x->params, &x->config, err) || !trainer_open(&x->t, &x->params, &x->crew, &data, &s, err) || !start_values(x, err))
-        return false;
     int tenth = (int)(s.n_steps / 10 > 50 ? s.n_steps / 10 : 50);
     x->eval_every = x->opt->eval_every ? x->opt->eval_every : tenth;
     x->save_every = x->opt->save_every ? x->opt->save_every : tenth;
+    if (!check_settings(x, x->n_settings - 1, err) || !crew_open(&x->crew, x->opt->threads, err)
+        || !params_layout(&x->params, &x->config, err) || !trainer_open(&x->t, &x->params, &x->crew, &data, &s, err) || !check_room(x, &s, err) || !start_values(x, err))
+        return false;
     x->first_step = x->t.step;
     x->began      = clock_seconds();
     x->val_loss   = x->t.n_val ? (double)x->t.val[x->t.n_val - 1].loss : NAN;

@@ -168,7 +168,7 @@ static bool allocate_all(Pipe *p)
         size_t     whole, block = first_part(&spec, type, &whole);
         k     = spec.k > k ? spec.k : k;
         chunk = block > chunk ? block : chunk;
-        p->total += whole;
+        p->total += p->s->contents->sparse && spec.k ? 0 : whole;
         for (int j = 1; spec.k && weight_type_quantized(type) && j < part_count(type); j++) {
             size_t n = part_bytes(type, j, spec.k) * (size_t)tensor_spec_panel_count(&spec);
             side[j]  = n > side[j] ? n : side[j];
@@ -205,7 +205,7 @@ bool weight_stream_write(const WeightStream *s, Error *err)
         int i  = 0;
         p.pool = threads_pool_new(p.threads, false);
         for (TensorSpec spec = tensor_list_start(); ok && tensor_list_next(s->contents->config, &spec); i++)
-            ok = make_tensor(&p, &spec, i, s->contents->types[i]);
+            ok = (s->contents->sparse && spec.k) || make_tensor(&p, &spec, i, s->contents->types[i]);
         ok = ok && make_and_write(&p); /* the last chunk still waits to be written */
         ok = ok && (!s->finish || s->finish(s->user, p.out, err));
         if (ok)

@@ -9,8 +9,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "base/form.h"
 #include "base/path.h"
 
 static const char *kind_of(mode_t mode)
@@ -422,6 +424,52 @@ bool file_check_output(const char *path, Error *err)
     if (!out_file_open(&f, path, err))
         return false;
     out_file_abort(&f);
+    return true;
+}
+
+/* ---- Room ---- */
+
+static bool check_room(const char *path, const struct statvfs *fs, size_t n_bytes, size_t n_stored, Error *err)
+{
+    struct rlimit limit;
+    char          needed[24], there[24];
+    double        n_free = (double)fs->f_bavail * (double)fs->f_frsize; /* what df calls available */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < n_bytes)
+        return fail(err, SYSTEM, "%s: cannot write: needs a file of %s, and the limit is %s (ulimit -f)", path,
+                    form_bytes((double)n_bytes, needed, sizeof needed), form_bytes((double)limit.rlim_cur, there, sizeof there));
+    if (fs->f_blocks != 0 && (double)n_stored > n_free)
+        return fail(err, SYSTEM, "%s: cannot write: needs %s, and %s are free: free some space, or write to another disk", path,
+                    form_bytes((double)n_stored, needed, sizeof needed), form_bytes(n_free, there, sizeof there));
+    return true;
+}
+
+bool out_file_room(const OutFile *f, size_t n_bytes, size_t n_stored, Error *err)
+{
+    struct stat    st;
+    struct statvfs fs;
+    bool           known = look_at(f->fd, &st) == 0 && S_ISREG(st.st_mode) && fstatvfs(f->fd, &fs) == 0;
+    return !known || check_room(f->path, &fs, n_bytes, n_stored, err);
+}
+
+bool file_check_room(const char *path, size_t n_bytes, size_t n_stored, Error *err)
+{
+    struct stat    st;
+    struct statvfs fs;
+    char           folder[PATH_BYTES];
+    const char    *slash  = strrchr(path, '/');
+    bool           exists = stat(path, &st) == 0;
+    if (exists && !S_ISREG(st.st_mode))
+        return true;
+    int n = slash ? snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path) : snprintf(folder, sizeof folder, ".");
+    return n < 0 || n >= (int)sizeof folder || statvfs(exists ? path : folder, &fs) != 0 || check_room(path, &fs, n_bytes, n_stored, err);
+}
+
+bool out_file_extend(OutFile *f, size_t n_bytes, Error *err)
+{
+    if (f->in_place)
+        return fail(err, USAGE, "%s: expected the name of a regular file, as a file with holes needs, found a pipe or a device", f->path);
+    if (n_bytes > INT64_MAX || ftruncate(f->fd, (off_t)n_bytes) != 0)
+        return fail(err, SYSTEM, "%s: cannot write: a file of %zu bytes: %s", f->path, n_bytes, n_bytes > INT64_MAX ? "too large" : strerror(errno));
     return true;
 }
 

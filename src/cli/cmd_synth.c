@@ -8,6 +8,7 @@ typedef struct SynthArgs {
     TextList       keep;
     Seed           seed;
     int            threads;
+    bool           sparse;
     GeneralOptions general;
 } SynthArgs;
 
@@ -18,7 +19,7 @@ static bool synth(void *args, tblock_error *err)
         return false;
     progress_show("writing weights", 0);
     tblock_synth_options o = { .type = a->type, .keep = a->keep.texts, .n_keep = a->keep.n, .seed = a->seed.value, .threads = a->threads,
-                               .progress = progress_callback, .user = "writing weights" };
+                               .progress = progress_callback, .user = "writing weights", .sparse = a->sparse };
     bool good = tblock_synth(a->config, a->out, &o, err);
     progress_end();
     return good;
@@ -32,6 +33,8 @@ static const Option options[] = {
     { "keep",    'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
       "another type for matrices whose names match, as in quantize" },
     { "seed",    's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "the same seed gives the same file" },
+    { "sparse",   0,  NULL, OPT_FLAG, AT(sparse), 0, 0, NULL,
+      "do not write the matrices: they read as zeros and take no space on the disk, whatever their size" },
     { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
       "number of threads; 0: one per physical core" },
     { 0 },
@@ -49,6 +52,8 @@ static const OptionGroup groups[] = {
 static const Example examples[] = {
     { "tblock synth models/llama-3.2-1b.json -o /tmp/1b.bin",
       "2.5 GB, with the shape and the speed of the real model" },
+    { "tblock synth models/llama-2-70b.json -o /tmp/70b.bin --sparse",
+      "a file of 138 GB on a disk of any size, all matrices zero" },
     { 0 },
 };
 const Command cmd_synth = {
@@ -56,6 +61,10 @@ const Command cmd_synth = {
     "write a model with random weights from a config",
     "Writes a model for benchmarks and tests at real sizes. It has no tokenizer. Weights of q8 and "
     "q4 are random codes, not quantized floats. The file appears under its name only when it is "
-    "complete.",
+    "complete.\n"
+    "--sparse makes a file of full size that needs almost no disk. Norms are 1, biases are drawn, every "
+    "matrix is zero, so all logits are 0; info says so, and no sha256 is recorded. It is for trying sizes: "
+    "info, --check, conversions, address space. Its speed says little, as the system makes the zeros; a "
+    "tmpfs stores those that are read.",
     examples, sizeof(SynthArgs), synth,
 };

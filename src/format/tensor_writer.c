@@ -21,7 +21,7 @@ typedef struct Entry {
 
 struct TensorWriter {
     OutFile   out;
-    size_t    data_align, data_offset, data_bytes;
+    size_t    data_align, data_offset, data_bytes, hole_bytes;
     Declared *tensor;
     size_t    n_tensors, cap_tensors;
     Entry    *meta;
@@ -137,6 +137,13 @@ bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int r
     return true;
 }
 
+void tensor_writer_hole(TensorWriter *w)
+{
+    Declared *t = &w->tensor[w->n_tensors - 1];
+    atomic_store(&t->written, t->n_bytes);
+    w->hole_bytes += t->n_bytes;
+}
+
 /* ---- The header ------------------------------------------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
@@ -202,7 +209,8 @@ bool tensor_writer_begin(TensorWriter *w, Error *err)
     if (!check_names(w, err) || !make_header(w, &header, &n_bytes, err))
         return false;
     w->data_offset = n_bytes;
-    bool ok = out_file_write_at(&w->out, 0, header, n_bytes, err);
+    bool ok = out_file_room(&w->out, n_bytes + w->data_bytes, n_bytes + w->data_bytes - w->hole_bytes, err)
+           && (!w->hole_bytes || out_file_extend(&w->out, n_bytes + w->data_bytes, err)) && out_file_write_at(&w->out, 0, header, n_bytes, err);
     free(header);
     return ok;
 }

@@ -84,6 +84,8 @@ typedef struct TensorWriter TensorWriter;
 TensorWriter *tensor_writer_new(const char *path, size_t data_align, Error *err);
 bool tensor_writer_meta(TensorWriter *w, const char *key, const char *value, Error *err);
 bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int rank, const int64_t *shape, Error *err);
+/* The tensor that was declared last is a hole: it counts as written, reads as zeros and takes no space on the disk. */
+void tensor_writer_hole(TensorWriter *w);
 bool tensor_writer_begin(TensorWriter *w, Error *err);
 /* Write n_bytes of tensor number i (order of declaration) at byte `at` of it. */
 bool tensor_writer_put(TensorWriter *w, int i, size_t at, const void *data, size_t n_bytes, Error *err);

@@ -12,7 +12,7 @@
 enum { ALIGN = 64, DATA_ALIGN = 4096, MOST_TEMPLATE = 1 << 16 /* bytes of a template; a longer one is no chat format */ };
 
 /* One tensor of the file. A padding tensor, or one of the tokenizer, is one whose bytes we write ourselves. */
-typedef struct Entry { size_t n_bytes; const void *data; } Entry;
+typedef struct Entry { size_t n_bytes; const void *data; bool hole; } Entry;
 
 struct ModelWriter {
     TensorWriter *out;
@@ -20,6 +20,7 @@ struct ModelWriter {
     Entry        *entry;
     int           n, cap, at;      /* at: the tensor being written */
     int           n_pads;
+    bool          sparse;
     size_t        done;            /* bytes of it                  */
 };
 
@@ -37,7 +38,7 @@ static bool add_entry(ModelWriter *w, size_t n_bytes, const void *data, Error *e
         w->entry = p;
         w->cap   = cap;
     }
-    w->entry[w->n++] = (Entry){ n_bytes, data };
+    w->entry[w->n++] = (Entry){ .n_bytes = n_bytes, .data = data };
     return true;
 }
 
@@ -60,13 +61,24 @@ static bool declare(ModelWriter *w, const char *name, DType dtype, int rank, con
         && shape_bytes(dtype, rank, shape, &n_elements, &n_bytes) && add_entry(w, n_bytes, data, err);
 }
 
-static bool declare_weights(ModelWriter *w, const TensorSpec *s, WeightType type, Error *err)
+/* Leave the tensor that was declared last as a hole. */
+static void make_hole(ModelWriter *w)
+{
+    w->entry[w->n - 1].hole = true;
+    tensor_writer_hole(w->out);
+}
+
+static bool declare_weights(ModelWriter *w, const TensorSpec *s, WeightType type, bool hole, Error *err)
 {
     char name[sizeof s->name + 8];
     if (!tensor_spec_panels(s, type)) {
         DType dtype = s->k ? element_dtype(part_element(type, 0)) : DT_F32;
         int64_t shape[3];
-        return declare(w, s->name, dtype, tensor_spec_shape(s, shape), shape, NULL, err);
+        if (!declare(w, s->name, dtype, tensor_spec_shape(s, shape), shape, NULL, err))
+            return false;
+        if (hole)
+            make_hole(w);
+        return true;
     }
     for (int i = 0; i < part_count(type); i++) {
         int64_t shape[4];
@@ -74,6 +86,8 @@ static bool declare_weights(ModelWriter *w, const TensorSpec *s, WeightType type
         snprintf(name, sizeof name, "%s%s", s->name, part_suffix(type, i));
         if (!declare(w, name, element_dtype(part_element(type, i)), rank, shape, NULL, err))
             return false;
+        if (hole)
+            make_hole(w);
     }
     if (!weight_type_quantized(type))
         return true;
@@ -85,7 +99,7 @@ static bool declare_all(ModelWriter *w, const ModelContents *what, Error *err)
 {
     int i = 0;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(what->config, &s); i++)
-        if (!declare_weights(w, &s, what->types[i], err))
+        if (!declare_weights(w, &s, what->types[i], what->sparse && s.k, err))
             return false;
     for (i = 0; what->tokenizer && i < what->tokenizer->n_tensors; i++) {
         const Tensor *t = &what->tokenizer->tensors[i];
@@ -127,24 +141,9 @@ static bool write_meta(ModelWriter *w, const ModelContents *what, Error *err)
     unknown_yet[64] = '\0';
     bool ok = json && tensor_writer_meta(w->out, "format", "tblock", err) && tensor_writer_meta(w->out, "version", "1", err)
            && tensor_writer_meta(w->out, "config", json, err) && tensor_writer_meta(w->out, "source", what->source, err)
-           && tensor_writer_meta(w->out, "sha256", unknown_yet, err);
+           && (what->sparse || tensor_writer_meta(w->out, "sha256", unknown_yet, err));
     free(json);
     return ok && write_text_meta(w, what, err) && (!holds_bf16(what) || tensor_writer_meta(w->out, "bf16_min", "2^-50", err));
-}
-
-ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error *err)
-{
-    ModelWriter *w = calloc(1, sizeof *w);
-    if (!w || !(w->sha = sha256_new())) {
-        fail(err, SYSTEM, "%s: no memory to write a model file", path);
-        free(w);
-        return NULL;
-    }
-    w->out = tensor_writer_new(path, DATA_ALIGN, err);
-    if (w->out && write_meta(w, what, err) && declare_all(w, what, err) && tensor_writer_begin(w->out, err))
-        return w;
-    model_writer_abort(w);
-    return NULL;
 }
 
 /* ---- Writing ---- */
@@ -158,10 +157,10 @@ static bool put(ModelWriter *w, const void *data, size_t n_bytes, Error *err)
     return true;
 }
 
-/* Write tensors as long as they are ours. Only a tensor of zero bytes may be complete before it is begun. */
+/* Write tensors as long as they are ours, and pass over holes. Only a tensor of zero bytes may be complete before it is begun. */
 static bool write_ours(ModelWriter *w, Error *err)
 {
-    while (w->at < w->n && (w->entry[w->at].data || w->done == w->entry[w->at].n_bytes)) {
+    while (w->at < w->n && (w->entry[w->at].data || w->entry[w->at].hole || w->done == w->entry[w->at].n_bytes)) {
         const Entry *e = &w->entry[w->at];
         if (e->data && e->n_bytes && !put(w, e->data, e->n_bytes, err))
             return false;
@@ -169,6 +168,24 @@ static bool write_ours(ModelWriter *w, Error *err)
         w->done = 0;
     }
     return true;
+}
+
+/* ---- The file ---- */
+
+ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error *err)
+{
+    ModelWriter *w = calloc(1, sizeof *w);
+    if (!w || !(w->sha = sha256_new())) {
+        fail(err, SYSTEM, "%s: no memory to write a model file", path);
+        free(w);
+        return NULL;
+    }
+    w->out    = tensor_writer_new(path, DATA_ALIGN, err);
+    w->sparse = what->sparse;
+    if (w->out && write_meta(w, what, err) && declare_all(w, what, err) && tensor_writer_begin(w->out, err) && write_ours(w, err))
+        return w;
+    model_writer_abort(w);
+    return NULL;
 }
 
 bool model_writer_append(ModelWriter *w, const void *data, size_t n_bytes, Error *err)
@@ -197,7 +214,7 @@ bool model_writer_end(ModelWriter *w, Error *err)
     assert(w->at == w->n);
     sha256_end(w->sha, hex);
     w->sha  = NULL;
-    bool ok = tensor_writer_patch_meta(w->out, "sha256", hex, err);
+    bool ok = w->sparse || tensor_writer_patch_meta(w->out, "sha256", hex, err);
     if (ok)
         ok = tensor_writer_end(w->out, err);
     else

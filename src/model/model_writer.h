@@ -17,6 +17,7 @@ typedef struct ModelContents {
                                      bf16 that is appended has no magnitude but 0 under 2^-50, as retype_store leaves it */
     const char       *source;     /* JSON for the metadata                                                          */
     const TensorFile *tokenizer;  /* the file whose tokenizer and chat format are copied; NULL: none                 */
+    bool              sparse;     /* matrices are holes, which read as zeros: only vectors are appended, and no sha256 is recorded */
     const char       *chat_template; /* written where the tokenizer's file has none and there is a tokenizer; NULL: none */
 } ModelContents;
 

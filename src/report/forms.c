@@ -36,32 +36,13 @@ const char *form_count(uint64_t v, char *buf, size_t n)
     return buf;
 }
 
-/* Digits after the point that leave `digits` in all, for 0 <= x < 1000; 9.996 in three digits is 10.0. */
-static int decimals(double x, int digits)
-{
-    int before = 1;
-    while (before < 3 && x >= pow(10, before) - 0.5 * pow(10, before - digits))
-        before++;
-    return digits - before;
-}
-
-const char *form_bytes(double v, char *buf, size_t n)
-{
-    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
-    int u = 0;
-    for (; v >= 999.5 && u < 6; u++)
-        v /= 1000;
-    snprintf(buf, n, "%.*f %s", u == 0 ? 0 : decimals(v, 3), v, units[u]);
-    return buf;
-}
-
 const char *form_si(double v, char *buf, size_t n)
 {
     static const char *const units[] = { "", " k", " M", " G", " T", " P", " E", " Z", " Y" };
     int u = 0;
     for (; v >= 999.95 && u < 8; u++)
         v /= 1000;
-    snprintf(buf, n, "%.*f%s", u == 0 ? 0 : decimals(v, 4), v, units[u]);
+    snprintf(buf, n, "%.*f%s", u == 0 ? 0 : form_decimals(v, 4), v, units[u]);
     return buf;
 }
 
@@ -76,7 +57,7 @@ const char *form_ratio(double v, char *buf, size_t n)
     if (v <= 0)
         snprintf(buf, n, "-");
     else
-        snprintf(buf, n, "%.*f", v < 1 ? 2 : decimals(v < 999 ? v : 999, 3), v);
+        snprintf(buf, n, "%.*f", v < 1 ? 2 : form_decimals(v < 999 ? v : 999, 3), v);
     return buf;
 }
 

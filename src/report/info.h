@@ -3,6 +3,7 @@
 #ifndef REPORT_INFO_H
 #define REPORT_INFO_H
 
+#include "base/form.h"
 #include "base/json.h"
 #include "model/count.h"
 #include "model/data_check.h"
@@ -69,7 +70,6 @@ bool info_html(const Info *info, const tblock_report_options *opt, char **text, 
 void        form_safe(JsonOut *o, const char *s);           /* text of a file or a command line, for a terminal */
 void        form_verdict(JsonOut *o, bool colour, bool good, const char *text); /* green or red, where there are colours */
 const char *form_count(uint64_t v, char *buf, size_t n);    /* 1234567: "1,234,567"                          */
-const char *form_bytes(double v, char *buf, size_t n);      /* decimal units, three digits: "5.79 MB"        */
 const char *form_si(double v, char *buf, size_t n);         /* four digits: "274.9 G"                        */
 const char *form_percent(double part, double whole, char *buf, size_t n); /* "33.2%"                         */
 const char *form_ratio(double v, char *buf, size_t n);      /* three digits: "0.25", "1.33", "341"           */

@@ -289,6 +289,41 @@ def a_small_file_system_fills_up():
         fails(r, 4, "target", what=name)
 
 
+def small_disk(kilobytes, line):
+    """Run a line of shell in a folder that is a tmpfs of so many KB; 77: there can be none here."""
+    mount = TEMP / "small"
+    mount.mkdir(exist_ok=True)
+    script = f"mount -t tmpfs -o size={kilobytes}k none {mount} || exit 77; cd {mount} || exit 77; {line}; status=$?; ls -A | tr '\\n' ' '; exit $status"
+    unshare = ["unshare", "-m"] if os.getuid() == 0 else ["unshare", "-rm"]
+    r = subprocess.run([*unshare, "bash", "-c", script], cwd=TEMP, capture_output=True, timeout=PATIENCE)
+    if r.returncode == 77 or b"unshare" in r.stderr:
+        raise Skip("no tmpfs of our own to be had")
+    return r
+
+
+@case
+def room_is_looked_for_before_work_begins():
+    config = {"d_model": 64, "n_layers": 2, "heads": 4, "d_ff": 128, "vocab_size": 270, "n_ctx": 64}   # 467 kB as f32
+    (TEMP / "room.json").write_text(json.dumps(config))
+    (TEMP / "room.txt").write_text("To be, or not to be, that is the question. " * 400)
+    works(run("synth", "room.json", "-o", "room.bin"))
+    folder = DATA / "models" / "llama-gqa"
+    train = f"train -o m.bin --text {TEMP}/room.txt --config {TEMP}/room.json --steps 2 --batch 2 --quiet"
+    for kilobytes, args in ((100, f"synth {TEMP}/room.json -o m.bin"), (100, f"convert {folder} -o m.bin"),
+                            (100, f"quantize {TEMP}/room.bin -o m.bin --type f32"), (300, train),
+                            (1600, train), (2200, train + " --save-every 1")):   # a checkpoint fits; it and the model, or two, do not
+        r = small_disk(kilobytes, f"{TBLOCK} {args}")
+        if b"libopenblas" in r.stderr:
+            continue
+        fails(r, 4, "needs", "are free", what=args)
+        assert r.stdout == b"", (args, r.stdout)   # and nothing was written
+    r = small_disk(3400, f"{TBLOCK} {train} --save-every 1")
+    if b"libopenblas" not in r.stderr:
+        assert works(r).stdout == b"m.bin m.bin.ckpt ", r
+    r = works(small_disk(100, f"{TBLOCK} synth {TEMP}/room.json -o m.bin --sparse && {TBLOCK} info m.bin"))   # reading would fill it: a tmpfs stores the zeros that are read
+    assert b"every matrix is zero" in r.stdout, r.stdout
+
+
 @case
 def a_folder_that_cannot_be_written_is_an_error():
     need_another_user()
