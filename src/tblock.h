@@ -393,6 +393,7 @@ typedef struct tblock_verify_report {
     tblock_verify_row *rows;   /* release with tblock_free */
     char               settings[512]; /* "math bf16 (here f32), ..."; see below */
     bool               recorded;      /* the file names everything that changes bits: settings "" then says that all is the same */
+    char               advice[640];   /* where ok is false: what of this run rounds and which options to try; "" where nothing does */
 } tblock_verify_report;
 
 /* Recompute every [PREFIX.]tokens of the golden file and compare with [PREFIX.]logits_f64 (or logits). The file is safetensors, by

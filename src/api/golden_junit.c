@@ -79,6 +79,8 @@ static void put_settings(JsonOut *o, const tblock_verify_report *report)
 {
     put_xml(o, report->settings[0] ? "recorded with other settings: " : report->recorded ? "recorded with the same settings" : "");
     put_xml(o, report->settings);
+    put_xml(o, report->advice[0] ? "\n" : "");
+    put_xml(o, report->advice);
 }
 
 static void put_row(JsonOut *o, const char *suite, const tblock_verify_report *report, const tblock_verify_row *r)

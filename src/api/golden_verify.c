@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/golden_advice.h"
 #include "api/golden_case.h"
 #include "api/golden_hidden.h"
 #include "api/logit_rows.h"
@@ -272,6 +273,8 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
             return false;
         out->ok = out->ok && out->rows[i].ok;
     }
+    if (!out->ok)
+        golden_advise(g, c, out);
     return true;
 }
 

@@ -140,6 +140,8 @@ static void print_json(const tblock_verify_report *report)
     output_json_number("tol", report->tol);
     output_format(", \"recorded\": %s, \"other_settings\": ", report->recorded ? "true" : "false");
     output_json_text(report->settings, strlen(report->settings));
+    output_format(", \"advice\": ");
+    output_json_text(report->advice, strlen(report->advice));
     output_format(", \"sequences\": [");
     for (size_t i = 0; i < report->n_rows; i++) {
         output_format("%s", i ? ", " : "");
@@ -155,6 +157,13 @@ static void note_settings(const tblock_verify_report *report, const char *golden
     if (report->settings[0])
         cli_note(quiet && !why, "%s: recorded with other settings: %s%s", golden, report->settings,
                  why ? ", so the bits may differ" : "");
+}
+
+/* What to try where the answer is no. */
+static void note_advice(const tblock_verify_report *report, const char *golden, bool quiet)
+{
+    if (report->advice[0])
+        cli_note(quiet, "%s: %s", golden, report->advice);
 }
 
 /* The answer is no: say where the first difference is. */
@@ -215,6 +224,7 @@ static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit, tblo
 static bool answer(const VerifyArgs *a, const tblock_verify_report *report, tblock_error *err)
 {
     note_settings(report, a->golden, a->general.quiet);
+    note_advice(report, a->golden, a->general.quiet);
     if (a->json)
         print_json(report);
     else
