@@ -243,6 +243,8 @@ def drawing():
     rules = [r for r in rules if not re.match(r"svg (text\.c|\.line|\.dash|\.mark|\.halo|\.grid|\.axis)", r)]
     width, height = int(svg.group(1)), int(svg.group(2))
     inner = svg.group(0).split(">", 1)[1]
+    used = set(re.findall(r"var\((--\w+)\)", inner + "".join(rules))) | {"--card"}
+    rules = [re.sub(r"(--\w+):[^;}]*;?", lambda m: m.group(0) if m.group(1) in used else "", r) for r in rules]
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 -14 {width} {height + 28}" width="{width}" height="{height + 28}">\n'
             "<title>One block of Llama 3 8B, drawn by tblock info --html</title>\n<style>\n" + "\n".join(rules) + "\n"
             f'</style>\n<rect y="-14" width="{width}" height="{height + 28}" rx="12" fill="var(--card)"/>\n' + inner + "\n")
