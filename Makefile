@@ -33,7 +33,7 @@ OPT        ?= $(or $(OPT_$(config)),$(filter -O1 -O2 -O3,$(patsubst gcc%,%,$(pat
 
 # -ffp-contract=off: a fused multiply-add that the source does not spell changes bits (docs/numerics.md)
 WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-PKGS       = libcjson libpcre2-8 libutf8proc nettle
+PKGS       = libcjson libpcre2-8 nettle
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
 # line editing of tblock chat; without it, plain lines

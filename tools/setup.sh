@@ -44,7 +44,6 @@ needs_of_build() {
     need pkg-config has pkg-config
     need libcjson-dev has_pc libcjson
     need libpcre2-dev has_pc libpcre2-8
-    need libutf8proc-dev has_pc libutf8proc
     need nettle-dev has_pc nettle
     want libseccomp-dev has_pc libseccomp # --sandbox; without it an error that says so
     want libedit-dev has_pc libedit # line editing in tblock chat; without it plain lines

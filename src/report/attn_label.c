@@ -3,9 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
-#include "base/utf8.h"
+#include "text/unicode.h"
 
 /* The brackets U+27E8 and U+27E9: what stands in them is spelled. */
 #define OPEN  "\xE2\x9F\xA8"
@@ -25,9 +24,8 @@ static const char *spelling(uint32_t code, char *room, size_t n_room)
             snprintf(room, n_room, OPEN "%02X" CLOSE, (unsigned)code);
         return room;
     }
-    switch (utf8proc_category((utf8proc_int32_t)code)) {
-    case UTF8PROC_CATEGORY_CC: case UTF8PROC_CATEGORY_CF: case UTF8PROC_CATEGORY_CN: case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CS: case UTF8PROC_CATEGORY_ZS: case UTF8PROC_CATEGORY_ZL: case UTF8PROC_CATEGORY_ZP:
+    switch (category_of(code)) {
+    case CC: case CF: case CN: case CO: case CS: case ZS: case ZL: case ZP:
         snprintf(room, n_room, OPEN "U+%04X" CLOSE, (unsigned)code);
         return room;
     default: return NULL;
@@ -36,8 +34,8 @@ static const char *spelling(uint32_t code, char *room, size_t n_room)
 
 static bool is_mark(uint32_t code)
 {
-    utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)code);
-    return c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_ME;
+    Category c = category_of(code);
+    return c == MN || c == ME;
 }
 
 void attn_label(JsonOut *out, const AttnPiece *piece, size_t limit)

@@ -247,15 +247,14 @@ static bool lowercase(const char *p, size_t n, Bytes *out, Error *err)
 /* Bytes of the grapheme cluster that p begins with. */
 static size_t cluster(const char *p, size_t n)
 {
-    uint32_t left, right;
-    int32_t  state = 0;
-    size_t   at = next_unit(p, n, &left);
-    while (at < n) {
-        size_t len = next_unit(p + at, n - at, &right);
-        if (grapheme_break(left, right, &state))
+    GraphemeRun run = { 0 };
+    uint32_t    c;
+    size_t      at = next_unit(p, n, &c);
+    grapheme_goes_on(&run, c);
+    for (size_t len; at < n; at += len) {
+        len = next_unit(p + at, n - at, &c);
+        if (!grapheme_goes_on(&run, c))
             break;
-        left = right;
-        at += len;
     }
     return at;
 }

@@ -6,7 +6,7 @@
 set -u
 export LC_ALL=C # plain quotes in messages
 cd "$(dirname "$0")/../.." || exit 4
-read -ra flags <<< "${CPPFLAGS:--Isrc -D_GNU_SOURCE $(pkg-config --cflags libcjson libpcre2-8 libutf8proc nettle)}"
+read -ra flags <<< "${CPPFLAGS:--Isrc -D_GNU_SOURCE $(pkg-config --cflags libcjson libpcre2-8 nettle)}"
 flags=(-std=c17 "${flags[@]}")
 jobs=${LINT_JOBS:-$(nproc)}
 tools=() files=()

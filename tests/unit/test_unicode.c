@@ -45,15 +45,17 @@ static void a_tail_that_cannot_become_valid_is_not_partial(void)
     CHECK(partial_tail("\xE2\x96\xF0\x9F\x98", 5) == 3, "the last lead byte counts");
 }
 
-static void check_nfc(const char *text, const char *expected)
+static void check_form(NormalForm form, const char *text, const char *expected)
 {
     char  *out = NULL;
     size_t n;
-    CHECK(normalize_form(NFC, text, strlen(text), &out, &n), "no memory");
+    CHECK(normalize_form(form, text, strlen(text), &out, &n), "no memory");
     const char *found = out ? out : text;
     CHECK(n == strlen(expected) && memcmp(found, expected, n) == 0, "%s became %.*s, expected %s", text, (int)n, found, expected);
     free(out);
 }
+
+static void check_nfc(const char *text, const char *expected) { check_form(NFC, text, expected); }
 
 static void nfc_composes_orders_and_leaves_the_rest(void)
 {
@@ -70,7 +72,7 @@ static void nfc_composes_orders_and_leaves_the_rest(void)
 
 static void nfc_takes_linear_time_for_a_long_run_of_marks(void)
 {
-    enum { PAIRS = 200000 }; /* alternating classes: the exchange sort of utf8proc would need hours */
+    enum { PAIRS = 200000 }; /* alternating classes: a sort by exchange would need hours */
     char *text = malloc(1 + 4 * PAIRS), *out = NULL;
     size_t n = 0;
     text[0] = 'q';
@@ -80,6 +82,47 @@ static void nfc_takes_linear_time_for_a_long_run_of_marks(void)
     CHECK(out && memcmp(out, "q\u0323\u0323", 5) == 0 && memcmp(out + n - 2, "\u0301", 2) == 0, "marks are not in order");
     free(text);
     free(out);
+}
+
+static void the_other_forms_decompose_and_compose(void)
+{
+    check_form(NFD, "x\u00e9\ud55c\u1e69y", "xe\u0301\u1112\u1161\u11abs\u0323\u0307y");
+    check_form(NFKD, "\ufdfa", "\u0635\u0644\u0649 \u0627\u0644\u0644\u0647 \u0639\u0644\u064a\u0647 \u0648\u0633\u0644\u0645");
+    check_form(NFKC, "\ufb01\u2460 \uff21\u0301", "fi1 \u00c1");
+    check_form(NFC, "a\u0300\u0301 \u3042\u3099\u304b\u3099b", "\u00e0\u0301 \u3042\u3099\u304cb"); /* what is inert begins a stretch */
+    check_form(NFKC, "\u1100\u1161\u11a8\u11a8", "\uac01\u11a8");
+}
+
+/* tokenizers has the forms of Unicode 9. */
+static void what_came_after_unicode_9_has_no_forms(void)
+{
+    check_form(NFC, "q\u0301\u1df9", "q\u0301\u1df9");   /* a mark of class 220, of Unicode 10 */
+    check_form(NFD, "\U00011938", "\U00011938");         /* of 13                              */
+    check_form(NFKC, "\u32ff", "\u32ff");                 /* of 12.1                            */
+}
+
+static void check_cluster(const uint32_t *c, size_t n, const char *expected)
+{
+    GraphemeRun run = { 0 };
+    char        found[16] = "";
+    for (size_t i = 0; i < n; i++)
+        found[i] = grapheme_goes_on(&run, c[i]) ? '+' : '|';
+    CHECK(strcmp(found, expected) == 0, "from U+%04X on: expected %s, found %s", c[0], expected, found);
+}
+#define CLUSTERS(expected, ...) check_cluster((const uint32_t[]){ __VA_ARGS__ }, strlen(expected), expected)
+
+static void clusters_follow_annex_29(void)
+{
+    CLUSTERS("|+||", '\r', '\n', '\n', 'a');
+    CLUSTERS("|++|", 'a', 0x301, 0x1ACF, 'b');                         /* the second mark is of Unicode 17 */
+    CLUSTERS("|+++|", 0x1100, 0x1161, 0x11A8, 0x11A8, 0x1100);
+    CLUSTERS("|+||+|", 0xAC00, 0x11A8, 0xAC01, 0x1100, 0xAC00, 0x200B);
+    CLUSTERS("|+|+|", 0x1F1E6, 0x1F1E7, 0x1F1E6, 0x1F1E7, 0x1F1E6);    /* flags, by two */
+    CLUSTERS("|++++|", 0x1F468, 0x1F3FD, 0x200D, 0x1F469, 0x200D, 'a');
+    CLUSTERS("|+++", 0x915, 0x94D, 0x200D, 0x937);                     /* a conjunct */
+    CLUSTERS("|++|", 0x915, 0x94D, 0x200C, 0x937);
+    CLUSTERS("|+|", 0x600, 'a', 'b');                                  /* a prepended sign */
+    CLUSTERS("|+", 'a', 0x903);
 }
 
 static void white_space_and_words_follow_unicode(void)
@@ -99,6 +142,9 @@ int main(int argc, char **argv)
     TEST(a_tail_that_cannot_become_valid_is_not_partial);
     TEST(nfc_composes_orders_and_leaves_the_rest);
     TEST(nfc_takes_linear_time_for_a_long_run_of_marks);
+    TEST(the_other_forms_decompose_and_compose);
+    TEST(what_came_after_unicode_9_has_no_forms);
+    TEST(clusters_follow_annex_29);
     TEST(white_space_and_words_follow_unicode);
     return TEST_END();
 }
