@@ -59,7 +59,7 @@ const Command *command_find(const char *name, tblock_error *err)
 
 static bool print_version(void)
 {
-    output_format("tblock %s (numerics version %d)\n", tblock_version(), TBLOCK_NUMERICS_VERSION);
+    output_format("tblock %s (numerics version %d, Unicode %s)\n", tblock_version(), TBLOCK_NUMERICS_VERSION, TBLOCK_UNICODE_VERSION);
     return true;
 }
 

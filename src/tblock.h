@@ -33,6 +33,7 @@ extern "C" {
 
 #define TBLOCK_VERSION "0.2.0"
 #define TBLOCK_NUMERICS_VERSION 1 /* changes when any output bit changes (docs/numerics.md) */
+#define TBLOCK_UNICODE_VERSION "16.0" /* what patterns of tokenizers know (docs/tokenizers.md) */
 
 /* Also the exit status of the program. */
 enum tblock_status {

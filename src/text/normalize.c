@@ -183,12 +183,12 @@ static bool replace_text(const Step *s, const char *p, size_t n, Bytes *out, Err
     return true;
 }
 
-/* In valid UTF-8. */
-static bool replace_matches(const Step *s, RegexRun *r, const char *p, size_t n, Bytes *out, Error *err)
+/* In valid UTF-8, of which the pattern sees what regex_text made. */
+static bool replace_matches(const Step *s, RegexRun *r, const char *p, const char *seen, size_t n, Bytes *out, Error *err)
 {
     size_t n_with = strlen(s->with), done = 0, from = 0, start, end;
     while (from <= n) {
-        int found = regex_next(r, s->regex, p, n, from, &start, &end, err);
+        int found = regex_next(r, s->regex, seen, n, from, &start, &end, err);
         if (found < 0)
             return false;
         if (found == 0)
@@ -206,15 +206,19 @@ static bool replace_matches(const Step *s, RegexRun *r, const char *p, size_t n,
 
 static bool replace_regex(const Step *s, RegexRun *r, const char *p, size_t n, Bytes *out, Error *err)
 {
-    for (size_t i = 0; i < n;) {
-        size_t valid = valid_prefix(p + i, n - i);
-        if (valid && !replace_matches(s, r, p + i, valid, out, err))
-            return false;
+    char  *room = NULL;
+    size_t n_room = 0;
+    bool   ok = true;
+    for (size_t i = 0; ok && i < n;) {
+        size_t      valid = valid_prefix(p + i, n - i);
+        const char *seen = regex_text(s->regex, p + i, valid, &room, &n_room, err);
+        ok = seen && (!valid || replace_matches(s, r, p + i, seen, valid, out, err));
         i += valid;
-        if (i < n && !bytes_add(out, p + i++, 1, err))
-            return false;
+        if (ok && i < n)
+            ok = bytes_add(out, p + i++, 1, err);
     }
-    return true;
+    free(room);
+    return ok;
 }
 
 static bool strip(const Step *s, const char *p, size_t n, Bytes *out, Error *err)

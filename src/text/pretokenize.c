@@ -30,7 +30,7 @@ struct Pretokenizer {
 struct PretokenizeRun {
     const Pretokenizer *p;
     RegexRun           *regex;
-    char               *buffer[MAX_STEPS]; /* rewritten text of a metaspace step */
+    char               *buffer[MAX_STEPS]; /* text that a metaspace step rewrote, or that a regex sees */
     size_t              cap[MAX_STEPS];
     PretokenizeWord     word;
     void               *arg;
@@ -184,8 +184,11 @@ static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, bool at
     const Step *s = &r->p->step[step];
     Cutter c = { .r = r, .next = step + 1, .behavior = s->behavior, .text = text, .at_start = at_start };
     size_t done = 0, from = 0, start, end;
+    const char *seen = regex_text(s->regex, text, n, &r->buffer[step], &r->cap[step], err);
+    if (!seen)
+        return false;
     while (from <= n) {
-        int found = regex_next(r->regex, s->regex, text, n, from, &start, &end, err);
+        int found = regex_next(r->regex, s->regex, seen, n, from, &start, &end, err);
         if (found < 0)
             return false;
         if (found == 0)

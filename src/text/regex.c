@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "text/regex_spell.h"
 #include "text/unicode.h"
 
 enum {
@@ -27,6 +28,7 @@ static const double   SECONDS_BASE = 10, SECONDS_PER_BYTE = 20e-6;
 
 struct Regex {
     char       *name; /* begins messages */
+    Spelling    spelling;
     pcre2_code *fast, *careful;
 };
 
@@ -43,85 +45,19 @@ struct RegexRun {
 
 /* ---- Patterns ------------------------------------------------------------------------------------------------- */
 
-/* Oniguruma's \s is the property White_Space; PCRE2's has U+180E besides: spell out 9 to 13, U+0085 and the separators. Its
- * \w has marks, all connectors and the circled letters, but of the numbers that are no digits only those of Latin-1. */
-static const char SPACES[] = "\\t-\\r\\x{85}\\p{Z}";
-static const char WORD[]   = "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}\\x{24B6}-\\x{24E9}"
-                             "\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}";
-enum { SPELLED_MOST = sizeof WORD + 4 };
-
-/* What the escape \c stands for, NULL: what PCRE2 makes of it. */
-static const char *meaning(char c, bool in_class)
-{
-    return c == 's' || (c == 'S' && !in_class) ? SPACES : c == 'w' || (c == 'W' && !in_class) ? WORD : NULL;
-}
-
-/* Is that a script: Han, Latin? *memory becomes false where there is none to find out. */
-static bool is_script(const char *name, int n, bool *memory)
-{
-    char        probe[64];
-    int         code = 0, len = snprintf(probe, sizeof probe, "\\p{sc:%.*s}", n, name);
-    PCRE2_SIZE  at   = 0;
-    pcre2_code *re   = pcre2_compile((PCRE2_SPTR)probe, (size_t)len, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
-    *memory &= re || code != PCRE2_ERROR_HEAP_FAILED;
-    pcre2_code_free(re);
-    return re != NULL;
-}
-
-/* \p{Han} is the property Script to Oniguruma; to PCRE2, since 10.40, Script_Extensions, which takes in the punctuation that scripts
- * share. Writes it with "sc:" and returns the bytes of it at p; 0: p is no script. */
-static size_t spell_script(const char *p, char **out, bool *memory)
-{
-    enum { LONGEST = 40 }; /* as no name of a script is */
-    const char *end = p[0] == '\\' && (p[1] == 'p' || p[1] == 'P') && p[2] == '{' ? strchr(p, '}') : NULL, *name = end ? p + 3 : NULL;
-    bool        inverted = end && *name == '^';
-    if (!end || end - name > LONGEST || !is_script(name + inverted, (int)(end - name) - inverted, memory))
-        return 0;
-    *out += sprintf(*out, "\\%c{sc:%.*s}", inverted == (p[1] == 'p') ? 'P' : 'p', (int)(end - name) - inverted, name + inverted);
-    return (size_t)(end - p) + 1;
-}
-
-/* out holds SPELLED_MOST bytes for each byte of pattern, and one. False: no memory. */
-static bool spell_out(const char *pattern, char *out)
-{
-    bool in_class = false, memory = true;
-    for (const char *p = pattern; *p;) {
-        size_t      n = 1;
-        const char *spelled = p[0] == '\\' ? meaning(p[1], in_class) : NULL;
-        if (spelled) {
-            out += sprintf(out, in_class ? "%s" : p[1] == 's' || p[1] == 'w' ? "[%s]" : "[^%s]", spelled);
-            p += 2;
-            continue;
-        }
-        size_t n_script = spell_script(p, &out, &memory);
-        if (n_script) {
-            p += n_script;
-            continue;
-        }
-        if (p[0] == '\\' && p[1])
-            n = 2;
-        else if (!in_class && p[0] == '[') { /* a ']' right after the opening is an ordinary character */
-            in_class = true;
-            n += p[n] == '^';
-            n += p[n] == ']';
-        } else if (in_class && p[0] == '[' && p[1] == ':' && strstr(p, ":]"))
-            n = (size_t)(strstr(p, ":]") - p) + 2;
-        else if (p[0] == ']')
-            in_class = false;
-        memcpy(out, p, n);
-        out += n;
-        p += n;
-    }
-    *out = '\0';
-    return memory;
-}
-
+/* No UCP: what a letter is, must not depend on the library. */
 static pcre2_code *compile(const char *spelled, uint32_t options, const char *pattern, const char *what, Error *err)
 {
-    int         code = 0;
+    int         code = PCRE2_ERROR_HEAP_FAILED;
     PCRE2_SIZE  at   = 0;
-    pcre2_code *re   = pcre2_compile((PCRE2_SPTR)spelled, strlen(spelled),
-                                     PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | options, &code, &at, NULL);
+    pcre2_code *re   = NULL;
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    if (context) {
+        pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+        re = pcre2_compile((PCRE2_SPTR)spelled, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C | options,
+                           &code, &at, context);
+    }
+    pcre2_compile_context_free(context);
     if (!re) {
         PCRE2_UCHAR why[256];
         pcre2_get_error_message(code, why, sizeof why);
@@ -137,15 +73,16 @@ bool regex_compile(Regex **out, const char *pattern, const char *what, Error *er
     if (n > MAX_PATTERN)
         return fail(err, INPUT, "%s: regex: expected at most %d bytes, found %zu", what, MAX_PATTERN, n);
     Regex *re = calloc(1, sizeof *re);
-    char  *spelled = malloc(SPELLED_MOST * n + 1);
-    if (!re || !spelled || !(re->name = strdup(what)) || !spell_out(pattern, spelled)) {
+    if (!re || !(re->name = strdup(what))) {
         regex_free(re);
-        free(spelled);
         return fail(err, SYSTEM, "%s: regex: no memory", what);
     }
-    re->fast    = compile(spelled, 0, pattern, what, err);
-    re->careful = re->fast ? compile(spelled, PCRE2_ANCHORED | PCRE2_AUTO_CALLOUT, pattern, what, err) : NULL;
-    free(spelled);
+    if (!regex_spell(&re->spelling, pattern, what, err)) {
+        regex_free(re);
+        return false;
+    }
+    re->fast    = compile(re->spelling.pattern, 0, pattern, what, err);
+    re->careful = re->fast ? compile(re->spelling.pattern, PCRE2_ANCHORED | PCRE2_AUTO_CALLOUT, pattern, what, err) : NULL;
     if (!re->careful) {
         regex_free(re);
         return false;
@@ -161,8 +98,17 @@ void regex_free(Regex *re)
         return;
     pcre2_code_free(re->fast);
     pcre2_code_free(re->careful);
+    regex_spelling_free(&re->spelling);
     free(re->name);
     free(re);
+}
+
+const char *regex_text(const Regex *re, const char *text, size_t n, char **room, size_t *n_room, Error *err)
+{
+    const char *view = spelling_view(&re->spelling, text, n, room, n_room);
+    if (!view)
+        fail(err, SYSTEM, "%s: no memory for a text of %zu bytes", re->name, n);
+    return view;
 }
 
 /* ---- Running -------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
-/* text/unicode.h: what the tokenizers ask of Unicode, on top of base/utf8.h. "Valid" is as there. The answers come from tables of our
- * own (text/unicode_data.h), of the versions that the parts of the library tokenizers have: docs/tokenizers.md. */
+/* text/unicode.h: what the tokenizers ask of Unicode, on top of base/utf8.h. "Valid" is as there.
+ * The answers come from tables of our own (text/unicode_data.h), of the versions that the parts of
+ * the library tokenizers have: docs/tokenizers.md. */
 #ifndef TEXT_UNICODE_H
 #define TEXT_UNICODE_H
 
@@ -7,8 +8,6 @@
 #include <string.h>
 #include "base/utf8.h"
 #include "text/unicode_data.h"
-
-#define UNICODE_VERSION "16.0" /* of patterns, categories and words; lower case and clusters are of 17.0, normal forms of 9.0 */
 
 #define META_SPACE "\xE2\x96\x81" /* U+2581, SentencePiece's visible space */
 enum { META_SPACE_BYTES = 3 };
@@ -34,22 +33,26 @@ size_t character_write(uint32_t cp, char out[4]);
 size_t ascii_prefix(const char *p, size_t n);
 size_t valid_prefix(const char *p, size_t n);
 
-/* Bytes at the end of p (0 .. 3) that are a proper prefix of some valid character: what a stream must hold back. */
+/* Bytes at the end of p (0 .. 3) that are a proper prefix of some valid character: what a stream
+ * must hold back. */
 size_t partial_tail(const char *p, size_t n);
 
 Category category_of(uint32_t cp);
-bool is_white_space(uint32_t cp); /* property White_Space                                                      */
-bool is_word(uint32_t cp);        /* \w of Unicode TS 18: letters, marks, decimal digits, connectors, joiners */
+bool is_white_space(uint32_t cp); /* property White_Space */
+bool is_word(uint32_t cp); /* \w of Unicode TS 18: letters, marks, decimal digits, connectors, joiners */
 
-/* The normalization form of valid UTF-8. *out is allocated (caller frees), or NULL where the text surely is in that form
- * already and can be used as it is. Linear time. False: no memory. */
+/* The normalization form of valid UTF-8. *out is allocated (caller frees), or NULL where the text
+ * surely is in that form already and can be used as it is. Linear time. False: no memory. */
 typedef enum NormalForm { NFC, NFD, NFKC, NFKD } NormalForm;
 bool normalize_form(NormalForm form, const char *p, size_t n, char **out, size_t *n_out);
 
 uint32_t to_lower(uint32_t cp); /* the simple mapping, of Unicode 17 */
 
 /* Does the grapheme cluster of the characters before go on with c? Zero the run to begin. */
-typedef struct GraphemeRun { Grapheme last; bool begun, odd, pictographic, consonant, linked; } GraphemeRun;
+typedef struct GraphemeRun {
+    Grapheme last;
+    bool     begun, odd, pictographic, consonant, linked;
+} GraphemeRun;
 bool grapheme_goes_on(GraphemeRun *r, uint32_t c);
 
 #endif

@@ -1,0 +1,178 @@
+#include "text/char_set.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "text/unicode_data.h"
+
+void char_set_free(CharSet *s)
+{
+    free(s->edge);
+    *s = (CharSet){ 0 };
+}
+
+void char_set_add(CharSet *s, uint32_t first, uint32_t last)
+{
+    if (s->cap - s->n < 2) {
+        size_t    cap = s->cap ? 2 * s->cap : 16;
+        uint32_t *grown =
+            cap < SIZE_MAX / sizeof *grown ? realloc(s->edge, cap * sizeof *grown) : NULL;
+        s->failed |= !grown;
+        if (!grown)
+            return;
+        s->edge = grown;
+        s->cap  = cap;
+    }
+    s->edge[s->n++] = first;
+    s->edge[s->n++] = last + 1;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const uint32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+void char_set_sort(CharSet *s)
+{
+    size_t n = 0;
+    if (s->n)
+        qsort(s->edge, s->n / 2, 2 * sizeof *s->edge, by_start);
+    for (size_t i = 0; i < s->n; i += 2)
+        if (n && s->edge[i] <= s->edge[n - 1])
+            s->edge[n - 1] = s->edge[i + 1] > s->edge[n - 1] ? s->edge[i + 1] : s->edge[n - 1];
+        else
+            memmove(s->edge + n, s->edge + i, 2 * sizeof *s->edge), n += 2;
+    s->n = n;
+}
+
+void char_set_invert(CharSet *s)
+{
+    uint32_t from = 0;
+    CharSet  out = { .failed = s->failed };
+    for (size_t i = 0; i < s->n; from = s->edge[i + 1], i += 2)
+        if (s->edge[i] > from)
+            char_set_add(&out, from, s->edge[i] - 1);
+    if (from < CHARACTERS)
+        char_set_add(&out, from, CHARACTERS - 1);
+    char_set_free(s);
+    *s = out;
+}
+
+bool char_set_has(const CharSet *s, uint32_t c)
+{
+    size_t low = 0, high = s->n; /* edges before low are at most c */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->edge[middle] <= c)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low % 2 == 1;
+}
+
+/* All letters become their folded form, in the first pass; in the second, whatever has such a form
+ * comes in. */
+void char_set_fold(CharSet *s)
+{
+    for (int back = 0; back < 2; back++) {
+        CharSet more = { 0 };
+        for (size_t i = 0; i < FOLD_RUNS_N; i++)
+            for (uint32_t k = 0; k < FOLD_RUNS[i].n; k++) {
+                uint32_t c      = FOLD_RUNS[i].first + k * FOLD_RUNS[i].step,
+                         folded = c + (uint32_t)FOLD_RUNS[i].add;
+                if (char_set_has(s, back ? folded : c))
+                    char_set_add(&more, back ? c : folded, back ? c : folded);
+            }
+        for (size_t i = 0; i < more.n; i += 2)
+            char_set_add(s, more.edge[i], more.edge[i]);
+        s->failed |= more.failed;
+        char_set_free(&more);
+        char_set_sort(s);
+    }
+}
+
+/* ---- Properties ------------------------------------------------------------------------------ */
+
+/* What of a table of runs has one of the values that mask, or value, says. */
+static void add_runs(CharSet *s, const uint32_t *run, size_t n, int bits, uint32_t mask,
+                     uint32_t value)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t v = run[i] & ((1u << bits) - 1);
+        if (bits == CATEGORY_BITS ? mask >> v & 1 : v == value)
+            char_set_add(s, run[i] >> bits, i + 1 < n ? (run[i + 1] >> bits) - 1 : CHARACTERS - 1);
+    }
+}
+
+static void add_categories(CharSet *s, uint32_t mask)
+{
+    add_runs(s, CATEGORY_RUNS, CATEGORY_RUNS_N, CATEGORY_BITS, mask, 0);
+}
+
+static void add_binary(CharSet *s, const BinaryName *b)
+{
+    add_categories(s, b->mask);
+    for (uint32_t i = 0; i < b->n; i += 2)
+        char_set_add(s, BINARY_EDGES[b->first + i], BINARY_EDGES[b->first + i + 1] - 1);
+}
+
+/* Each row begins with its name. */
+static int compare_names(const void *name, const void *row)
+{
+    return strcmp(name, *(const char *const *)row);
+}
+
+static const void *look_up(const char *name, const void *rows, size_t n, size_t size)
+{
+    return bsearch(name, rows, n, size, compare_names);
+}
+
+/* Into out, without what does not count. False: too long to be a name. */
+static bool plain_name(const char *name, size_t n, char *out, size_t room)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (memchr(" -_\t", name[i], 4))
+            continue;
+        if (at + 1 == room)
+            return false;
+        out[at++] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] + 'a' - 'A') : name[i];
+    }
+    out[at] = '\0';
+    return true;
+}
+
+bool char_set_property(CharSet *s, const char *name, size_t n_name)
+{
+    char plain[64];
+    if (!plain_name(name, n_name, plain, sizeof plain))
+        return false;
+    static const char *const of_script[] = { "sc:", "sc=", "script:", "script=" };
+    const char *script = plain;
+    for (int i = 0; i < 4; i++)
+        if (strncmp(plain, of_script[i], strlen(of_script[i])) == 0)
+            script = plain + strlen(of_script[i]);
+    const CategoryName *c = look_up(plain, CATEGORY_NAMES, CATEGORY_NAMES_N, sizeof *c);
+    const BinaryName   *b = look_up(plain, BINARY_NAMES, BINARY_NAMES_N, sizeof *b);
+    const ScriptName   *of = look_up(script, SCRIPT_NAMES, SCRIPT_NAMES_N, sizeof *of);
+    bool ascii = strcmp(plain, "ascii") == 0;
+    if (c)
+        add_categories(s, c->mask);
+    else if (b)
+        add_binary(s, b);
+    else if (of)
+        add_runs(s, SCRIPT_RUNS, SCRIPT_RUNS_N, SCRIPT_BITS, 0, of->script);
+    else if (ascii)
+        char_set_add(s, 0, 0x7F);
+    return c || b || of || ascii;
+}
+
+void char_set_words(CharSet *s)
+{
+    char_set_property(s, "Alphabetic", strlen("Alphabetic"));
+    add_categories(s, 1u << MN | 1u << MC | 1u << ME | 1u << ND | 1u << PC);
+    char_set_add(s, 0xB2, 0xB3);
+    char_set_add(s, 0xB9, 0xB9);
+    char_set_add(s, 0xBC, 0xBE);
+}
