@@ -181,7 +181,13 @@ bool hf_normalizer(Draft *d, const JsonNode *node)
 
 /* ---- pre_tokenizer ---------------------------------------------------------------------------------------------- */
 
-#define PUNCTUATION "[!-/:-@\\[-`{-~\\p{P}]" /* char::is_ascii_punctuation or category P */
+/* char::is_ascii_punctuation, or category P as the Rust crate unicode_categories knows it, of Unicode 8: without what came later */
+#define PUNCTUATION \
+    "(?![\\x{61D}\\x{9FD}-\\x{A76}\\x{C77}-\\x{C84}\\x{1B4E}-\\x{1B4F}\\x{1B7D}-\\x{1B7F}\\x{2E43}-\\x{2E5D}\\x{10D6E}-\\x{10F89}" \
+    "\\x{113D4}-\\x{1145D}\\x{11660}-\\x{116B9}\\x{1183B}-\\x{11FFF}\\x{12FF1}-\\x{12FF2}\\x{16D6D}-\\x{16FE2}\\x{1E5FF}-\\x{1E95F}])" \
+    "[!-/:-@\\[-`{-~\\p{P}\\x{166D}\\x{111C9}]"
+/* Rust's is_numeric: \p{N} with that of Unicode 17 */
+#define DIGIT "[\\p{N}\\x{11DE0}-\\x{11DE9}\\x{16FF4}-\\x{16FF6}]"
 /* \w of the Rust crate regex: Alphabetic, marks, decimal digits, connectors, joiners */
 #define WORD "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}" \
              "\\x{200C}\\x{200D}"
@@ -281,8 +287,8 @@ static bool pre_tokenizer_step(Steps *s, const JsonNode *j)
         return split_step(s, j);
     if (node_is(type, "Metaspace"))
         return metaspace_step(s, j);
-    if (node_is(type, "Digits")) { /* Rust's is_numeric is \p{N} */
-        split(s, node_truth(node_get(j, "individual_digits")) ? "\\p{N}" : "\\p{N}+", "isolated", false);
+    if (node_is(type, "Digits")) {
+        split(s, node_truth(node_get(j, "individual_digits")) ? DIGIT : DIGIT "+", "isolated", false);
     } else if (node_is(type, "Punctuation")) {
         if (!behavior_of(s->d, j, "pre_tokenizer Punctuation", "isolated", &behavior))
             return false;

@@ -141,7 +141,7 @@ bool regex_syntax_check(Draft *d, const char *what, Text regex)
         return false;
     for (size_t i = 0; i < regex.n; i++) {
         bool escape = regex.p[i] == '\\' && i + 1 < regex.n;
-        if (escape && memchr("hHKGRXyYOkg", regex.p[i + 1], 11))
+        if (escape && memchr("hHKGRXyYOkgvV", regex.p[i + 1], 13))
             return refuse(d, what, regex, (Text){ regex.p + i, 2 });
         *out++ = escape ? 'e' : regex.p[i];
         i += escape;

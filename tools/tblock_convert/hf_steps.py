@@ -13,7 +13,11 @@ META = "\u2581"
 FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd"}
 BEHAVIORS = {"Isolated": "isolated", "Removed": "removed", "MergedWithPrevious": "merged_with_previous",
              "MergedWithNext": "merged_with_next", "Contiguous": "contiguous"}
-PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"   # char::is_ascii_punctuation or category P
+# char::is_ascii_punctuation, or category P as the Rust crate unicode_categories knows it, of Unicode 8: without what came later
+PUNCTUATION = (r"(?![\x{61D}\x{9FD}-\x{A76}\x{C77}-\x{C84}\x{1B4E}-\x{1B4F}\x{1B7D}-\x{1B7F}\x{2E43}-\x{2E5D}\x{10D6E}-\x{10F89}"
+               r"\x{113D4}-\x{1145D}\x{11660}-\x{116B9}\x{1183B}-\x{11FFF}\x{12FF1}-\x{12FF2}\x{16D6D}-\x{16FE2}\x{1E5FF}-\x{1E95F}])"
+               r"[!-/:-@\[-`{-~\p{P}\x{166D}\x{111C9}]")
+DIGIT = r"[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]"   # Rust's is_numeric: \p{N} with that of Unicode 17
 # \w of the Rust crate regex: Alphabetic, marks, decimal digits, connectors, joiners
 WORD = (r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}"
         r"\x{200C}\x{200D}")
@@ -64,7 +68,7 @@ def check_syntax(path, what, regex):
     """Refuse what Oniguruma, which runs these patterns for the library, and PCRE2 read differently."""
     def refuse(part):
         raise bad(path, what, "", "'%s' in the regex '%s' is not supported" % (part, quoted(regex)))
-    outside = re.sub(r"\\[xo]\{[0-9A-Fa-f]*\}|\\[^hHKGRXyYOkg]", "e", regex)       # escapes that both know
+    outside = re.sub(r"\\[xo]\{[0-9A-Fa-f]*\}|\\[^hHKGRXyYOkgvV]", "e", regex)       # escapes that both know
     escape = re.search(r"\\.", outside)
     if escape:
         refuse(escape.group())
@@ -159,8 +163,8 @@ def _step(path, node):
     if kind == "Split":
         word, text = pattern_of(path, what, node)
         return [split(text if word == "Regex" else literal(text), behavior(path, what, node, None), bool(node.get("invert")))]
-    if kind == "Digits":   # Rust's is_numeric is \p{N}
-        return [split(r"\p{N}" if node.get("individual_digits") else r"\p{N}+")]
+    if kind == "Digits":
+        return [split(DIGIT if node.get("individual_digits") else DIGIT + "+")]
     if kind == "Punctuation":
         return [split(PUNCTUATION, behavior(path, what, node, "Isolated"))]
     if kind == "Whitespace":
