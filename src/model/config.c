@@ -222,7 +222,7 @@ static bool check_experts(const Config *c, const char *what, Error *err)
 
 static bool check_parts(const Config *c, const char *what, Error *err)
 {
-    if (c->rotary_dim % 2 != 0 || c->rotary_dim > c->head_dim)
+    if (c->rotary_dim > c->head_dim || (c->positions == POS_ROPE && c->rotary_dim % 2 != 0))
         return fail(err, INPUT, "%s: rotary_dim: expected an even number up to head_dim %d, found %d", what, c->head_dim,
                     c->rotary_dim);
     if (c->theta_window != 0 && c->theta_window < 1)
@@ -242,7 +242,7 @@ bool config_check(const Config *c, const char *what, Error *err)
             return false;
     if (c->heads % c->kv_heads != 0)
         return fail(err, INPUT, "%s: kv_heads: expected a divisor of heads %d, found %d", what, c->heads, c->kv_heads);
-    if (c->head_dim % 2 != 0)
+    if (c->head_dim % 2 != 0 && c->positions == POS_ROPE && c->rotary_dim == c->head_dim) /* pairs are rotated */
         return fail(err, INPUT, "%s: head_dim: expected an even number, found %d", what, c->head_dim);
     if (c->head_dim > MAX_WIDTH / c->heads)
         return fail(err, INPUT, "%s: head_dim: expected heads * head_dim of at most %d, found %d * %d", what, MAX_WIDTH,

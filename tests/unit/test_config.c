@@ -127,6 +127,22 @@ static void wrong_configs_are_refused_by_name(void)
     }
 }
 
+/* Only a rotation pairs the dimensions of a head. */
+static void an_odd_head_is_legal_where_it_is_not_rotated_whole(void)
+{
+    static const char *const good[] = { "\"head_dim\": 17, \"rotary_dim\": 6", "\"head_dim\": 17, \"positions\": \"learned\"" };
+    for (size_t i = 0; i < 2; i++) {
+        Config c, d;
+        Error  e = { 0 };
+        char   json[300];
+        snprintf(json, sizeof json, "{" SMALL ", %s}", good[i]);
+        CHECK(parse(&c, json, &e) && c.head_dim == 17, "%s", e.msg);
+        char *text = config_to_json(&c, &e);
+        CHECK(text && parse(&d, text, &e) && d.head_dim == 17 && d.rotary_dim == c.rotary_dim, "%s: %s", text, e.msg);
+        free(text);
+    }
+}
+
 static void what_the_forward_pass_lacks_is_named(void)
 {
     static const struct { const char *key, *message; } cases[] = {
@@ -208,6 +224,7 @@ static void yarn_rope(void)
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
+    TEST(an_odd_head_is_legal_where_it_is_not_rotated_whole);
     TEST(absent_keys_mean_llama);
     TEST(every_key_is_read);
     TEST(written_json_reads_back_the_same);

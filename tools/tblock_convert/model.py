@@ -61,7 +61,7 @@ def make_config(file, **given):
                 raise bad(file, prefix + key, "%.9g to %.9g" % (low, high), values[key])
     if config["heads"] % config["kv_heads"]:
         raise bad(file, "kv_heads", "a divisor of heads %d" % config["heads"], config["kv_heads"])
-    if config["head_dim"] % 2:
+    if config["head_dim"] % 2 and config["positions"] == "rope" and config["rotary_dim"] == config["head_dim"]:
         raise bad(file, "head_dim", "an even number", config["head_dim"])
     if config["heads"] * config["head_dim"] > WIDTH_MAX:
         raise bad(file, "heads * head_dim", "at most %d" % WIDTH_MAX, config["heads"] * config["head_dim"])
