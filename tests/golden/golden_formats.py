@@ -192,7 +192,7 @@ class Test:
         """A continuation for which the context has no room is the file's fault, and named."""
         n = len(self.own["tokens"])
         greedy = {"logits": self.own["logits"], "greedy": self.follow(10)}
-        self.golden("greedy_that_fits", greedy, 0, "--greedy", "--ctx", n + 9, says="10 equal")
+        self.golden("greedy_that_fits", greedy, 0, "--greedy", "--ctx", n + 9, says="10 tokens of the greedy continuation, all the same")
         self.golden("greedy_that_does_not_fit", greedy, 3, "--greedy", "--ctx", n + 8, says="tensor greedy: expected at most 9 tokens")
         self.golden("greedy_is_no_matter_unless_asked_for", greedy, 0, "--ctx", n)
 

@@ -381,7 +381,7 @@ def not_a_regular_file(t):
 def wrong_usage(t):
     good = [t.model]
     for args, words in (
-            ([], ()), (["no-such-command"], ("no-such-command",)), (["rum", t.model], ("run",)), (["run"], ()), (["logits"], ()), (["info"], ()),
+            (["no-such-command"], ("no-such-command",)), (["rum", t.model], ("run",)), (["run"], ()), (["logits"], ()), (["info"], ()),
             (["run", *good, "--no-such-option"], ("--no-such-option",)), (["run", *good, "--promt", "x"], ("--promt", "--prompt")),
             (["logits", *good, "-z"], ("-z",)), (["logits", *good, "--ids"], ("--ids",)), (["run", *good, *good, "--prompt", "x"], ()),
             (["run", *good, "--prompt", "x", "--temp", "nan"], ("temp", "nan")), (["run", *good, "--prompt", "x", "--temp", "-1"], ("temp",)),
