@@ -166,7 +166,7 @@ tests: all programs ## build the test programs
 # As many jobs as processors where none were asked for.
 JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
-demo: ## set up, build, and let the shipped model write
+demo: ## set up, build, and generate text with the included model
 	@CC="$(CC)" tools/setup.sh demo
 	@$(MAKE) $(JOBS) --no-print-directory all
 	$(BUILD)/tblock run models/shakespeare.bin --prompt "ROMEO:"
@@ -184,7 +184,7 @@ check: tests ## the quick part of the tests, under a minute
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh --quick
 
 # Longer than make test: everything that tests/suite.soak lists.
-soak: ## the long tests: hours, where SECONDS does not say less for each of its parts
+soak: ## run the long tests; this takes hours (SECONDS limits each part)
 	@CC="$(CC)" tools/setup.sh soak
 	@$(MAKE) $(JOBS) --no-print-directory tests
 	@BUILD=$(BUILD) CC="$(CC)" SECONDS_EACH=$(SECONDS) tests/run.sh --suite tests/suite.soak
@@ -195,35 +195,35 @@ fuzz: ## build the fuzzers with clang (libFuzzer, address and undefined) in buil
 	@$(MAKE) $(JOBS) --no-print-directory config=fuzz programs
 
 SECONDS =
-fuzz-soak: fuzz ## run each fuzzer for SECONDS (1800) and print what came of it; TARGETS="json text" chooses
+fuzz-soak: fuzz ## run each fuzzer for SECONDS (1800) and print the results; TARGETS="json text" chooses fuzzers
 	@TARGETS="$(TARGETS)" tests/fuzz/soak.sh $(SECONDS)
 
-msan: ## the unit tests and fuzzers' replays with clang's memory sanitizer
+msan: ## run the unit tests and the fuzzers' corpora with clang's memory sanitizer
 	@CC=clang tools/setup.sh fuzz
 	@$(MAKE) $(JOBS) --no-print-directory config=msan programs
 	@BUILD=build/msan CC=clang tests/run.sh --suite tests/msan/suite
 
-lint: ## clang-tidy, cppcheck and gcc -fanalyzer with the settings of tests/lint
+lint: ## run clang-tidy, cppcheck and gcc -fanalyzer with the settings of tests/lint
 	@tools/setup.sh lint
 	@$(if $(SECCOMP),$(MAKE) --no-print-directory BUILD=build/lint build/lint/src/cli/sandbox_filter.inc)
 	@CPPFLAGS="$(CPPFLAGS) $(EDIT_CFLAGS) $(if $(SECCOMP),-DHAVE_SECCOMP)" tests/lint/lint.sh
 
-coverage: ## which lines of src/ the tests run: the share that this machine can run, the worst files
+coverage: ## which lines of src/ the tests run: the share of those this machine can run, and the worst files
 	@tools/setup.sh test
 	@$(MAKE) $(JOBS) --no-print-directory config=coverage tests
 	@BUILD=build/coverage tests/coverage/coverage.sh
 
 # Parts of tests/suite that need more than make test may ask for, or take long.
 TARGETS_OF_SUITE = test-compilers test-browser test-neon
-test-compilers: ## the same bits from gcc and clang, over instruction sets, threads, pieces and types (installs clang)
-test-browser: ## pages and plots in a browser, wide and narrow, light and dark (installs chromium)
-test-neon: ## kernels, unit tests and models as NEON (installs a cross compiler and qemu-user)
+test-compilers: ## check that gcc and clang give the same bits, over instruction sets, threads, pieces and types (installs clang)
+test-browser: ## test pages and plots in a browser, wide and narrow, light and dark (installs chromium)
+test-neon: ## test kernels, models and units on NEON (installs a cross compiler and qemu-user)
 $(TARGETS_OF_SUITE): test-%:
 	@CC="$(CC)" tools/setup.sh $*
 	@$(MAKE) $(JOBS) --no-print-directory tests
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh --target $*
 
-test-references: all ## install PyTorch and transformers (gigabytes) aside, compare logits and evaluations with theirs, computed live
+test-references: all ## compare logits and evaluations with PyTorch and transformers (installs gigabytes)
 	@BUILD=$(BUILD) tests/references/live.sh
 
 # Random weights of a real shape, 2.5 GB in bf16: more than any cache.
@@ -233,7 +233,7 @@ $(BENCH_MODEL): models/llama-3.2-1b.json
 	@mkdir -p $(@D)
 	$(BUILD)/tblock synth $< -o $@
 
-bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine's limits; appends to bench/results/
+bench: all $(BENCH_BIN) ## compare kernels and a 1B model with this machine's limits; appends to bench/results/
 	@$(MAKE) --no-print-directory $(BENCH_MODEL)
 	@mkdir -p bench/results
 	$(BUILD)/bench/bench_matmul
@@ -242,12 +242,12 @@ bench: all $(BENCH_BIN) ## how near kernels and a 1B model come to this machine'
 	$(BUILD)/tblock bench $(BENCH_MODEL) --profile --csv "$(BENCH_CSV)" --svg "$(BENCH_CSV:.csv=.svg)"
 
 PEERS =
-bench-peers: all $(BUILD)/bench/peers/bench_peer ## tblock beside llama.cpp and PyTorch (from PyPI, gigabytes); PEERS="--help" lists options
+bench-peers: all $(BUILD)/bench/peers/bench_peer ## compare tblock with llama.cpp and PyTorch (from PyPI, gigabytes); PEERS="--help" lists options
 	bench/peers/run.py --build $(BUILD) $(PEERS)
 
 # The recipe of the shipped model; Ctrl-C and the same command again goes on.
 TEXT =
-shakespeare: ## train the shipped model anew on TEXT (models/README.md) and compare its validation loss; 20 minutes
+shakespeare: ## train the included model again on TEXT (models/README.md) and compare its validation loss; 20 minutes
 	@CC="$(CC)" tools/setup.sh test
 	@$(MAKE) $(JOBS) --no-print-directory all
 	TBLOCK=$(BUILD)/tblock models/shakespeare.sh "$(TEXT)"
@@ -286,7 +286,7 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	@$(if $(DESTDIR),,PATH="$$PATH:/usr/sbin:/sbin"; $(LDCONFIG) -p 2>/dev/null | grep -qF "$(LIBDIR)/libtblock.so" || echo \
 	  "programs do not find libtblock.so yet: run ldconfig as root ($(LIBDIR) must be in /etc/ld.so.conf.d), or set LD_LIBRARY_PATH=$(LIBDIR)")
 
-uninstall: ## remove what install put there
+uninstall: ## remove what make install installed
 	rm -f "$(DESTDIR)$(PREFIX)/bin/tblock" "$(DESTDIR)$(PREFIX)/include/tblock.h" "$(DESTDIR)$(LIBDIR)"/libtblock.a "$(DESTDIR)$(LIBDIR)"/libtblock.so* "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	rm -f $(PRINTED:%="$(DESTDIR)$(PREFIX)/share/%")
 	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/tblock" "$(DESTDIR)$(PREFIX)/share/tblock"
@@ -295,7 +295,7 @@ uninstall: ## remove what install put there
 clean: ## remove build/
 	rm -rf build
 
-help: ## this list
+help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)

@@ -55,7 +55,7 @@ def mapped(path):
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
-            raise Refused(f"{path}: expected a model file, found {'a folder' if stat.S_ISDIR(mode) else 'something that is no file'}")
+            raise Refused(f"{path}: expected a model file, found {'a folder' if stat.S_ISDIR(mode) else 'something that is not a regular file'}")
         with open(path, "rb") as f:
             return mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(f.fileno()).st_size else b""
     except OSError as e:
@@ -86,7 +86,7 @@ class ModelFile:
             raise Refused(f"{self.path}: tensor {name}: expected one, found no such tensor")
         begin, end = t["data_offsets"]
         if not 0 <= begin <= end <= len(self.bytes) - self.data:
-            raise Refused(f"{self.path}: tensor {name}: the file ends before it does")
+            raise Refused(f"{self.path}: tensor {name}: the file is cut short")
         return t, self.bytes[self.data + begin:self.data + end]
 
     def matrix(self, name, rows, k):
@@ -231,19 +231,19 @@ def main():
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="the folder to write; it must not exist")
     a = parser.parse_args()
     if not a.output:
-        parser.error("-o: expected the name of a folder, found an empty text")
+        parser.error("-o: expected a folder name, found an empty one")
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, signal.default_int_handler)
     try:
         if os.path.lexists(a.output):
-            raise Refused(f"{a.output}: expected a folder that is not there yet, found one")
+            raise Refused(f"{a.output}: expected a new folder, found an existing one")
         write_folder(ModelFile(a.model), a.output)
         return 0
     except Refused as e:
         print(f"export.py: {e}", file=sys.stderr)
         return 3
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
-        print(f"export.py: {a.model}: expected a whole model file, found a damaged one ({type(e).__name__}: {e}): tblock info says where",
+        print(f"export.py: {a.model}: expected a whole model file, found a damaged one ({type(e).__name__}: {e}): tblock info shows where",
               file=sys.stderr)
         return 3
     except ImportError:
@@ -253,7 +253,7 @@ def main():
         print(f"export.py: {e}", file=sys.stderr)
         return 4
     except MemoryError:
-        print(f"export.py: {a.model}: no memory", file=sys.stderr)
+        print(f"export.py: {a.model}: out of memory", file=sys.stderr)
         return 4
     except KeyboardInterrupt:
         print("export.py: interrupted", file=sys.stderr)

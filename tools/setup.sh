@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install what is missing for one purpose, and say so; silent and quick when all is there. Asks nothing.
+# Install what is missing for one purpose, and say so; silent and quick when nothing is missing. Never asks.
 #   tools/setup.sh demo       build and run; numpy in .venv for tools/convert.py
 #   tools/setup.sh test       also what `make test` needs
 #   tools/setup.sh compilers  that of test, and clang, for `make test-compilers`
@@ -64,7 +64,7 @@ case $purpose in
 --missing)
     needs_of_build
     [ ${#needed[@]} -gt 0 ] || exit 0
-    say "the build lacks: ${needed[*]}"
+    say "missing for the build: ${needed[*]}"
     say "as root: apt-get install ${needed[*]}   (or: make demo, which installs them)"
     exit 1 ;;
 demo) requirements=tools/requirements.txt
@@ -112,7 +112,7 @@ apt() {
 lists_are_fresh() { [ -n "$(find /var/lib/apt/lists -name '*_Packages*' -mmin -1440 -print -quit 2>/dev/null)" ]; }
 
 install_packages() {
-    lists_are_fresh || apt update || say "apt-get update failed; trying with the lists that are here"
+    lists_are_fresh || apt update || say "apt-get update failed; trying with the package lists that are already here"
     apt install --no-install-recommends "$@" || { apt update && apt install --no-install-recommends "$@"; }
 }
 
@@ -125,11 +125,11 @@ if [ ${#packages[@]} -gt 0 ] && may_install; then
     fi
 elif [ ${#needed[@]} -gt 0 ]; then
     say "missing: ${packages[*]}"
-    say "they cannot be installed from here (no apt-get, or neither root nor sudo without a password)"
+    say "cannot install them here: there is no apt-get, or neither root nor passwordless sudo"
     say "as root: apt-get install ${packages[*]}"
     exit 4
 elif [ ${#optional[@]} -gt 0 ]; then
-    say "not here, and not needed by most tests: ${optional[*]}"
+    say "missing, but only a few tests need them: ${optional[*]}"
 fi
 [ -n "$requirements" ] || exit 0
 

@@ -52,7 +52,7 @@ static bool choose(const char *what, const int *chosen, size_t n_chosen, int n_a
         if (chosen[i] < 0 || chosen[i] >= n_all)
             return fail(err, USAGE, "attention: %s: expected 0 to %d, found %d", what, n_all - 1, chosen[i]);
         if ((*place)[chosen[i]] >= 0)
-            return fail(err, USAGE, "attention: %s %d: expected once, found twice", what, chosen[i]);
+            return fail(err, USAGE, "attention: %s %d: expected it once, found it twice", what, chosen[i]);
         (*kept)[*n_kept]     = chosen[i];
         (*place)[chosen[i]] = (*n_kept)++;
     }

@@ -51,8 +51,10 @@ static bool check_work(const Block *b, Error *err)
 {
     double flops = b->opt->check ? lab_check_flops(&b->lab, b->opt->check) : 0;
     return flops <= most_check_flops
-        || fail(err, USAGE, "check: %d places of each tensor take %.2g FLOP in double, expected at most %.0e: fewer places, or a smaller "
-                "batch, length or block", b->opt->check, flops, most_check_flops);
+        || fail(err, USAGE, "check: expected at most %.0e FLOP in double precision, found %.2g for "
+                            "%d elements of each tensor: choose fewer elements or a smaller batch, "
+                            "length or block", most_check_flops, flops,
+                b->opt->check);
 }
 
 static void say_origin(Block *b, const char *path)
@@ -205,16 +207,17 @@ static bool stack_weights(void *user, BlockLab *lab, int block, Error *err)
 /* The first value of a stack that is not finite is what is wrong, if the block alone is fine. */
 static void find_bad(Block *b, int n)
 {
-    static const char *const where[] = { "before each half", "behind its sum" };
+    static const char *const where[] = { "pre-norm", "post-norm" };
     for (int i = 0; !b->page.bad[0] && i < 2 * (n + 1); i++) {
         int         p = i / (n + 1), at = i % (n + 1);
         const char *bad = !isfinite(b->page.stack_rms[p][at]) ? "stream" : !isfinite(b->page.stack_ratio[p][at]) ? "gradient" : NULL;
         if (bad)
-            snprintf(b->page.bad, sizeof b->page.bad, "stack of %d with norms %s: the %s behind block %d is not finite", n, where[p], bad, at);
+            snprintf(b->page.bad, sizeof b->page.bad,
+                    "stack of %d, %s: the %s after block %d is not finite", n, where[p], bad, at);
     }
 }
 
-static const char *fewer(const Block *b, int n) { return n < b->opt->stack ? ", as the model has no more" : ""; }
+static const char *fewer(const Block *b, int n) { return n < b->opt->stack ? ", the last of the model" : ""; }
 
 /* Last of all: it changes the lab's weights. */
 static bool run_stacks(Block *b, Error *err)
@@ -240,7 +243,7 @@ static bool run_stacks(Block *b, Error *err)
         snprintf(b->page.stack_weights, sizeof b->page.stack_weights, "layers %d to %d%s", b->opt->layer, b->opt->layer + n - 1, fewer(b, n));
     else
         snprintf(b->page.stack_weights, sizeof b->page.stack_weights, "%s",
-                 weights ? "each with random weights of its own" : "all with the same weights");
+                 weights ? "each has its own random weights" : "all have the same weights");
     return true;
 }
 
@@ -252,11 +255,12 @@ static bool answer(const Block *b, const char *path, Error *err)
     if (p->bad[0])
         return fail(err, NO, "%s: %s", what, p->bad);
     if (!p->fused_forward || !p->fused_backward)
-        return fail(err, NO, "%s: the fused residual + norm differs from the two operations", what);
+        return fail(err, NO, "%s: residual + norm in one pass differs from the two operations", what);
     for (int i = 0; i < p->n_checks; i++)
         if (!(p->check[i].error <= check_limit))
-            return fail(err, NO, "%s: gradient of %s, element %zu: %.6g, by central differences %.6g", what, p->check[i].name, p->check[i].at,
-                        p->check[i].computed, p->check[i].expected);
+            return fail(err, NO, "%s: gradient of %s, element %zu: expected %.6g from central "
+                                 "differences, found %.6g", what, p->check[i].name, p->check[i].at,
+                        p->check[i].expected, p->check[i].computed);
     return true;
 }
 

@@ -177,7 +177,7 @@ static bool choose(const char *option, const char *word, const char *const *word
             *out = i;
             return true;
         }
-    return word ? fail(err, USAGE, "%s: '%s' is none of its words", option, word) : true;
+    return word ? fail(err, USAGE, "%s: unknown value '%s'", option, word) : true;
 }
 
 static bool choose_words(Config *c, const tblock_block_options *o, Error *err)
@@ -212,7 +212,8 @@ static bool apply_options(BlockInput *in, Error *err)
     c->kv_heads = o->kv_heads ? o->kv_heads : c->kv_heads ? c->kv_heads : c->heads;
     bool whole  = c->rotary_dim == c->head_dim || c->rotary_dim == 0;
     if (!o->head_dim && c->head_dim == 0 && c->heads > 0 && c->d_model % c->heads != 0)
-        return fail(err, INPUT, "%s%sheads: expected a divisor of d_model %d, or a head_dim beside it, found %d", in->path ? in->path : "",
+        return fail(err, INPUT, "%s%sheads: expected a divisor of d_model %d, or a head_dim with "
+                                "it, found %d", in->path ? in->path : "",
                     in->path ? ": " : "", c->d_model, c->heads);
     c->head_dim = o->head_dim ? o->head_dim : c->head_dim ? c->head_dim : c->d_model / c->heads;
     c->rotary_dim = whole || c->rotary_dim > c->head_dim ? c->head_dim : c->rotary_dim;
@@ -314,8 +315,9 @@ static bool check_given(const BlockInput *in, Error *err)
         for (TensorSpec s = tensor_list_start(); !of_model && tensor_list_next(&in->config, &s);)
             has |= s.layer == 0 && s.role == tensor_names[i / 2].role && s.bias == i % 2;
         if (name && !has && tensor_find(&in->tensors, name))
-            return fail(err, INPUT, "%s: tensor %s: expected none, as the block of %s has %s, found one", in->opt->tensors, name,
-                        in->path ? in->path : "these options", of_model ? "weights of its own" : "no such part");
+            return fail(err, INPUT, "%s: tensor %s: expected no such tensor, because the block of "
+                                    "%s has %s", in->opt->tensors, name,
+                        in->path ? in->path : "these options", of_model ? "its own weights" : "no such part");
     }
     return true;
 }
@@ -329,7 +331,8 @@ static bool open_json(BlockInput *in, const char *text, size_t n, Error *err)
     Json *j  = json_parse(text, n, in->path, err);
     bool  ok = j != NULL;
     if (ok && is_case(j))
-        ok = in->opt->layer ? fail(err, USAGE, "layer: expected none, as %s is one block, found %d", in->path, in->opt->layer)
+        ok = in->opt->layer ? fail(err, USAGE, "layer: expected none, because %s is a single "
+                                               "block, found %d", in->path, in->opt->layer)
                             : read_case(in, j, err);
     else if (ok)
         ok = config_parse(&in->config, text, n, in->path, err) && one_layer(&in->config, in->path, in->opt->layer, err);
@@ -363,7 +366,7 @@ static bool open_path(BlockInput *in, Error *err)
     if (!source_open(&in->source, in->path, err))
         return false;
     if (!in->source.has_weights)
-        return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", in->path);
+        return fail(err, INPUT, "%s: expected weights, found only a tokenizer", in->path);
     in->origin = BLOCK_OF_MODEL;
     in->config = in->source.checkpoint.config;
     return one_layer(&in->config, in->path, in->opt->layer, err);
@@ -438,7 +441,8 @@ static bool load_from_model(const BlockInput *in, const TensorSpec *want, int la
         checked_release(&c->tensor[i]);
         return ok;
     }
-    return fail(err, INPUT, "%s: layer %d, tensor %s: a block of these options needs it, found no such tensor", in->path, layer, want->part);
+    return fail(err, INPUT, "%s: layer %d: tensor %s: expected it for a block of these options, "
+                            "found no such tensor", in->path, layer, want->part);
 }
 
 static bool load_given(const BlockInput *in, const TensorSpec *want, float *w, Error *err)

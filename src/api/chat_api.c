@@ -196,7 +196,7 @@ static bool read_role(const char *role, size_t i, ChatRole *out, Error *err)
 static bool render(const tblock_chat *c, const tblock_chat_message *m, size_t n, bool open, ChatText *out, Error *err)
 {
     ChatMessage *message = n <= CHAT_MOST_MESSAGES ? calloc(n + 1, sizeof *message) : NULL;
-    bool         ok = message || fail(err, SYSTEM, "chat: no memory for %zu messages", n);
+    bool         ok = message || fail(err, SYSTEM, "chat: out of memory for %zu messages", n);
     for (size_t i = 0; ok && i < n; i++) {
         message[i] = (ChatMessage){ .text = m[i].text, .n = m[i].n_bytes };
         ok = read_role(m[i].role, i, &message[i].role, err)

@@ -50,7 +50,8 @@ bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err)
 static bool check_bf16(const tblock_context *c, Error *err)
 {
     if (!c->kernels->matmul_bf16)
-        return fail(err, USAGE, "math bf16: the instruction set %s has no kernel for it in this build", c->kernels->isa);
+        return fail(err, USAGE, "math bf16: this build has no bf16 kernel for the instruction set "
+                                "%s", c->kernels->isa);
     return c->model->source.checkpoint.bf16_min || bf16_weights_check(&c->model->weights, c->model->source.path, err);
 }
 
@@ -62,7 +63,8 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
         return false;
     c->n_ctx   = o->n_ctx ? o->n_ctx : cfg->n_ctx;
     if (cfg->positions == POS_LEARNED && c->n_ctx > cfg->n_ctx)
-        return fail(err, USAGE, "n_ctx: expected at most %d, the positions that the model has learned, found %d", cfg->n_ctx,
+        return fail(err, USAGE, "n_ctx: expected at most %d, the number of learned positions, "
+                                "found %d", cfg->n_ctx,
                     c->n_ctx);
     c->n_seqs  = o->n_seqs ? o->n_seqs : 1;
     c->n_batch = context_batch(o->n_batch, c->n_ctx, c->n_seqs);
@@ -87,7 +89,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     if (!opt)
         opt = &defaults;
     if (!m->has_weights) {
-        fail(err, INPUT, "%s: weights: the file holds only a tokenizer", m->source.path);
+        fail(err, INPUT, "%s: expected weights, found only a tokenizer", m->source.path);
         return NULL;
     }
     tblock_context *c = calloc(1, sizeof *c);
@@ -160,7 +162,8 @@ static bool check_batch(tblock_context *c, const tblock_item *item, size_t n, Er
             return fail(err, USAGE, "item %zu: token: expected 0 to %d, found %d", i, vocab - 1, item[i].token);
         int next = c->next_pos[item[i].seq]++;
         if (item[i].pos != next)
-            return fail(err, USAGE, "item %zu: position: expected %d, the next of sequence %d, found %d", i, next, item[i].seq,
+            return fail(err, USAGE, "item %zu: position: expected %d, the next position of "
+                                    "sequence %d, found %d", i, next, item[i].seq,
                         item[i].pos);
         if (next >= c->n_ctx)
             return fail(err, USAGE, "sequence %d: %zu more tokens after %d do not fit into the context of %d", item[i].seq,
@@ -208,7 +211,8 @@ bool context_explain_nan(const tblock_context *c, const char *what, Error *err)
         return false;
     if (finite.answer == CHECK_BAD)
         return fail(err, INPUT, "%s: %s: %s became NaN", path, finite.found, what);
-    return fail(err, INPUT, "%s: %s became NaN, though every weight is finite: a value grew over what its type holds", path, what);
+    return fail(err, INPUT, "%s: %s became NaN although every weight is finite: a value became too "
+                            "large for its type", path, what);
 }
 
 /* No wanted logit of the tokens is NaN. */
@@ -277,7 +281,8 @@ bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_er
     if (length < 0 || length > c->kv.seq[seq].length)
         return fail(err, USAGE, "sequence %d: length: expected 0 to %d, found %d", seq, c->kv.seq[seq].length, length);
     if (!kv_cache_rewind(&c->kv, seq, length))
-        return fail(err, USAGE, "sequence %d: cannot go back to length %d: the window of %d has moved on", seq, length,
+        return fail(err, USAGE, "sequence %d: cannot go back to length %d: the sliding window of "
+                                "%d no longer holds those positions", seq, length,
                     c->kv.shape.window);
     return true;
 }

@@ -43,7 +43,7 @@ static bool hash_file(Convert *c, int i)
     FileMap map = { 0 };
     Sha256 *sha = sha256_new();
     if (!sha)
-        return fail(&c->hash_error, SYSTEM, "%s: no memory for a hash", c->file[i]);
+        return fail(&c->hash_error, SYSTEM, "%s: out of memory for a hash", c->file[i]);
     bool ok = file_map_open(&map, c->file[i], &c->hash_error);
     for (size_t at = 0; ok && at < map.size && !atomic_load(&c->stop); at += HASH_PIECE) {
         size_t n = map.size - at < HASH_PIECE ? map.size - at : HASH_PIECE;
@@ -188,7 +188,7 @@ static bool plan(Convert *c, Error *err)
     const Checkpoint             *from = &c->in.checkpoint;
     WeightType                    target;
     if (!o->type && o->n_keep)
-        return fail(err, USAGE, "keep: goes with a type");
+        return fail(err, USAGE, "keep: expected a type with it");
     if (o->type && !weight_type_parse_made(o->type, &target))
         return fail(err, USAGE, "type: expected q8, q4, bf16, f16 or f32, found '%s'%s", o->type, weight_type_hint(o->type));
     c->types = o->type ? type_plan_new(&from->config, from, from->path, target, o->keep, o->n_keep, err) : stored_types(from, err);
@@ -217,8 +217,8 @@ static bool open_input(Convert *c, const char *path, Error *err)
     if (!source_open(&c->in, path, err))
         return false;
     if (!c->in.has_weights)
-        return fail(err, INPUT, "%s: weights: there is only a tokenizer%s", path,
-                    c->in.kind == SOURCE_TOKENIZER ? ": tools/convert.py makes a file of one" : "");
+        return fail(err, INPUT, "%s: expected weights, found only a tokenizer%s", path,
+                    c->in.kind == SOURCE_TOKENIZER ? ": tools/convert.py can convert one" : "");
     const Config        *cfg = &c->in.checkpoint.config;
     TokenizerMakeOptions how = { .pattern = o->pattern, .bos = cfg->bos, .eos = cfg->n_eos ? cfg->eos[0] : -1 };
     if (!o->tokenizer)
@@ -272,7 +272,7 @@ static bool make_report(const Convert *c, tblock_convert_report *out, Error *err
     for (int k = 0; k < 2; k++)
         json_out(&o, "%s", lines[k] ? lines[k] : "");
     if (c->in.tokenizer_note && !c->opt->tokenizer && !c->opt->no_tokenizer)
-        json_out(&o, "%s: %s%s\n", c->in.path, source_meta(&c->in, "tokenizer") ? "" : "no tokenizer in the file: ", c->in.tokenizer_note);
+        json_out(&o, "%s: %s%s\n", c->in.path, source_meta(&c->in, "tokenizer") ? "" : "the file gets no tokenizer: ", c->in.tokenizer_note);
     out->source     = source_kind_name(c->in.kind);
     out->not_finite = c->not_finite;
     out->warnings   = json_out_take(&o, err);

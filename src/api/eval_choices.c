@@ -106,9 +106,10 @@ static bool score_choice(ChoicesRun *r, const Tokens *context, const char *choic
     size_t from = ok ? shared(context->id, context->n, whole.id, whole.n) : 0;
     size_t skip = ok && whole.n > n_ctx + 1 ? whole.n - n_ctx - 1 : 0; /* the last token is predicted, not run */
     if (ok && from == 0)
-        ok = fail(err, INPUT, "%s: expected a token before it, from the context or a BOS, found none", where);
+        ok = fail(err, INPUT, "%s: expected a token before it, from the context or a BOS, found "
+                              "none", where);
     else if (ok && from == whole.n)
-        ok = fail(err, INPUT, "%s: expected tokens of its own, found none beside the context's", where);
+        ok = fail(err, INPUT, "%s: expected its own tokens, found only those of the context", where);
     else if (ok && skip >= from)
         ok = fail(err, INPUT, "%s: %zu tokens do not fit into the context of %zu", where, whole.n - from, n_ctx);
     if (ok) {
@@ -232,7 +233,8 @@ static bool add_lines(ChoicesRun *r, const char *text, size_t n, const tblock_ch
             return false;
         at += length + (end != NULL);
     }
-    return r->out->n_rows > 0 || fail(err, INPUT, "%s: expected a JSON object in each line, found no line", r->path);
+    return r->out->n_rows > 0 || fail(err, INPUT, "%s: expected a JSON object in each line, found "
+                                                  "no lines", r->path);
 }
 
 static double share_error(double p, size_t n) { return n > 1 ? sqrt(p * (1 - p) / (double)(n - 1)) : NAN; }

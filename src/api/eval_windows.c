@@ -15,20 +15,22 @@ static bool check(EvalWindows *w, Error *err)
     int                   n_ctx = a->n_ctx;
     w->opt = w->opt ? w->opt : &defaults;
     if (b && vocab_of(a) != vocab_of(b))
-        return fail(err, USAGE, "vocabularies: expected %d tokens in both models, found %d in %s", vocab_of(a), vocab_of(b),
+        return fail(err, USAGE, "vocabulary: expected %d tokens in both models, found %d in %s", vocab_of(a), vocab_of(b),
                     b->model->source.path);
     if (a == b)
-        return fail(err, USAGE, "the parent: expected another context than the model's own");
+        return fail(err, USAGE, "the parent: expected a different context from the model's");
     n_ctx = b && b->n_ctx < n_ctx ? b->n_ctx : n_ctx;
     if (n_ctx < 2)
-        return fail(err, USAGE, "context: expected at least 2 tokens, found %d: one predicts the other", n_ctx);
+        return fail(err, USAGE, "context: expected at least 2 tokens, found %d: the first predicts "
+                                "the second", n_ctx);
     int window = w->opt->window ? w->opt->window : n_ctx, stride = w->opt->stride ? w->opt->stride : window;
     if (window < 2 || window > n_ctx)
         return fail(err, USAGE, "window: expected 2 to %d, the context, found %d", n_ctx, window);
     if (stride < 1 || stride > window)
         return fail(err, USAGE, "stride: expected 1 to %d, the window, found %d", window, stride);
     if (w->n < 2)
-        return fail(err, USAGE, "expected at least two tokens, found %zu: nothing predicts the first one", w->n);
+        return fail(err, USAGE, "expected at least two tokens, found %zu: the first token is never "
+                                "predicted", w->n);
     for (size_t i = 0; i < w->n; i++)
         if (w->tokens[i] < 0 || w->tokens[i] >= vocab_of(a))
             return fail(err, USAGE, "token %zu: expected 0 to %d, found %d", i, vocab_of(a) - 1, (int)w->tokens[i]);

@@ -133,7 +133,8 @@ static bool read_case(GoldenCase *k, const GoldenFile *g, const Tensor *tokens, 
         k->logits_f32 = NULL;
     }
     if (!k->logits)
-        return fail(err, INPUT, "%s: tensor %s: expected %slogits_f64 or %slogits beside it, found neither", g->path, tokens->name,
+        return fail(err, INPUT, "%s: tensor %s: expected %slogits_f64 or %slogits with it, found "
+                                "neither", g->path, tokens->name,
                     k->prefix, k->prefix);
     if (tokens->n_elements == 0 || tokens->n_elements > (size_t)c->n_ctx)
         return fail(err, INPUT, "%s: tensor %s: expected 1 to %d tokens (the context), found %zu", g->path, tokens->name, c->n_ctx,
@@ -142,7 +143,7 @@ static bool read_case(GoldenCase *k, const GoldenFile *g, const Tensor *tokens, 
         || (k->logits_f32 && !check_logits(g, k->logits_f32, tokens, vocab, err)) || (k->greedy && !check_greedy(g, k, c, greedy, err)))
         return false;
     if (k->logits_f32 && k->logits_f32->n_elements != k->logits->n_elements)
-        return fail(err, INPUT, "%s: tensor %s: expected as many positions as %s", g->path, k->logits_f32->name, k->logits->name);
+        return fail(err, INPUT, "%s: tensor %s: expected the same number of positions as %s", g->path, k->logits_f32->name, k->logits->name);
     k->n_rows = k->logits->n_elements / (size_t)vocab;
     return true;
 }
@@ -165,8 +166,8 @@ bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *
     for (const char *at = slash ? slash : golden_path; (at = strstr(at, "logits")); at++)
         found = at;
     if (!found)
-        return fail(err, INPUT, "%s: expected the name of a .npy file of logits to hold \"logits\", such as logits.npy with tokens.npy "
-                                "beside it", golden_path);
+        return fail(err, INPUT, "%s: expected a .npy file of logits whose name contains "
+                                "\"logits\", such as logits.npy with tokens.npy beside it", golden_path);
     if (!(*tokens = strdup(golden_path)))
         return fail(err, SYSTEM, "out of memory");
     memcpy(*tokens + (found - golden_path), "tokens", 6);

@@ -281,7 +281,8 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
 FP_ENV_WORK
 static bool check_tolerance(const tblock_verify_options *opt, Error *err)
 {
-    return !opt->has_tol || opt->tol >= 0 ? true : fail(err, USAGE, "tol: expected a number from 0 on, found %g", opt->tol);
+    return !opt->has_tol || opt->tol >= 0 ? true : fail(err, USAGE,
+            "tol: expected a number of at least 0, found %g", opt->tol);
 }
 
 bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt, tblock_verify_report *out,

@@ -84,7 +84,7 @@ static bool prepare(Grad *g, const char *model, const char *tokens, const char *
     if (!source_open(&g->source, model, err))
         return false;
     if (!g->source.has_weights)
-        return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", model);
+        return fail(err, INPUT, "%s: expected weights, found only a tokenizer", model);
     if (!source_check_apart(&g->source, out, err) || !train_supported(c, model, err) || !params_layout(&g->params, c, err)
         || !read_tokens(g, tokens, err) || !check_tokens(g, tokens, err) || !crew_open(&g->crew, g->opt->threads, err))
         return false;
@@ -174,7 +174,7 @@ static bool take_steps(Grad *g, Error *err)
         optimizer_step(&o, g->w, g->g, i, a->lr, 1);
         g->losses[i] = batch_loss(g, i < steps ? g->g : NULL);
         if (!isfinite(g->losses[i]))
-            return fail(err, NO, "step %d: expected a finite loss, found %g; a smaller --lr may help", i, fabs(g->losses[i]));
+            return fail(err, NO, "step %d: expected a finite loss, found %g: try a smaller --lr", i, fabs(g->losses[i]));
     }
     return steps == 0 || (put_floats(g, losses, g->losses, steps + 1, err) && put_set(g, losses + 1, g->w, err));
 }

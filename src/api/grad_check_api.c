@@ -25,14 +25,15 @@ typedef struct CheckRun {
 static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *err)
 {
     if (o->config && o->init)
-        return fail(err, USAGE, "config and init: expected one of them: a model has its own config");
+        return fail(err, USAGE, "config and init: expected only one of them, since a model has its "
+                                "own config");
     if (!o->init && !train_config(&x->config, o->config, 0, err))
         return false;
     if (o->init) {
         if (!source_open(&x->source, o->init, err))
             return false;
         if (!x->source.has_weights)
-            return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", o->init);
+            return fail(err, INPUT, "%s: expected weights, found only a tokenizer", o->init);
         x->config = x->source.checkpoint.config;
         if (!train_supported(&x->config, o->init, err))
             return false;

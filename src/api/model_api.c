@@ -44,7 +44,8 @@ static bool bind_weights(tblock_model *m, const tblock_open_options *opt, Error 
 {
     bool retype = opt && opt->type && strcmp(opt->type, "auto") != 0;
     if (opt && opt->n_keep && !retype)
-        return fail(err, USAGE, "keep: goes with a type that the other matrices get, found '%s' alone", opt->keep[0]);
+        return fail(err, USAGE, "keep: expected a type for the other matrices with it, found only "
+                                "'%s'", opt->keep[0]);
     if (!m->source.has_weights)
         return true;
     Progress p     = { opt ? opt->progress : NULL, opt ? opt->user : NULL, 0, 1 };
@@ -195,8 +196,8 @@ void tblock_model_describe(const tblock_model *m, tblock_model_info *out)
 static bool need_tokenizer(const tblock_model *m, Error *err)
 {
     return m->tokenizer ? true
-                        : fail(err, INPUT, "%s: tokenizer: the file has none, so text needs token ids instead (--ids), or convert "
-                                           "with --tokenizer FILE", m->source.path);
+                        : fail(err, INPUT, "%s: tokenizer: expected one for text, found none: use "
+                                           "token ids (--ids), or convert with --tokenizer FILE", m->source.path);
 }
 
 FP_ENV_WORK

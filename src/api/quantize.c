@@ -70,7 +70,7 @@ static bool open_source(Quantize *q, const char *path, Error *err)
     if (!source_open(&q->in, path, err))
         return false;
     if (!q->in.has_weights)
-        return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", path);
+        return fail(err, INPUT, "%s: expected weights, found only a tokenizer", path);
     q->n    = q->in.checkpoint.n;
     q->from = q->in.checkpoint.tensor;
     q->sum  = calloc((size_t)q->n, sizeof *q->sum);

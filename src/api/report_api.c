@@ -70,7 +70,8 @@ static bool plan_memory(Info *info, KvType kv, Error *err)
     m->logits      = round_up((size_t)c->vocab_size, LANES) * sizeof(float);
     if (!mul_size(kv_cache_plan_bytes(&shape, m->n_ctx, m->n_batch), (size_t)m->n_seqs, &all_kv)
         || !add_size(all_kv, m->weights + m->packed + m->activations + m->logits, &total))
-        return fail(err, USAGE, "batch: %d sequences of %d positions need more memory than can be addressed", m->n_seqs, m->n_ctx);
+        return fail(err, USAGE, "batch: %d sequences of %d positions need more memory than a "
+                                "process can address", m->n_seqs, m->n_ctx);
     m->kv    = all_kv;
     m->total = total;
     return true;
@@ -154,7 +155,7 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
     if (opt->html && !file_check_apart(opt->html, path, err))
         return false;
     if (opt->check)
-        return fail(err, USAGE, "check: goes with a model file, and %s is a config", path);
+        return fail(err, USAGE, "check: expected a model file, found a config, %s", path);
     if (opt->type && !weight_type_parse_made(opt->type, &info.type))
         return fail(err, USAGE, "type: expected bf16, f16, f32, q8 or q4, found '%s'%s", opt->type, weight_type_hint(opt->type));
     if (!config_source_read(&c, path, err) || !config_supported(&c, path, err))
@@ -208,7 +209,8 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
     if (opt->html && !source_check_apart(src, opt->html, err))
         return false;
     if (opt->type)
-        return fail(err, USAGE, "type: goes with a bare config: %s has types of its own", src->path);
+        return fail(err, USAGE, "type: expected a config without weights, found %s, which has its "
+                                "own types", src->path);
     SourceContents contents;
     bool ok = source_contents(&contents, src, err) && parse_meta(src, "tokenizer", &tokenizer, err) && parse_meta(src, "source", &source, err)
               && name_chat(src, chat, err);

@@ -18,7 +18,7 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
     if (!check_seq(c, "sequence from", from, err) || !check_seq(c, "sequence to", to, err))
         return false;
     if (from == to)
-        return fail(err, USAGE, "sequence to: expected another than %d, found the same", from);
+        return fail(err, USAGE, "sequence to: expected a different sequence from %d, found the same", from);
     if (n_tokens < 0 || n_tokens > c->kv.seq[from].length)
         return fail(err, USAGE, "sequence %d: tokens to copy: expected 0 to %d, found %d", from, c->kv.seq[from].length,
                     n_tokens);
@@ -51,9 +51,11 @@ static bool check_binding(const TensorFile *f, const Binding *b, Error *err)
             return fail(err, INPUT, "%s: metadata %s: expected \"%.80s\", found no such entry", f->map.path, key, want);
         if (strlen(want) > 80 || strlen(found) > 80)
             return fail(err, INPUT,
-                        "%s: metadata %s: expected that of this model, found another: the state is of another model",
+                        "%s: metadata %s: expected that of this model, found another: the state "
+                        "was saved from another model",
                         f->map.path, key);
-        return fail(err, INPUT, "%s: metadata %s: expected \"%s\", found \"%s\": a state goes on only as it was made",
+        return fail(err, INPUT, "%s: metadata %s: expected \"%s\", found \"%s\": a state needs the "
+                                "settings that it was saved with",
                     f->map.path, key, want, found);
     }
     return true;
@@ -178,11 +180,11 @@ static bool read_tokens(const TensorFile *f, const tblock_context *c, int32_t **
     if (t->n_elements == 0)
         return fail(err, INPUT, "%s: tensor tokens: expected at least one, found none", f->map.path);
     if (t->n_elements > (size_t)c->n_ctx)
-        return fail(err, USAGE, "%s: the state has %zu tokens, and the context holds %d", f->map.path, t->n_elements,
+        return fail(err, USAGE, "%s: the state has %zu tokens, but the context holds %d", f->map.path, t->n_elements,
                     c->n_ctx);
     int32_t *id = malloc(t->n_bytes);
     if (!id)
-        return fail(err, SYSTEM, "%s: no memory for %zu tokens", f->map.path, t->n_elements);
+        return fail(err, SYSTEM, "%s: out of memory for %zu tokens", f->map.path, t->n_elements);
     memcpy(id, t->data, t->n_bytes);
     for (size_t i = 0; i < t->n_elements; i++)
         if (id[i] < 0 || id[i] >= vocab) {
@@ -215,7 +217,8 @@ static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, KvMap
             return fail(err, INPUT, "%s: tensor %s: expected [%d, %zu] for %d tokens, found %s", f->map.path, name,
                         (int)least, kv->tile_bytes, n_tok, tensor_shape_text(t, shape, sizeof shape));
         if ((uintptr_t)t->data % 64 != 0)
-            return fail(err, INPUT, "%s: tensor %s: expected to start on 64 bytes of the file, found offset %zu",
+            return fail(err, INPUT, "%s: tensor %s: expected an offset that is a multiple of 64, "
+                                    "found %zu",
                         f->map.path, name, t->offset);
         layer[l] = (KvMapped){t->data, tiles - (int)t->shape[0]};
         windowed = hidden && windowed < 0 ? l : windowed;
@@ -226,7 +229,7 @@ static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, KvMap
 static bool load_layers(TensorFile *f, tblock_context *c, int seq, int n_tok, Error *err)
 {
     KvMapped *layer = malloc(((size_t)c->kv.shape.n_layers + 1) * sizeof *layer);
-    bool ok = layer ? find_layers(f, &c->kv, n_tok, layer, err) : fail(err, SYSTEM, "%s: no memory", f->map.path);
+    bool ok = layer ? find_layers(f, &c->kv, n_tok, layer, err) : fail(err, SYSTEM, "%s: out of memory", f->map.path);
     if (ok)
         file_map_will_need(&f->map, f->data_offset, f->data_bytes);
     ok = ok && kv_cache_adopt(&c->kv, seq, n_tok, layer, &f->map, err);

@@ -58,13 +58,14 @@ static bool check_numbers(const tblock_train_options *o, Error *err)
             return fail(err, USAGE, "%s: expected %.9g to %.9g, found %.9g", numbers[i].name, numbers[i].min, numbers[i].max,
                         numbers[i].x);
     if (!o->text)
-        return fail(err, USAGE, "text: expected a file to learn from, found none");
+        return fail(err, USAGE, "text: expected a file to train on, found none");
     if (o->config && o->init)
-        return fail(err, USAGE, "config and init: expected one of them: a model has its own config");
+        return fail(err, USAGE, "config and init: expected only one of them, since a model has its "
+                                "own config");
     if (o->init && o->tokenizer)
-        return fail(err, USAGE, "tokenizer: a model to begin with has its own");
+        return fail(err, USAGE, "tokenizer: expected none with init, since that model has its own");
     if ((o->init || o->tokenizer) && o->vocab)
-        return fail(err, USAGE, "vocab: %s has its own tokenizer", o->init ? "a model to begin with" : "the file of a tokenizer");
+        return fail(err, USAGE, "vocab: expected none, since %s has its own tokenizer", o->init ? "the model of init" : "the tokenizer file");
     return true;
 }
 
@@ -214,7 +215,8 @@ static bool spare_checkpoint(const Train *x, Error *err)
     if (!good && why.status == SYSTEM)
         return fail(err, SYSTEM, "%s", why.msg);
     if (!format || strcmp(format, "tblock-checkpoint") != 0 || !step || !steps)
-        good = fail(err, USAGE, "%s: expected a checkpoint or no file, found another one: training would replace it", x->ckpt_path);
+        good = fail(err, USAGE, "%s: expected a checkpoint or no file, found another file: "
+                                "training would overwrite it", x->ckpt_path);
     else if (strcmp(step, steps) != 0)
         good = fail(err, USAGE, "%s: holds a training that stopped after step %s of %s: use --resume to continue, or remove the file to start again",
                     x->ckpt_path, step, steps);
@@ -241,11 +243,11 @@ static bool open_source(Train *x, const char *path, Error *err)
         if (!source_check_apart(&x->init, out[i], err))
             return false;
     if (x->opt->init && !x->init.has_weights)
-        return fail(err, INPUT, "%s: weights: the file holds only a tokenizer", path);
+        return fail(err, INPUT, "%s: expected weights, found only a tokenizer", path);
     if (x->opt->init && !train_supported(&x->init.checkpoint.config, path, err))
         return false;
     return tensor_meta(&x->init.file, "tokenizer")
-        || fail(err, INPUT, "%s: tokenizer: expected one to read the text with, found none", path);
+        || fail(err, INPUT, "%s: tokenizer: expected one for the text, found none", path);
 }
 
 /* ---- Config and vocabulary ---- */
@@ -404,8 +406,8 @@ static bool check_validation(const Train *x, Error *err)
 {
     const TrainData *d = &x->t.data;
     return d->n == d->n_train || isfinite(x->val_loss)
-        || fail(err, NO, "step %" PRId64 ": the loss on what is held back is no number: expected a finite one, found %g; a smaller --lr, a longer "
-                "--warmup or --clip may help", x->t.step, x->val_loss);
+        || fail(err, NO, "step %" PRId64 ": the validation loss is not finite: expected a finite "
+                         "number, found %g; try a smaller --lr, a longer --warmup or --clip", x->t.step, x->val_loss);
 }
 
 static bool train_step(Train *x, Error *err)

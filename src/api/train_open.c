@@ -10,7 +10,7 @@ static const char usual_config[] = "{\"d_model\": 192, \"n_layers\": 6, \"heads\
 
 bool train_config(Config *c, const char *path, int vocab, Error *err)
 {
-    const char *what = path ? path : "the config that train has of its own";
+    const char *what = path ? path : "the default config of train";
     bool ok = path ? config_source_read(c, path, err) : config_parse(c, usual_config, sizeof usual_config - 1, what, err);
     if (ok && vocab) {
         c->vocab_size = vocab;

@@ -34,11 +34,13 @@ bool train_text_make_vocabulary(TrainText *t, size_t n_ids, Error *err)
     size_t    n_merges, n_found;
     BpeMerge *merges = NULL;
     if (n_ids < 256)
-        return fail(err, INPUT, "vocab_size: expected at least 256, the bytes, found %zu", n_ids);
+        return fail(err, INPUT, "vocab_size: expected at least 256, one token for each byte, found "
+                                "%zu", n_ids);
     char *steps = tokenizer_pretokenize_steps("gpt2", err);
     bool  ok = steps && bpe_train((const char *)t->map.data, t->map.size, steps, n_ids, &merges, &n_merges, &n_found, err);
     if (ok && n_found < n_ids)
-        ok = fail(err, INPUT, "%s: vocab: expected a text with %zu pieces, found only %zu: ask for a smaller vocabulary", t->path, n_ids,
+        ok = fail(err, INPUT, "%s: vocab: expected a text that gives %zu pieces, found only %zu: "
+                              "choose a smaller vocabulary", t->path, n_ids,
                   n_found);
     ok = ok && tokenizer_make_trained(&t->made, t->path, "gpt2", (const int32_t (*)[3])(const void *)merges, n_merges, err)
       && tokenizer_data_view(&t->made_view, &t->made, err);
@@ -55,7 +57,8 @@ bool train_text_encode(TrainText *t, const TensorFile *vocabulary, int vocab_siz
     if (ok && tokenizer_size(tokenizer) > vocab_size)
         for (size_t i = 0; ok && i < t->ids.n; i++)
             if (t->ids.id[i] >= vocab_size)
-                ok = fail(err, INPUT, "%s: token %zu: expected an id under %d (vocab_size), found %d", t->path, i, vocab_size, t->ids.id[i]);
+                ok = fail(err, INPUT, "%s: token %zu: expected an id below %d (vocab_size), found "
+                                      "%d", t->path, i, vocab_size, t->ids.id[i]);
     tokenizer_free(tokenizer);
     return ok;
 }
@@ -65,10 +68,12 @@ bool train_text_split(const TrainText *t, double share, int seq_len, TrainData *
     size_t held = (size_t)((double)t->ids.n * share), least = (size_t)seq_len + 1;
     *out = (TrainData){ t->ids.id, t->ids.n - held, t->ids.n };
     if (out->n_train <= least)
-        return fail(err, INPUT, "%s: expected more than %zu tokens to learn from (a context of %d and the one after it), found %zu",
+        return fail(err, INPUT, "%s: expected more than %zu training tokens (a context of %d and "
+                                "the next token), found %zu",
                     t->path, least, seq_len, out->n_train);
     if (share > 0 && held < least)
-        return fail(err, INPUT, "%s: validation: expected at least %zu tokens held back (a context of %d and the one after it), found %zu of "
-                    "%zu: a longer text, a shorter context or --validation 0", t->path, least, seq_len, held, t->ids.n);
+        return fail(err, INPUT, "%s: validation: expected at least %zu validation tokens (a "
+                                "context of %d and the next token), found %zu of %zu: use a longer "
+                                "text, a shorter context or --validation 0", t->path, least, seq_len, held, t->ids.n);
     return true;
 }

@@ -95,7 +95,7 @@ static bool room_for_reports(Pipe *p)
     free(p->reports);
     p->cap_reports = n;
     p->reports     = malloc((size_t)n * sizeof *p->reports);
-    return p->reports ? true : fail(p->err, SYSTEM, "%s: no memory to make weights", p->s->path);
+    return p->reports ? true : fail(p->err, SYSTEM, "%s: not enough memory to make weights", p->s->path);
 }
 
 /* Make p->making while p->writing is written, then swap them. */
@@ -183,7 +183,7 @@ static bool allocate_all(Pipe *p)
     for (int t = 0; t < 2; t++)
         for (int j = 1; j < MAX_PARTS && ok; j++)
             ok = (p->side[t][j] = allocate(side[j])) != NULL;
-    return ok ? true : fail(p->err, SYSTEM, "%s: no memory to make weights", p->s->path);
+    return ok ? true : fail(p->err, SYSTEM, "%s: not enough memory to make weights", p->s->path);
 }
 
 static void release(Pipe *p)

@@ -67,7 +67,7 @@ bool byte_map_reserve(ByteMap *m, size_t n, Error *err)
     ByteMap grown = { .slot = slots / 2 < n ? NULL : calloc(slots, sizeof *grown.slot), .mask = slots - 1, .n = m->n,
                       .seed = m->slot ? m->seed : hash_seed_new() };
     if (!grown.slot)
-        return fail(err, SYSTEM, "no memory for a table of %zu entries", n);
+        return fail(err, SYSTEM, "out of memory for a table of %zu entries", n);
     for (size_t i = 0; m->slot && i <= m->mask; i++)
         if (m->slot[i].p)
             *seek(&grown, m->slot[i].p, m->slot[i].n, hash(&m->seed, m->slot[i].p, m->slot[i].n)) = m->slot[i];

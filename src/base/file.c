@@ -122,7 +122,7 @@ static bool map_fd(FileMap *f, int fd, const char *path, bool writable, Error *e
         return false;
     FileMap m = { .path = strdup(path), .size = (size_t)st.st_size };
     if (!m.path)
-        return fail(err, SYSTEM, "%s: no memory", path);
+        return fail(err, SYSTEM, "%s: out of memory", path);
     if (m.size) {
         void *data = writable ? mmap(NULL, m.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0)
                               : mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0);
@@ -226,7 +226,7 @@ static bool read_all(int fd, const char *path, size_t max_bytes, char **text, si
             char *grown = realloc(buffer, want);
             if (!grown) {
                 free(buffer);
-                return fail(err, SYSTEM, "%s: no memory for %zu bytes", path, want);
+                return fail(err, SYSTEM, "%s: out of memory for %zu bytes", path, want);
             }
             buffer = grown;
             cap = want;
@@ -283,7 +283,8 @@ bool file_read_stream(const char *path, size_t max_bytes, char **text, size_t *n
 bool file_check_apart(const char *output, const char *input, Error *err)
 {
     if (path_same_file(output, input))
-        return fail(err, USAGE, "%s: expected an output other than the input %s, found the same file", output, input);
+        return fail(err, USAGE, "%s: expected an output file other than the input %s, found the "
+                                "same file", output, input);
     return true;
 }
 
@@ -320,7 +321,7 @@ static bool name_temp(OutFile *f, bool unnamed, Error *err)
     for (int i = 0; i < MAX_TEMP_NAMES; i++) {
         f->temp = temp_name(f, i);
         if (!f->temp)
-            return fail(err, SYSTEM, "%s: cannot write: no memory", f->path);
+            return fail(err, SYSTEM, "%s: cannot write: out of memory", f->path);
         int got = unnamed ? linkat(AT_FDCWD, from, AT_FDCWD, f->temp, AT_SYMLINK_FOLLOW)
                           : open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (got >= 0) {
@@ -359,12 +360,12 @@ bool out_file_open(OutFile *f, const char *path, Error *err)
 {
     *f = (OutFile){ .fd = -1, .spool = -1 };
     if (!*path)
-        return fail(err, USAGE, "expected the name of an output file, found an empty text");
+        return fail(err, USAGE, "expected the name of an output file, found an empty one");
     f->open = true;
     f->path = strdup(path);
     if (!f->path) {
         f->open = false;
-        return fail(err, SYSTEM, "%s: no memory", path);
+        return fail(err, SYSTEM, "%s: out of memory", path);
     }
     if (descriptor_of(path) >= 0)
         return open_in_place(f, descriptor_of(path), err);
@@ -404,9 +405,10 @@ static bool write_all(const OutFile *f, int fd, off_t at, const char *data, size
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0 && errno == EFAULT) /* data lies in a mapped file that became shorter */
-            return fail(err, SYSTEM, "%s: cannot write: the file that it is made from was cut short meanwhile", f->path);
+            return fail(err, SYSTEM, "%s: cannot write: its source file was cut short in the "
+                                     "meantime", f->path);
         if (put <= 0)
-            return fail(err, SYSTEM, "%s: cannot write: %s", f->path, put < 0 ? strerror(errno) : "nothing was taken");
+            return fail(err, SYSTEM, "%s: cannot write: %s", f->path, put < 0 ? strerror(errno) : "no byte was written");
         data += put;
         n -= (size_t)put;
         if (at >= 0)
@@ -492,7 +494,7 @@ static bool is_fresh(int fd)
 bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_bytes, Error *err)
 {
     if (offset > INT64_MAX || n_bytes > INT64_MAX - offset)
-        return fail(err, SYSTEM, "%s: cannot write: no file has %zu + %zu bytes", f->path, offset, n_bytes);
+        return fail(err, SYSTEM, "%s: cannot write: the file would be too large (%zu + %zu bytes)", f->path, offset, n_bytes);
     if (f->in_place && f->spool < 0) {
         FILE *spool = tmpfile();
         if (spool) {
@@ -503,7 +505,7 @@ bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_byt
             f->direct = true;
         }
         if (f->spool < 0)
-            return fail(err, SYSTEM, "%s: cannot write: no temporary file: %s", f->path, strerror(errno));
+            return fail(err, SYSTEM, "%s: cannot write: cannot make a temporary file: %s", f->path, strerror(errno));
     }
     return write_all(f, f->in_place ? f->spool : f->fd, (off_t)offset, data, n_bytes, err);
 }

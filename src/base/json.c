@@ -143,12 +143,12 @@ static bool shorten_number(Check *c, size_t start)
     if (!c->copy) {
         c->copy = malloc(c->n);
         if (!c->copy)
-            return fail(c->err, SYSTEM, "%s: no memory to read %zu bytes of JSON", c->what, c->n);
+            return fail(c->err, SYSTEM, "%s: not enough memory to read %zu bytes of JSON", c->what, c->n);
         memcpy(c->copy, c->text, c->n);
     }
     char *digits = malloc(n + 1);
     if (!digits)
-        return fail(c->err, SYSTEM, "%s: no memory to read a number", c->what);
+        return fail(c->err, SYSTEM, "%s: not enough memory to read a number", c->what);
     memcpy(digits, c->text + start, n);
     digits[n] = 0;
 
@@ -298,14 +298,14 @@ static bool check_keys(const cJSON *object, const char *what, Error *err)
         return true;
     const char **key = malloc(n * sizeof *key);
     if (!key)
-        return fail(err, SYSTEM, "%s: no memory to check %zu keys", what, n);
+        return fail(err, SYSTEM, "%s: not enough memory to check %zu keys", what, n);
     for (const cJSON *item = object->child; item; item = item->next)
         key[i++] = item->string;
     qsort(key, n, sizeof *key, by_text);
     bool ok = true;
     for (i = 1; i < n && ok; i++)
         if (strcmp(key[i - 1], key[i]) == 0)
-            ok = fail(err, INPUT, "%s: the key \"%s\" stands twice in one object", what, key[i]);
+            ok = fail(err, INPUT, "%s: the key \"%s\" appears twice in one object", what, key[i]);
     free(key);
     return ok;
 }
@@ -332,7 +332,7 @@ Json *json_parse(const char *text, size_t n_bytes, const char *what, Error *err)
         root = cJSON_ParseWithLengthOpts(c.copy ? c.copy : text, n_bytes, NULL, false);
         host_env_leave(&env);
         if (!root) /* the text is sound, so this is all that can have failed */
-            fail(err, SYSTEM, "%s: no memory for %zu bytes of JSON", what, n_bytes);
+            fail(err, SYSTEM, "%s: out of memory for %zu bytes of JSON", what, n_bytes);
     }
     free(c.copy);
     if (root && !check_all_keys(root, what, err)) {
@@ -571,7 +571,7 @@ char *json_out_take(JsonOut *o, Error *err)
         text = o->text;
         text[o->n] = 0;
     } else {
-        fail(err, SYSTEM, "no memory for JSON output");
+        fail(err, SYSTEM, "out of memory for JSON output");
         free(o->text);
     }
     *o = (JsonOut){ 0 };

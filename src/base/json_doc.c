@@ -199,7 +199,7 @@ static bool new_node(Parser *p, size_t *index)
         size_t    cap = d->cap ? 2 * d->cap : 64;
         JsonNode *grown = realloc(d->node, cap * sizeof *grown);
         if (!grown)
-            return fail(p->err, SYSTEM, "%s: no memory for %zu values of JSON", p->what, cap);
+            return fail(p->err, SYSTEM, "%s: out of memory for %zu values of JSON", p->what, cap);
         d->node = grown;
         d->cap  = cap;
     }
@@ -210,7 +210,7 @@ static bool new_node(Parser *p, size_t *index)
 
 static bool same_key(const Parser *p, const JsonNode *j)
 {
-    return fail(p->err, INPUT, "%s: the key \"%.*s\" stands twice in one object", p->what, j->key_n < 100 ? (int)j->key_n : 100, j->key);
+    return fail(p->err, INPUT, "%s: the key \"%.*s\" appears twice in one object", p->what, j->key_n < 100 ? (int)j->key_n : 100, j->key);
 }
 
 static bool check_keys(const Parser *p, const JsonNode *object)

@@ -30,7 +30,7 @@ typedef struct JsonDoc {
 } JsonDoc;
 
 /* Parse n_bytes of text, which is allocated, ends with a NUL and belongs to the document from here on, also on failure. what
- * names the source. At most 16 M values. Errors: INPUT with the byte offset, or the key that stands twice; SYSTEM. */
+ * names the source. At most 16 M values. Errors: INPUT with the byte offset, or the key that appears twice; SYSTEM. */
 bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, const char *what, Error *err);
 void json_doc_free(JsonDoc *d); /* a zeroed document is accepted */
 

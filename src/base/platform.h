@@ -3,10 +3,11 @@
 #define BASE_PLATFORM_H
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
-#error "tblock runs on x86-64 and aarch64 only: file formats are read in place and results are exact to the bit"
+#error "tblock runs only on x86-64 and aarch64: it reads files in place, and its results are exact "
+       "to the bit"
 #endif
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "tblock needs a little-endian machine: weights are used where they lie in the file"
+#error "tblock needs a little-endian machine: it uses the weights directly from the file"
 #endif
 #if defined(__FAST_MATH__)
 #error "build tblock without -ffast-math: it changes bits"

@@ -151,7 +151,7 @@ static bool train(void *args, tblock_error *err)
     bool                random = a->seed.random;
     blas_without_threads();
     if (a->out && a->out_argument && !a->text) /* nearly always the text */
-        return cli_fail(err, TBLOCK_USAGE, "train: unexpected argument '%s': write --text before the text to learn from", a->out_argument);
+        return cli_fail(err, TBLOCK_USAGE, "train: unexpected argument '%s': write --text before the text to train on", a->out_argument);
     if (!output_one(&a->out, a->out_argument, err))
         return false;
     if (a->grad_check)
@@ -264,7 +264,7 @@ static const Option checking[] = {
 };
 static const Operand operands[] = {
     { "OUT", AT(out_argument), true, "an older form of -o OUT" },
-    { .help = "write --text before the text to learn from, -o before the model file to write" },
+    { .help = "write --text before the text to train on, -o before the model file to write" },
 };
 static const OptionGroup groups[] = {
     { "Text and model", model, 0 },

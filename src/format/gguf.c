@@ -25,11 +25,12 @@ static bool check_version(const char *path, uint32_t version, Error *err)
     if (version == 2 || version == 3)
         return true;
     if (version == 1)
-        return fail(err, INPUT, "%s: expected GGUF version 2 or 3, found version 1 of August 2023: convert the model anew from its "
-                    "source", path);
+        return fail(err, INPUT, "%s: expected GGUF version 2 or 3, found version 1 of August 2023: "
+                                "convert the model again from its source", path);
     if (version && (version & 0xFFFF) == 0)
-        return fail(err, INPUT, "%s: expected a little-endian GGUF file, found a big-endian one: convert the model anew from its "
-                    "source, or with gguf_convert_endian of the Python package gguf", path);
+        return fail(err, INPUT, "%s: expected a little-endian GGUF file, found a big-endian one: "
+                                "convert the model again from its source, or use "
+                                "gguf_convert_endian of the Python package gguf", path);
     return fail(err, INPUT, "%s: expected GGUF version 2 or 3, found version %u", path, version);
 }
 
@@ -113,7 +114,8 @@ static bool split_prefix(const char *path, const Split *s, size_t *n_prefix, Err
     const char *suffix = suffix_of(buf, s->no, s->count);
     size_t      n = strlen(path), n_suffix = strlen(suffix);
     if (n < n_suffix || strcmp(path + n - n_suffix, suffix) != 0)
-        return fail(err, INPUT, "%s: part %lld of %lld (keys split.no, split.count): expected a name that ends in %s", path,
+        return fail(err, INPUT, "%s: part %lld of %lld (keys split.no, split.count): expected a "
+                                "file name that ends in %s", path,
                     (long long)s->no + 1, (long long)s->count, suffix);
     *n_prefix = n - n_suffix;
     return true;
@@ -126,8 +128,9 @@ static bool open_sibling(GgufPart *p, const char *path, const Split *first, int6
     if (!open_part(p, path, &e) || !read_split(p, &s, &e))
         return fail(err, e.status, "%s (part %lld of %lld)", e.msg, (long long)no + 1, (long long)first->count);
     if (s.no != no || s.count != first->count || s.n_tensors != first->n_tensors)
-        return fail(err, INPUT, "%s: expected part %lld of %lld, %lld tensors in all (keys split.no, split.count, split.tensors.count), "
-                    "found part %lld of %lld, %lld tensors", path, (long long)no + 1, (long long)first->count,
+        return fail(err, INPUT, "%s: expected part %lld of %lld, %lld tensors in total (keys "
+                                "split.no, split.count, split.tensors.count), found part %lld of "
+                                "%lld, %lld tensors", path, (long long)no + 1, (long long)first->count,
                     (long long)first->n_tensors, (long long)s.no + 1, (long long)s.count, (long long)s.n_tensors);
     return true;
 }
@@ -145,7 +148,7 @@ static bool open_siblings(GgufFile *f, const char *path, const Split *split, Err
         if (!part || !name) {
             free(part);
             free(name);
-            return fail(err, SYSTEM, "%s: no memory for %lld parts", path, (long long)split->count);
+            return fail(err, SYSTEM, "%s: out of memory for %lld parts", path, (long long)split->count);
         }
         part[split->no] = f->part[0];
         free(f->part);
@@ -167,7 +170,7 @@ static bool open_parts(GgufFile *f, const char *path, Error *err)
     Split split;
     f->part = calloc(1, sizeof *f->part);
     if (!f->part)
-        return fail(err, SYSTEM, "%s: no memory", path);
+        return fail(err, SYSTEM, "%s: out of memory", path);
     f->n_parts = 1;
     if (!open_part(&f->part[0], path, err) || !read_split(&f->part[0], &split, err)
         || (split.count > 1 && !open_siblings(f, path, &split, err)))
@@ -177,7 +180,8 @@ static bool open_parts(GgufFile *f, const char *path, Error *err)
         f->n_tensors += f->part[i].n_tensors; /* no overflow: 2^16 parts of 2^20 */
     }
     if (split.count > 1 && f->n_tensors != (size_t)split.n_tensors)
-        return fail(err, INPUT, "%s: key split.tensors.count: expected %zu, the tensors of all %zu parts, found %lld", path, f->n_tensors,
+        return fail(err, INPUT, "%s: key split.tensors.count: expected %zu, the number of tensors "
+                                "in all %zu parts, found %lld", path, f->n_tensors,
                     f->n_parts, (long long)split.n_tensors);
     f->meta = &f->part[0].meta;
     return true;
@@ -199,7 +203,7 @@ static bool check_names(const GgufFile *f, Error *err)
         if (strcmp(s->name, t->name) != 0)
             continue;
         const char *a = gguf_part_of(f, s)->map.path, *b = gguf_part_of(f, t)->map.path;
-        return fail(err, INPUT, "%s: tensor %s stands twice%s%s", b, t->name, a == b ? "" : ", also in ", a == b ? "" : a);
+        return fail(err, INPUT, "%s: tensor %s appears twice%s%s", b, t->name, a == b ? "" : ", also in ", a == b ? "" : a);
     }
     return true;
 }
@@ -211,7 +215,7 @@ static bool read_tensors(GgufFile *f, Error *err)
     f->by_name = calloc(n + 1, sizeof *f->by_name);
     f->names = calloc(n + 1, GGUF_MAX_NAME + 1);
     if (!f->tensors || !f->by_name || !f->names)
-        return fail(err, SYSTEM, "%s: no memory for %zu tensors", f->part[0].map.path, n);
+        return fail(err, SYSTEM, "%s: out of memory for %zu tensors", f->part[0].map.path, n);
     for (size_t i = 0; i < f->n_parts; i++)
         if (!read_list(f, &f->part[i], err))
             return false;

@@ -31,7 +31,8 @@ bool gguf_string_is(GgufString s, const char *text) { return s.n == strlen(text)
 bool gguf_take(GgufCursor *c, const char *what, size_t n_bytes, const void **out)
 {
     if (n_bytes > c->size - c->at)
-        return fail(c->err, INPUT, "%s: %s: %s: expected %zu bytes at byte %zu, found %zu up to the end of the file (cut short?)",
+        return fail(c->err, INPUT, "%s: %s: %s: expected %zu bytes at byte %zu, found %zu before "
+                                   "the end of the file (cut short?)",
                     c->path, c->where, what, n_bytes, c->at, c->size - c->at);
     *out = c->data + c->at;
     c->at += n_bytes;
@@ -71,7 +72,7 @@ bool gguf_check_count(const GgufCursor *c, const char *what, uint64_t n, size_t 
     if (n <= fit && n <= limit)
         return true;
     return fail(c->err, INPUT, "%s: %s: expected at most %zu %s (%s), found %llu", c->path, c->where, fit < limit ? fit : limit, what,
-                fit < limit ? "what fits the rest of the file; cut short?" : "a limit of this reader", (unsigned long long)n);
+                fit < limit ? "what the rest of the file can hold; cut short?" : "a limit of this reader", (unsigned long long)n);
 }
 
 /* ---- Reading key-values ----------------------------------------------------------------------------------------- */
@@ -165,7 +166,7 @@ bool gguf_meta_take(GgufMeta *m, GgufCursor *c, uint64_t n)
     m->path = c->path;
     m->entry = calloc((size_t)n + 1, sizeof *m->entry);
     if (!m->entry)
-        return fail(c->err, SYSTEM, "%s: no memory for %llu key-values", c->path, (unsigned long long)n);
+        return fail(c->err, SYSTEM, "%s: out of memory for %llu key-values", c->path, (unsigned long long)n);
     for (m->n_entries = 0; m->n_entries < n; m->n_entries++) {
         snprintf(c->where, sizeof c->where, "key %zu of %llu", m->n_entries + 1, (unsigned long long)n);
         if (!take_entry(c, &m->entry[m->n_entries]))
@@ -174,7 +175,7 @@ bool gguf_meta_take(GgufMeta *m, GgufCursor *c, uint64_t n)
     qsort(m->entry, m->n_entries, sizeof *m->entry, by_key);
     for (size_t i = 1; i < m->n_entries; i++)
         if (compare(m->entry[i - 1].key, m->entry[i].key) == 0)
-            return fail(c->err, INPUT, "%s: key %.*s stands twice", c->path, (int)m->entry[i].key.n, m->entry[i].key.bytes);
+            return fail(c->err, INPUT, "%s: key %.*s appears twice", c->path, (int)m->entry[i].key.n, m->entry[i].key.bytes);
     return true;
 }
 
@@ -289,7 +290,7 @@ static void *array_memory(const GgufMeta *m, const char *key, size_t n, size_t s
 {
     void *memory = calloc(n ? n : 1, size);
     if (!memory)
-        fail(err, SYSTEM, "%s: key %s: no memory for an array of %zu", m->path, key, n);
+        fail(err, SYSTEM, "%s: key %s: out of memory for an array of %zu", m->path, key, n);
     return memory;
 }
 

@@ -49,7 +49,7 @@ static bool take_name(GgufCursor *c, Tensor *t, char name[GGUF_MAX_NAME + 1])
     if (!gguf_take_string(c, "name", GGUF_MAX_NAME, &s))
         return false;
     if (memchr(s.bytes, 0, s.n))
-        return fail(c->err, INPUT, "%s: %s: name: a byte of it is 0", c->path, c->where);
+        return fail(c->err, INPUT, "%s: %s: name: expected no NUL byte, found one", c->path, c->where);
     memcpy(name, s.bytes, s.n);
     name[s.n] = 0;
     t->name = name;

@@ -119,7 +119,7 @@ static bool read_header_1(Header *h, const FileMap *map, Error *err)
     if (h->version == 2) {
         h->group_size = read_i32(p + GROUP_SIZE_AT);
         if (h->group_size < 1)
-            return fail(err, INPUT, "%s: group size: expected a number from 1 on, found %d", map->path, h->group_size);
+            return fail(err, INPUT, "%s: group size: expected a number of at least 1, found %d", map->path, h->group_size);
     }
     return true;
 }
@@ -208,7 +208,8 @@ static bool check_groups(const Header *h, const char *path, Error *err)
         int64_t rows, columns;
         shape_of((Kind)kind, &h->dims, &rows, &columns);
         if (is_matrix((Kind)kind) && is_present((Kind)kind, h) && rows * columns % h->group_size)
-            return fail(err, INPUT, "%s: tensor %s: expected a number of elements that group size %d divides, found %lld", path,
+            return fail(err, INPUT, "%s: tensor %s: expected a number of elements that is a "
+                                    "multiple of the group size %d, found %lld", path,
                         kinds[kind].name, h->group_size, (long long)(rows * columns));
     }
     return true;
@@ -254,7 +255,7 @@ static bool read_mapped(Llama2cFile *f, Error *err)
     f->tied = h.tied;
     f->tensors = calloc(N_KINDS * (size_t)h.dims.n_layers, sizeof *f->tensors);
     if (!f->tensors)
-        return fail(err, SYSTEM, "%s: no memory for the tensors of %d layers", f->map.path, h.dims.n_layers);
+        return fail(err, SYSTEM, "%s: out of memory for the tensors of %d layers", f->map.path, h.dims.n_layers);
     place_all(f, &h);
     return true;
 }

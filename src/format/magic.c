@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define REPLACED ", which GGUF replaced in August 2023: convert the model anew from its source"
+#define REPLACED ", which GGUF replaced in August 2023: convert the model again from its source"
 
 /* ggml wrote its magic as a little-endian number, hence the letters from the back. */
 static const struct {
@@ -18,7 +18,8 @@ static const struct {
     { "PK\3\4", "a zip archive (a PyTorch checkpoint? give its folder)" },
     { "\x80\2", "a Python pickle (an old PyTorch checkpoint?)" },
     { "{", "a JSON text" },
-    { "version https://git-lfs", "a Git LFS pointer: the file itself was not downloaded; git lfs pull in its folder fetches it" },
+    { "version https://git-lfs", "a Git LFS pointer: the file itself was not downloaded; run git "
+                                 "lfs pull in its folder" },
     { "<!DOCTYPE html", "a web page" },
     { "<!doctype html", "a web page" },
     { "<html", "a web page" },

@@ -160,13 +160,13 @@ static bool find_text(const FileMap *m, size_t *start, size_t *n, Error *err)
 {
     static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
     if (m->size < 10 || memcmp(m->data, magic, sizeof magic) != 0)
-        return fail(err, INPUT, "%s: expected a .npy file of numpy, found another beginning", m->path);
+        return fail(err, INPUT, "%s: expected a NumPy .npy file, found another kind of file", m->path);
     int major = m->data[6], minor = m->data[7];
     if (major < 1 || major > 3 || minor != 0)
         return fail(err, INPUT, "%s: version: expected 1.0, 2.0 or 3.0, found %d.%d", m->path, major, minor);
     *start = major == 1 ? 10 : 12;
     if (m->size < *start)
-        return fail(err, INPUT, "%s: cut short in the header", m->path);
+        return fail(err, INPUT, "%s: the header is cut short", m->path);
     *n = m->data[8] | (size_t)m->data[9] << 8;
     if (major > 1)
         *n |= (size_t)m->data[10] << 16 | (size_t)m->data[11] << 24;
@@ -190,7 +190,8 @@ static bool read_mapped(NpyFile *f, Error *err)
         return false;
     tensor_shape_text(t, shape, sizeof shape);
     if (h.fortran && t->rank > 1)
-        return fail(err, INPUT, "%s: header: fortran_order: expected False (numpy.ascontiguousarray before it is saved), found True",
+        return fail(err, INPUT, "%s: header: fortran_order: expected False, found True: use "
+                                "numpy.ascontiguousarray before saving",
                     f->map.path);
     if (!shape_bytes(t->dtype, t->rank, t->shape, &t->n_elements, &t->n_bytes))
         return fail(err, INPUT, "%s: the size of %s %s overflows", f->map.path, dtype_name(t->dtype), shape);

@@ -45,7 +45,7 @@ static bool take_line(Machine *m, const char **line, size_t *n)
     *n = 0;
     const unsigned char *start = m->bytes + m->at, *end = m->at < m->n ? memchr(start, '\n', m->n - m->at) : NULL;
     if (!end)
-        return fail(&m->why, INPUT, "expected a line, found no end of one (cut short?)");
+        return fail(&m->why, INPUT, "expected a line, found no line end (cut short?)");
     *line = (const char *)start;
     *n = (size_t)(end - start);
     m->at += *n + 1;
@@ -192,7 +192,8 @@ static bool op_long4(Machine *m)
     uint64_t n;
     if (!take_number(m, 4, &n))
         return false;
-    return n <= INT32_MAX ? push_long(m, n) : fail(&m->why, INPUT, "expected a length from 0 on, found %d", (int)(int32_t)n);
+    return n <= INT32_MAX ? push_long(m, n) : fail(&m->why, INPUT,
+            "expected a length of at least 0, found %d", (int)(int32_t)n);
 }
 
 static bool op_float(Machine *m)
@@ -310,7 +311,7 @@ static bool put(Machine *m, uint64_t index)
     if (!v)
         return false;
     if (index >= m->at) /* writers count up, two bytes or more each: this bounds the memo by the length of the pickle */
-        return fail(&m->why, INPUT, "memo: expected an index under %zu here, found %llu", m->at, (unsigned long long)index);
+        return fail(&m->why, INPUT, "memo: expected an index below %zu here, found %llu", m->at, (unsigned long long)index);
     const PickleValue unset = { .kind = PICKLE_GLOBAL };
     while (m->memo.n <= index)
         if (!pickle_append(m->p, &m->memo, unset, &m->why))

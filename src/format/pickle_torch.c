@@ -57,7 +57,7 @@ static bool read_size(const PickleValue *v, const char *where, const char *what,
     if (v->kind != PICKLE_INT)
         return unexpected(where, what, "a number from 0 to 2^63 - 1", v, err);
     if (v->i < 0)
-        return fail(err, INPUT, "%s: %s: expected a number from 0 on, found %lld", where, what, (long long)v->i);
+        return fail(err, INPUT, "%s: %s: expected a number of at least 0, found %lld", where, what, (long long)v->i);
     *out = v->i;
     return true;
 }
@@ -182,7 +182,8 @@ static bool read_view(const PickleValue *v, PickleStorage *s, Error *err)
         || !read_size(&v->items->at[2], where, "size", &s->view_elements, err))
         return false;
     if (s->view_first > s->n_elements || s->view_elements > s->n_elements - s->view_first)
-        return fail(err, INPUT, "%s: %lld elements from %lld on do not fit the %lld of its storage", where,
+        return fail(err, INPUT, "%s: %lld elements from element %lld do not fit into its storage "
+                                "of %lld", where,
                     (long long)s->view_elements, (long long)s->view_first, (long long)s->n_elements);
     return true;
 }

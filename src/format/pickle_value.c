@@ -25,7 +25,7 @@ void *pickle_alloc(Pickle *p, size_t n_bytes, Error *err)
         size_t cap = n_bytes > BLOCK_BYTES / 4 ? n_bytes : BLOCK_BYTES;
         b = calloc(1, sizeof *b + cap);
         if (!b) {
-            fail(err, SYSTEM, "no memory for a pickle's objects");
+            fail(err, SYSTEM, "out of memory for a pickle's objects");
             return NULL;
         }
         b->cap = cap;

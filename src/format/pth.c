@@ -113,7 +113,8 @@ static bool read_zip_object(Reader *r, const ZipDirectory *zip, Error *err)
         || !pth_storages_collect(&r->storages, &r->pickle, map->path, err))
         return false;
     if (used != object->n_bytes)
-        return fail(err, INPUT, "%s: expected it to end at byte %zu with its pickle, found %zu bytes", r->what, used, object->n_bytes);
+        return fail(err, INPUT, "%s: expected it to end with its pickle at byte %zu, found %zu "
+                                "bytes", r->what, used, object->n_bytes);
     for (size_t i = 0; i < r->storages.n; i++)
         if (!find_entry_of(r, zip, object, folder_bytes, &r->storages.at[i], err))
             return false;
@@ -150,7 +151,7 @@ static bool read_legacy_head(Reader *r, size_t *at, Error *err)
         return false;
     if (version.kind != PICKLE_INT || version.i != LEGACY_PROTOCOL)
         return fail(err, INPUT, "%s: protocol version: expected %d, found another", path, LEGACY_PROTOCOL);
-    if (!next_pickle(r, at, "facts of the machine", &machine, err))
+    if (!next_pickle(r, at, "machine description", &machine, err))
         return false;
     const PickleValue *little = pickle_get(&machine, "little_endian");
     if (!little || little->kind != PICKLE_BOOL || !little->i)
@@ -167,7 +168,7 @@ static bool read_legacy_storage(Reader *r, size_t *at, const PickleValue *key, E
         return fail(err, INPUT, "%s: storage keys: expected strings, found a %s", map->path, pickle_kind_name(key->kind));
     PthStorage *s = pth_storages_find(&r->storages, key->text, key->n);
     if (!s || s->found)
-        return fail(err, INPUT, "%s: storage keys: %.*s %s", map->path, shown, key->text, s ? "stands twice" : "belongs to no tensor");
+        return fail(err, INPUT, "%s: storage keys: %.*s %s", map->path, shown, key->text, s ? "appears twice" : "has no tensor");
     if (map->size - *at < 8)
         return fail(err, INPUT, "%s: storage %.*s: expected its size at byte %zu, found the end of the file (cut short?)", map->path, shown,
                     key->text, *at);
@@ -178,7 +179,8 @@ static bool read_legacy_storage(Reader *r, size_t *at, const PickleValue *key, E
         return fail(err, INPUT, "%s: storage %.*s: expected %zu elements of %zu bytes, found %lld", map->path, shown, key->text,
                     s->n_bytes / s->element_bytes, s->element_bytes, (long long)n);
     if (n_bytes > map->size - *at)
-        return fail(err, INPUT, "%s: storage %.*s: expected %zu bytes from byte %zu on, found %zu (cut short?)", map->path, shown, key->text,
+        return fail(err, INPUT, "%s: storage %.*s: expected %zu bytes from byte %zu, found %zu "
+                                "(cut short?)", map->path, shown, key->text,
                     n_bytes, *at, map->size - *at);
     s->offset = *at;
     s->found = true;
@@ -200,7 +202,8 @@ static bool read_legacy(Reader *r, Error *err)
         if (!read_legacy_storage(r, &at, &keys.items->at[i], err))
             return false;
     if (at != map->size)
-        return fail(err, INPUT, "%s: expected the file to end at byte %zu with its last storage, found %zu bytes", map->path, at, map->size);
+        return fail(err, INPUT, "%s: expected the file to end with its last storage at byte %zu, "
+                                "found %zu bytes", map->path, at, map->size);
     return true;
 }
 

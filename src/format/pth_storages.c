@@ -45,7 +45,7 @@ bool pth_storages_collect(PthStorages *s, const Pickle *p, const char *path, Err
 {
     *s = (PthStorages){ .at = calloc(p->storages.n + 1, sizeof *s->at) };
     if (!s->at)
-        return fail(err, SYSTEM, "%s: no memory for %zu storages", path, p->storages.n);
+        return fail(err, SYSTEM, "%s: out of memory for %zu storages", path, p->storages.n);
     for (; s->n < p->storages.n; s->n++)
         if (!from_pickle(&s->at[s->n], p->storages.at[s->n].storage, path, err))
             return false;

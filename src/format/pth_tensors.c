@@ -37,7 +37,8 @@ static bool find_state_dict(const char *path, const PickleValue *object, const P
         return true;
     *out = object;
     return has_tensor(object)
-           || fail(err, INPUT, "%s: expected a dict of tensors, or one under model or state_dict; found a dict without tensors", path);
+           || fail(err, INPUT, "%s: expected a dict of tensors, or one under model or state_dict, "
+                               "found a dict without tensors", path);
 }
 
 /* ---- Names ------------------------------------------------------------------------------------------------------ */
@@ -123,7 +124,8 @@ static bool locate(const TensorFile *f, Tensor *t, const PickleTensor *p, const 
     const PthStorage    *place = pth_storages_find(storages, s->key, s->key_bytes);
     int                  key_shown = s->key_bytes < 100 ? (int)s->key_bytes : 100;
     if (!place || !place->found)
-        return fail(err, INPUT, "%s: tensor %s: its storage %.*s is not in the file", f->map.path, t->name, key_shown, s->key);
+        return fail(err, INPUT, "%s: tensor %s: expected its storage %.*s in the file, found no "
+                                "such storage", f->map.path, t->name, key_shown, s->key);
 
     size_t element = dtype_bytes(t->dtype), storage_bytes = (size_t)s->view_elements * dtype_bytes(s->dtype); /* in the file: no overflow */
     size_t span = 0, end, end_bytes;
@@ -131,7 +133,8 @@ static bool locate(const TensorFile *f, Tensor *t, const PickleTensor *p, const 
     if ((t->n_elements && !span_of(p, &span)) || !add_size((size_t)p->offset, span, &end) || !mul_size(end, element, &end_bytes))
         end_bytes = SIZE_MAX;
     if (end_bytes > storage_bytes)
-        return fail(err, INPUT, "%s: tensor %s: %s from element %lld on leaves its storage %.*s of %zu bytes", f->map.path, t->name,
+        return fail(err, INPUT, "%s: tensor %s: %s from element %lld does not fit into its storage "
+                                "%.*s of %zu bytes", f->map.path, t->name,
                     tensor_shape_text(t, shape, sizeof shape), (long long)p->offset, key_shown, s->key, storage_bytes);
     t->offset = place->offset + (size_t)s->view_first * dtype_bytes(s->dtype) + (size_t)p->offset * element;
     t->data = f->map.data + t->offset;
@@ -145,7 +148,7 @@ static bool make_tensor(const TensorFile *f, Tensor *t, const PickleTensor *p, c
     t->rank = p->rank;
     memcpy(t->shape, p->shape, sizeof t->shape);
     if (p->dtype != p->storage->dtype && !p->storage->untyped)
-        return fail(err, INPUT, "%s: tensor %s: expected %s as its storage holds, found %s", f->map.path, t->name,
+        return fail(err, INPUT, "%s: tensor %s: expected %s, the type of its storage, found %s", f->map.path, t->name,
                     dtype_name(p->storage->dtype), dtype_name(p->dtype));
     if (!shape_bytes(t->dtype, t->rank, t->shape, &t->n_elements, &t->n_bytes))
         return fail(err, INPUT, "%s: tensor %s: the size of %s %s overflows", f->map.path, t->name, dtype_name(t->dtype),
@@ -193,7 +196,8 @@ static bool make_copies(TensorFile *f, const PickleTensor *const *views, Error *
     for (int i = 0; i < f->n_tensors; i++) {
         const Tensor *t = &f->tensors[i];
         if (needs_copy(views[i], t) && (!add_size(total, t->n_bytes, &total) || total > most - 16))
-            return fail(err, INPUT, "%s: tensor %s: tensors that are not row-major are copied, expected at most %zu bytes of them", f->map.path,
+            return fail(err, INPUT, "%s: tensor %s: tensors that are not row-major are copied: "
+                                    "expected at most %zu bytes of them, found more", f->map.path,
                         t->name, most);
         total = round_up(total, 16);
     }
@@ -201,7 +205,7 @@ static bool make_copies(TensorFile *f, const PickleTensor *const *views, Error *
         return true;
     f->copies = malloc(total);
     if (!f->copies)
-        return fail(err, SYSTEM, "%s: no memory for %zu bytes of tensors that are not row-major", f->map.path, total);
+        return fail(err, SYSTEM, "%s: out of memory for %zu bytes of tensors that are not row-major", f->map.path, total);
     for (int i = 0; i < f->n_tensors; i++) {
         Tensor *t = &f->tensors[i];
         if (!needs_copy(views[i], t))
@@ -228,7 +232,7 @@ static bool sort_names(TensorFile *f, Error *err)
     qsort(f->by_name, (size_t)f->n_tensors, sizeof *f->by_name, by_name);
     for (int i = 1; i < f->n_tensors; i++)
         if (strcmp(f->by_name[i - 1]->name, f->by_name[i]->name) == 0)
-            return fail(err, INPUT, "%s: tensor %s stands twice", f->map.path, f->by_name[i]->name);
+            return fail(err, INPUT, "%s: tensor %s appears twice", f->map.path, f->by_name[i]->name);
     return true;
 }
 
@@ -261,7 +265,7 @@ bool pth_tensors_make(TensorFile *f, const PickleValue *object, const PthStorage
     f->by_name = calloc(n_tensors + 1, sizeof *f->by_name);
     f->strings = calloc(n_strings + 1, 1);
     bool ok = views && f->tensors && f->by_name && f->strings ? make_all(f, dict->items, storages, views, err)
-                                                               : fail(err, SYSTEM, "%s: no memory for %zu tensors", f->map.path, n_tensors);
+                                                               : fail(err, SYSTEM, "%s: out of memory for %zu tensors", f->map.path, n_tensors);
     free(views);
     return ok;
 }

@@ -28,7 +28,8 @@ static bool find_header(TensorFile *f, const char **text, size_t *n_bytes, Error
         return fail(err, INPUT, "%s: header length: expected at most %d, found %llu (not a safetensors file?)", m->path, MAX_HEADER,
                     (unsigned long long)length);
     if (length > m->size - sizeof length)
-        return fail(err, INPUT, "%s: the header of %llu bytes does not fit a file of %zu bytes (cut short?)", m->path,
+        return fail(err, INPUT, "%s: the header of %llu bytes does not fit into the file of %zu "
+                                "bytes (cut short?)", m->path,
                     (unsigned long long)length, m->size);
     *text = (const char *)m->data + sizeof length;
     *n_bytes = (size_t)length;
@@ -76,7 +77,7 @@ static bool allocate(TensorFile *f, const Json *header, Error *err)
     f->by_name = calloc(n_tensors + 1, sizeof *f->by_name);
     f->meta = calloc(n_meta + 1, sizeof *f->meta);
     if (!f->strings || !f->tensors || !f->by_name || !f->meta)
-        return fail(err, SYSTEM, "%s: no memory for %zu tensors", f->map.path, n_tensors);
+        return fail(err, SYSTEM, "%s: out of memory for %zu tensors", f->map.path, n_tensors);
     return true;
 }
 
@@ -138,7 +139,7 @@ static bool read_tensor(const TensorFile *f, Tensor *t, const Json *entry, Error
     if (!read_ints(offsets, what, 2, range, &n_range, err))
         return false;
     if (n_range != 2 || range[0] > range[1])
-        return fail(err, INPUT, "%s: expected [begin, end], ascending, found %s", what,
+        return fail(err, INPUT, "%s: expected [begin, end] in ascending order, found %s", what,
                     n_range != 2 ? "fewer than two numbers" : "begin after end");
 
     tensor_shape_text(t, shape_text, sizeof shape_text);
@@ -203,16 +204,19 @@ static bool check_layout(const TensorFile *f, Error *err)
     for (int i = 0; i < f->n_tensors; i++) {
         const Tensor *t = &f->tensors[i];
         if (t->offset < end) {
-            return fail(err, INPUT, "%s: tensor %s: expected data from byte %zu on, found %zu: it overlaps tensor %s", f->map.path,
+            return fail(err, INPUT, "%s: tensor %s: expected data from byte %zu, found %zu: it "
+                                    "overlaps tensor %s", f->map.path,
                         t->name, end - f->data_offset, t->offset - f->data_offset, t[-1].name);
         }
         if (t->offset > end)
-            return fail(err, INPUT, "%s: tensor %s: expected data from byte %zu on, found %zu: no tensor owns the bytes between",
+            return fail(err, INPUT, "%s: tensor %s: expected data from byte %zu, found %zu: the "
+                                    "bytes between belong to no tensor",
                         f->map.path, t->name, end - f->data_offset, t->offset - f->data_offset);
         end = t->offset + t->n_bytes;
     }
     if (end != f->map.size)
-        return fail(err, INPUT, "%s: expected the file to end at byte %zu with its last tensor, found %zu bytes", f->map.path, end,
+        return fail(err, INPUT, "%s: expected the file to end with its last tensor at byte %zu, "
+                                "found %zu bytes", f->map.path, end,
                     f->map.size);
     return true;
 }

@@ -34,7 +34,7 @@ TensorWriter *tensor_writer_new(const char *path, size_t data_align, Error *err)
 {
     TensorWriter *w = calloc(1, sizeof *w);
     if (!w) {
-        fail(err, SYSTEM, "%s: no memory", path);
+        fail(err, SYSTEM, "%s: out of memory", path);
         return NULL;
     }
     w->data_align = data_align < 8 ? 8 : data_align;
@@ -75,7 +75,7 @@ static void *grow(void *array, size_t n, size_t *cap, size_t size)
     return grown;
 }
 
-static bool no_memory(const TensorWriter *w, Error *err) { return fail(err, SYSTEM, "%s: no memory", w->out.path); }
+static bool no_memory(const TensorWriter *w, Error *err) { return fail(err, SYSTEM, "%s: out of memory", w->out.path); }
 
 static bool is_utf8(const char *s)
 {
@@ -115,7 +115,7 @@ bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int r
 {
     size_t n_elements, n_bytes, end;
     if (!is_utf8(name) || strcmp(name, "__metadata__") == 0)
-        return fail(err, SYSTEM, "%s: tensor %s: not a name a tensor can have", w->out.path, name);
+        return fail(err, SYSTEM, "%s: tensor %s: not a valid tensor name", w->out.path, name);
     if (rank < 0 || rank > TENSOR_MAX_RANK)
         return fail(err, SYSTEM, "%s: tensor %s: expected at most %d dimensions, found %d", w->out.path, name, TENSOR_MAX_RANK, rank);
     if (dtype_blocked(dtype))
@@ -191,7 +191,7 @@ static bool make_header(const TensorWriter *w, char **header, size_t *n_bytes, E
     size_t n = o.n;
     if (n - 8 > MAX_HEADER && !o.failed) {
         free(o.text);
-        return fail(err, SYSTEM, "%s: the header has %zu bytes, more than the %d that readers accept", w->out.path, n - 8, MAX_HEADER);
+        return fail(err, SYSTEM, "%s: expected a header of at most %d bytes, found %zu", w->out.path, MAX_HEADER, n - 8);
     }
     *header = json_out_take(&o, err);
     if (!*header)
@@ -238,7 +238,7 @@ bool tensor_writer_patch_meta(TensorWriter *w, const char *key, const char *valu
 bool tensor_writer_put(TensorWriter *w, int i, size_t at, const void *data, size_t n_bytes, Error *err)
 {
     if (i < 0 || (size_t)i >= w->n_tensors)
-        return fail(err, SYSTEM, "%s: there is no tensor %d among %zu", w->out.path, i, w->n_tensors);
+        return fail(err, SYSTEM, "%s: there is no tensor %d, only %zu tensors", w->out.path, i, w->n_tensors);
     Declared *t = &w->tensor[i];
     if (at > t->n_bytes || n_bytes > t->n_bytes - at)
         return fail(err, SYSTEM, "%s: tensor %s: %zu bytes at %zu do not fit its %zu", w->out.path, t->name, n_bytes, at, t->n_bytes);

@@ -72,7 +72,8 @@ static bool find_directory(const FileMap *f, Place *dir, Error *err)
     if (!read_end64(f, &end, dir, err))
         return false;
     if (!add_size(dir->offset, dir->n_bytes, &dir_end) || dir_end != end)
-        return fail(err, INPUT, "%s: zip directory: expected it to end at byte %zu, found %zu bytes from byte %zu", f->path, end,
+        return fail(err, INPUT, "%s: zip directory: expected it to end at byte %zu, found %zu "
+                                "bytes from byte %zu", f->path, end,
                     dir->n_bytes, dir->offset);
     if (dir->n_entries > dir->n_bytes / CENTRAL_BYTES)
         return fail(err, INPUT, "%s: zip directory: %zu entries do not fit its %zu bytes", f->path, dir->n_entries, dir->n_bytes);
@@ -125,7 +126,8 @@ static bool check_storage(const FileMap *f, const Central *c, const ZipEntry *e,
 {
     unsigned method = read_u16(c->p + 10);
     if (read_u16(c->p + 8) & ENCRYPTED)
-        return fail(err, INPUT, "%s: zip entry %.*s: expected plain data, found it encrypted", f->path, NAME(e));
+        return fail(err, INPUT, "%s: zip entry %.*s: expected unencrypted data, found encrypted "
+                                "data", f->path, NAME(e));
     if (method != 0)
         return fail(err, INPUT, "%s: zip entry %.*s: expected stored data (method 0, as torch.save writes), found method %u%s", f->path,
                     NAME(e), method, method == 8 ? ", deflate: pack the archive again without compression" : "");
@@ -145,14 +147,16 @@ static bool read_local(const FileMap *f, const Place *dir, const Central *c, Zip
     size_t               room = dir->offset - (size_t)c->header - LOCAL_BYTES, n_name = read_u16(p + 26), n_extra = read_u16(p + 28);
     if (n_name != e->name_bytes || n_name > room || memcmp(p + LOCAL_BYTES, e->name, n_name) != 0
         || read_u16(p + 8) != read_u16(c->p + 10))
-        return fail(err, INPUT, "%s: zip entry %.*s: the header at byte %llu is that of another entry", f->path, NAME(e),
+        return fail(err, INPUT, "%s: zip entry %.*s: the header at byte %llu belongs to another "
+                                "entry", f->path, NAME(e),
                     (unsigned long long)c->header);
     uint32_t n_bytes = read_u32(p + 22), packed = read_u32(p + 18);
     if (!(read_u16(p + 6) & SIZES_FOLLOW) && (!agrees(n_bytes, UINT32_MAX, e->n_bytes) || !agrees(packed, UINT32_MAX, e->n_bytes)))
         return fail(err, INPUT, "%s: zip entry %.*s: expected %zu bytes in its header too, found %u", f->path, NAME(e), e->n_bytes,
                     (unsigned)n_bytes);
     if (n_extra > room - n_name || e->n_bytes > room - n_name - n_extra)
-        return fail(err, INPUT, "%s: zip entry %.*s: %zu bytes from byte %llu on pass the end of the data at byte %zu", f->path, NAME(e),
+        return fail(err, INPUT, "%s: zip entry %.*s: %zu bytes from byte %llu go past the end of "
+                                "the data at byte %zu", f->path, NAME(e),
                     e->n_bytes, (unsigned long long)c->header, dir->offset);
     e->header = (size_t)c->header;
     e->offset = e->header + LOCAL_BYTES + n_name + n_extra;
@@ -168,7 +172,7 @@ static bool read_entry(const FileMap *f, const Place *dir, size_t *at, ZipEntry 
         return fail(err, INPUT, "%s: zip directory: expected an entry at byte %zu, found none", f->path, *at);
     size_t n_name = read_u16(p + 28), n_extra = read_u16(p + 30), n_comment = read_u16(p + 32);
     if (n_name + n_extra + n_comment > room - CENTRAL_BYTES)
-        return fail(err, INPUT, "%s: zip directory: the entry at byte %zu passes its end", f->path, *at);
+        return fail(err, INPUT, "%s: zip directory: the entry at byte %zu goes past its end", f->path, *at);
     Central c = { .p = p, .extra = p + CENTRAL_BYTES + n_name, .n_extra = n_extra,
                   .packed = read_u32(p + 20), .n_bytes = read_u32(p + 24), .header = read_u32(p + 42) };
     *e = (ZipEntry){ .name = (const char *)p + CENTRAL_BYTES, .name_bytes = n_name };
@@ -208,7 +212,7 @@ static bool check_entries(ZipDirectory *z, const FileMap *f, Error *err)
     qsort(z->entries, z->n_entries, sizeof *z->entries, by_name);
     for (size_t i = 1; i < z->n_entries; i++)
         if (by_name(&z->entries[i - 1], &z->entries[i]) == 0)
-            return fail(err, INPUT, "%s: zip entry %.*s stands twice", f->path, NAME(&z->entries[i]));
+            return fail(err, INPUT, "%s: zip entry %.*s appears twice", f->path, NAME(&z->entries[i]));
     return true;
 }
 
@@ -232,7 +236,7 @@ bool zip_read(ZipDirectory *z, const FileMap *f, Error *err)
         return false;
     z->entries = calloc(dir.n_entries + 1, sizeof *z->entries);
     if (!z->entries)
-        return fail(err, SYSTEM, "%s: no memory for %zu zip entries", f->path, dir.n_entries);
+        return fail(err, SYSTEM, "%s: out of memory for %zu zip entries", f->path, dir.n_entries);
     if (read_entries(z, f, &dir, err) && check_entries(z, f, err))
         return true;
     zip_free(z);

@@ -96,6 +96,6 @@ const Kernels *kernels_select(const char *isa, Error *err)
     }
     if (!isa || strcmp(isa, "auto") == 0)
         return best;
-    fail(err, USAGE, "isa: expected one that this processor and this build have (%s), found '%s'", works, isa);
+    fail(err, USAGE, "isa: expected one that this processor and this build support (%s), found '%s'", works, isa);
     return NULL;
 }

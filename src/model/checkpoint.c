@@ -22,7 +22,7 @@ bool checkpoint_from_file(Checkpoint *c, const Config *cfg, const TensorFile *f,
     }
     c->n      = tensor_list_count(cfg);
     c->tensor = calloc((size_t)c->n, sizeof *c->tensor);
-    bool ok   = c->tensor ? find_tensors(c, f, err) : fail(err, SYSTEM, "%s: no memory for %d tensors", path, c->n);
+    bool ok   = c->tensor ? find_tensors(c, f, err) : fail(err, SYSTEM, "%s: out of memory for %d tensors", path, c->n);
     if (!ok)
         checkpoint_free(c);
     return ok;

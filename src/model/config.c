@@ -168,7 +168,7 @@ static bool check_rope(const Config *c, const char *what, Error *err)
 static bool check_ids(const Config *c, const char *what, Error *err)
 {
     if (c->bos >= c->vocab_size)
-        return fail(err, INPUT, "%s: bos: expected an id under vocab_size %d, found %d", what, c->vocab_size, c->bos);
+        return fail(err, INPUT, "%s: bos: expected an id below vocab_size %d, found %d", what, c->vocab_size, c->bos);
     if (c->n_eos < 0 || c->n_eos > MAX_EOS)
         return fail(err, INPUT, "%s: eos: expected at most %d ids, found %d", what, MAX_EOS, c->n_eos);
     for (int i = 0; i < c->n_eos; i++)
@@ -187,7 +187,7 @@ static bool check_layers(const Layers *set, int n_layers, const char *key, const
 {
     for (int l = n_layers; l < MAX_LAYERS; l++)
         if (layers_has(set, l))
-            return fail(err, INPUT, "%s: %s: expected layers under n_layers %d, found %d", what, key, n_layers, l);
+            return fail(err, INPUT, "%s: %s: expected layers below n_layers %d, found %d", what, key, n_layers, l);
     return true;
 }
 
@@ -203,7 +203,7 @@ static bool check_experts(const Config *c, const char *what, Error *err)
     if (c->experts_used < 1 || c->experts_used > c->n_experts)
         return fail(err, INPUT, "%s: experts_used: expected 1 to n_experts %d, found %d", what, c->n_experts, c->experts_used);
     if (c->expert_d_ff < 1)
-        return fail(err, INPUT, "%s: expert_d_ff: expected a width with n_experts %d, found none", what, c->n_experts);
+        return fail(err, INPUT, "%s: expert_d_ff: expected a value with n_experts %d, found none", what, c->n_experts);
     int most = INT32_MAX / 2 / c->n_experts; /* rows of all experts' matrices together fit an int */
     if (c->expert_d_ff > most || c->d_model > most)
         return fail(err, INPUT, "%s: n_experts: expected at most %d with d_model %d and expert_d_ff %d, found %d", what,
@@ -215,7 +215,8 @@ static bool check_experts(const Config *c, const char *what, Error *err)
                     (unsigned long long)(MOST_IN_EXPERTS / width / (uint64_t)c->expert_d_ff), c->d_model, c->expert_d_ff, c->n_layers,
                     c->n_experts);
     if (c->ffn_bias || !config_gated(c))
-        return fail(err, INPUT, "%s: n_experts: expected a gated feed-forward without bias, found another", what);
+        return fail(err, INPUT, "%s: n_experts: expected a gated feed-forward network without "
+                                "bias, found another kind", what);
     return check_alone(c->shared_router && c->shared_d_ff == 0, "shared_router", "shared_d_ff", what, err)
         && check_layers(&c->dense_layers, c->n_layers, "dense_layers", what, err);
 }

@@ -75,7 +75,8 @@ static const char *nearest_key(const ConfigKey *keys, const char *name)
 static bool unknown_key(const ConfigKey *keys, const char *name, const char *what, Error *err)
 {
     if (strcmp(name, "architectures") == 0 || strcmp(name, "transformers_version") == 0)
-        return fail(err, INPUT, "%s: unknown key '%s'; this is a Hugging Face config, and not one of docs/format.md", what, name);
+        return fail(err, INPUT, "%s: unknown key '%s'; this is a Hugging Face config, not a tblock "
+                                "config (docs/format.md)", what, name);
     const char *hint = nearest_key(keys, name);
     return hint ? fail(err, INPUT, "%s: unknown key '%s'; the nearest known key is '%s'", what, name, hint)
                 : fail(err, INPUT, "%s: unknown key '%s'", what, name);
@@ -194,13 +195,13 @@ static bool read_rope(Config *c, const Json *object, const char *what, Error *er
         if (!key)
             return unknown_key(rope_keys, json_key(i), what, err);
         if (!(key->types >> r->type & 1))
-            return fail(err, INPUT, "%s%s: rope type %s has no such key", prefix, key->name, rope_type_words[r->type]);
+            return fail(err, INPUT, "%s%s: expected no such key with rope type %s", prefix, key->name, rope_type_words[r->type]);
         if (!read_key(key, r, i, prefix, err))
             return false;
     }
     for (const ConfigKey *key = rope_keys; key->name; key++)
         if (key->required && (key->types >> r->type & 1) && !json_get(object, key->name))
-            return fail(err, INPUT, "%s%s: expected with rope type %s, found nothing", prefix, key->name,
+            return fail(err, INPUT, "%s%s: expected a value with rope type %s, found none", prefix, key->name,
                         rope_type_words[r->type]);
     return true;
 }
@@ -225,7 +226,8 @@ static bool read_config(Config *c, const Json *root, const char *what, Error *er
         c->kv_heads = c->heads;
     if (!json_get(root, "head_dim")) {
         if (c->d_model % c->heads != 0)
-            return fail(err, INPUT, "%s: head_dim: expected to be given, as d_model %d is no multiple of heads %d", what,
+            return fail(err, INPUT, "%s: head_dim: expected a value, found none: d_model %d is not "
+                                    "a multiple of heads %d", what,
                         c->d_model, c->heads);
         c->head_dim = c->d_model / c->heads;
     }

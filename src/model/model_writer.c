@@ -34,7 +34,7 @@ static bool add_entry(ModelWriter *w, size_t n_bytes, const void *data, Error *e
         int    cap = w->cap ? 2 * w->cap : 256;
         Entry *p   = realloc(w->entry, (size_t)cap * sizeof *p);
         if (!p)
-            return fail(err, SYSTEM, "no memory to lay out a model file");
+            return fail(err, SYSTEM, "not enough memory to lay out a model file");
         w->entry = p;
         w->cap   = cap;
     }
@@ -176,7 +176,7 @@ ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error
 {
     ModelWriter *w = calloc(1, sizeof *w);
     if (!w || !(w->sha = sha256_new())) {
-        fail(err, SYSTEM, "%s: no memory to write a model file", path);
+        fail(err, SYSTEM, "%s: not enough memory to write a model file", path);
         free(w);
         return NULL;
     }

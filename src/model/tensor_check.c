@@ -286,7 +286,8 @@ bool tensor_check_unknown(const Config *c, const TensorFile *f, Error *err)
         if (strncmp(key, "type.", 5) != 0)
             continue;
         if (!tensor_list_has_matrix(c, key + 5))
-            return fail(err, INPUT, "%s: metadata %s: the config has no such matrix", f->map.path, key);
+            return fail(err, INPUT, "%s: metadata %s: expected a matrix of the config, found "
+                                    "another name", f->map.path, key);
         if (!quantized_type(value, &type))
             return fail(err, INPUT, "%s: metadata %s: expected " QUANTIZED_TYPES ", found '%s'", f->map.path, key, value);
     }

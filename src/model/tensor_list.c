@@ -243,7 +243,8 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
         [QK_NORMED] = "qk_norm false",  [OUT_BIAS] = "out_bias false",  [UNTIED] = "tied_embeddings true",
         [NORM_BIAS] = "norm_bias false", [ATTN_NORM_BIAS] = "norm_bias false", [FFN_NORM_BIAS] = "norm_bias false",
         [POST_NORM_BIAS] = "norm_bias false", [FFN_BIAS] = "ffn_bias false", [GATE_BIAS] = "ffn_bias false",
-        [MOE] = "no experts there", [SHARED] = "no shared expert there", [SHARED_GATED] = "shared_router false",
+        [MOE] = "no experts in that layer", [SHARED] =
+                "no shared expert in that layer", [SHARED_GATED] = "shared_router false",
     };
     int                layer;
     const struct Part *p = find_part(name, &layer);

@@ -48,7 +48,8 @@ static bool check_source(const TensorSpec *s, const Checkpoint *from, WeightType
 {
     if (!weight_type_quantized(have) || !weight_type_quantized(type) || have == type)
         return true;
-    return fail(err, INPUT, "%s: tensor %s: expected floats to make %s of, found %s, which would lose twice", from->path,
+    return fail(err, INPUT, "%s: tensor %s: expected floats to convert to %s, found %s: quantizing "
+                            "again would lose precision twice", from->path,
                 s->name, weight_type_name(type), weight_type_name(have));
 }
 
@@ -68,7 +69,8 @@ static bool fill(WeightType *types, const Config *c, const char *name, WeightTyp
         types[at] = s.k ? choose(&s, target, keep, n_keep) : WT_F32;
     for (size_t i = 0; i < n_keep; i++)
         if (!keep[i].used)
-            return fail(err, USAGE, "keep: '%s' matches no matrix of %s; their names are those of a model file: embed, layers.0.wq", texts[i], name);
+            return fail(err, USAGE, "keep: '%s' matches no matrix of %s; use the names of a model "
+                                    "file, such as embed or layers.0.wq", texts[i], name);
     return true;
 }
 

@@ -225,7 +225,7 @@ bool model_bind(Model *m, const Checkpoint *c, const WeightType *types, const Pr
     Binder b = { .m = m, .c = c, .types = types, .err = err, .maker = { .m = m, .path = c->path, .err = err },
                  .progress = progress };
     m->layer = calloc((size_t)c->config.n_layers, sizeof *m->layer);
-    bool ok  = m->layer ? bind_all(&b) : fail(err, SYSTEM, "%s: no memory for %d layers", c->path, c->config.n_layers);
+    bool ok  = m->layer ? bind_all(&b) : fail(err, SYSTEM, "%s: out of memory for %d layers", c->path, c->config.n_layers);
     if (!ok)
         model_free(m);
     threads_pool_free(b.maker.pool);

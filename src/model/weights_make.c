@@ -16,7 +16,7 @@ void *weights_own(Maker *mk, size_t n_bytes)
         int    cap = m->cap_owned ? 2 * m->cap_owned : 16;
         Owned *p   = realloc(m->owned, (size_t)cap * sizeof *p);
         if (!p) {
-            fail(mk->err, SYSTEM, "%s: no memory to load the weights", mk->path);
+            fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
             return NULL;
         }
         m->owned     = p;
@@ -24,7 +24,7 @@ void *weights_own(Maker *mk, size_t n_bytes)
     }
     void *p = aligned_alloc(ALIGN, round_up(n_bytes, ALIGN));
     if (!p) {
-        fail(mk->err, SYSTEM, "%s: no memory for %zu bytes of weights", mk->path, n_bytes);
+        fail(mk->err, SYSTEM, "%s: out of memory for %zu bytes of weights", mk->path, n_bytes);
         return NULL;
     }
     m->owned[m->n_owned++] = (Owned){ p, round_up(n_bytes, ALIGN) };
@@ -96,7 +96,7 @@ bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels
         return false;
     job.scratch = malloc((size_t)threads * job.row_bytes * PANEL_ROWS);
     if (!job.scratch)
-        return fail(mk->err, SYSTEM, "%s: no memory to load the weights", mk->path);
+        return fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
     threads_pool_run(mk->pool, threads, pack_share, &job);
     free(job.scratch);
     checked_release(c);
@@ -152,7 +152,7 @@ static bool run_retype(Maker *mk, RetypeJob *j)
     free(j->scratch);
     free(j->report);
     if (!ok)
-        return fail(mk->err, SYSTEM, "%s: no memory to load the weights", mk->path);
+        return fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
     return sum.fault == RETYPE_GOOD ? true : retype_fail(&sum, mk->path, j->spec, j->type, mk->err);
 }
 

@@ -278,7 +278,8 @@ bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err)
 {
     if (!reaches_back(c, from, length)) {
         kv_cache_rewind(c, to, 0);
-        return fail(err, USAGE, "sequence %d: cannot copy its first %d tokens: the window of %d has moved on", from,
+        return fail(err, USAGE, "sequence %d: cannot copy its first %d tokens: the sliding window "
+                                "of %d no longer holds them", from,
                     length, c->shape.window);
     }
     if (!start_tables(c, to, length, err))

@@ -159,8 +159,8 @@ static bool has_tiny(const Mat *w)
 
 static bool tiny_found(const char *path, const char *name, Error *err)
 {
-    return fail(err, INPUT, "%s: tensor %s: math bf16: expected 0 or magnitudes from 2^-50, found a smaller one: "
-                "convert the model again, or quantize it to bf16", path, name);
+    return fail(err, INPUT, "%s: tensor %s: math bf16: expected 0 or magnitudes of at least 2^-50, "
+                            "found a smaller one: convert the model again, or quantize it to bf16", path, name);
 }
 
 bool bf16_weights_check(const Model *m, const char *path, Error *err)
@@ -191,9 +191,10 @@ static bool choose_math(Numerics *out, const Model *m, const char *math, Error *
         if (strcmp(math, math_names[i]) == 0) {
             out->math = (Math)i;
             if (i == MATH_INT8 && !quantized)
-                return fail(err, USAGE, "math int8: expected a model with quantized weights, found none in it");
+                return fail(err, USAGE, "math int8: expected a model with quantized weights, found "
+                                        "none");
             if (i == MATH_BF16 && !any_matrix(m, true, is_bf16))
-                return fail(err, USAGE, "math bf16: expected a model with bf16 matrices, found none in it");
+                return fail(err, USAGE, "math bf16: expected a model with bf16 matrices, found none");
             return true;
         }
     return fail(err, USAGE, "math: expected auto, f32, int8 or bf16, found '%s'", math);
@@ -213,5 +214,6 @@ bool numerics_choose(Numerics *out, const Model *m, const char *math, const char
                     out->math == MATH_F32 && model_is_quantized(m) ? "math f32" : "float weights");
     out->activations = activations[0] == '8' ? 8 : 16;
     const char *gguf = out->activations == 16 ? first_gguf(m) : NULL;
-    return !gguf || fail(err, USAGE, "activations 16: expected auto or 8 with %s weights, whose sums would pass 32 bits, found 16", gguf);
+    return !gguf || fail(err, USAGE, "activations 16: expected auto or 8 with %s weights, whose "
+                                     "sums would overflow 32 bits, found 16", gguf);
 }

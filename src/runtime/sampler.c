@@ -40,13 +40,13 @@ Sampler *sampler_new(int vocab_size, const SamplerOptions *opt, Error *err)
     if (opt->temp != 0 && !(opt->temp >= MIN_TEMP && opt->temp < INFINITY))
         ok = fail(err, USAGE, range, "temp", "that is 0 or at least 1e-6", (double)opt->temp);
     else if (opt->top_k < 0)
-        ok = fail(err, USAGE, range, "top-k", "from 0 up", (double)opt->top_k);
+        ok = fail(err, USAGE, range, "top-k", "of at least 0", (double)opt->top_k);
     else if (!(opt->top_p >= 0 && opt->top_p <= 1))
         ok = fail(err, USAGE, range, "top-p", "from 0 to 1", opt->top_p);
     else if (!(opt->min_p >= 0 && opt->min_p <= 1))
         ok = fail(err, USAGE, range, "min-p", "from 0 to 1", (double)opt->min_p);
     else if (!(opt->repeat_penalty >= 0 && opt->repeat_penalty < INFINITY))
-        ok = fail(err, USAGE, range, "repeat-penalty", "from 0 up", (double)opt->repeat_penalty);
+        ok = fail(err, USAGE, range, "repeat-penalty", "of at least 0", (double)opt->repeat_penalty);
     else if (vocab_size < 1)
         ok = fail(err, USAGE, "vocab_size: expected at least 1, found %d", vocab_size);
     if (!ok)
@@ -129,7 +129,7 @@ static bool check_logits(const float *x, int n, Error *err)
         bad |= x[i] != x[i];
     for (i = 0; bad && i < n; i++)
         if (isnan(x[i]))
-            return fail(err, INPUT, "logit of token %d is NaN: nothing can be drawn", i);
+            return fail(err, INPUT, "the logit of token %d is NaN: cannot sample", i);
     return true;
 }
 

@@ -29,7 +29,7 @@ static Sha256 *new_hash(const Source *s, Error *err)
 {
     Sha256 *sha = sha256_new();
     if (!sha)
-        fail(err, SYSTEM, "%s: no memory for a hash", s->path);
+        fail(err, SYSTEM, "%s: out of memory for a hash", s->path);
     return sha;
 }
 

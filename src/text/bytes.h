@@ -24,7 +24,7 @@ static inline bool bytes_reserve(Bytes *b, size_t more, Error *err)
     size_t cap = 2 * b->cap > b->n + more ? 2 * b->cap : b->n + more + 64;
     char  *grown = realloc(b->p, cap);
     if (!grown)
-        return fail(err, SYSTEM, "tokenizer: no memory for a text of %zu bytes", cap);
+        return fail(err, SYSTEM, "tokenizer: out of memory for a text of %zu bytes", cap);
     b->p   = grown;
     b->cap = cap;
     return true;

@@ -25,7 +25,7 @@ static bool add_span(Render *r, ChatSpanKind kind, size_t start, size_t message)
         size_t    cap = r->cap_spans ? 2 * r->cap_spans : 16;
         ChatSpan *grown = realloc(r->span, cap * sizeof *grown);
         if (!grown)
-            return fail(r->err, SYSTEM, "chat: no memory for a conversation");
+            return fail(r->err, SYSTEM, "chat: out of memory for a conversation");
         r->span = grown;
         r->cap_spans = cap;
     }
@@ -240,7 +240,7 @@ bool chat_answer_prefix(const ChatFormat *f, const char *bos, const char *eos, c
     bool   same = ok && n <= prefix.out.n && (!n || memcmp(opening.out.p, prefix.out.p, n) == 0);
     *out = ok ? strndup(same && prefix.out.n > n ? prefix.out.p + n : "", same ? prefix.out.n - n : 0) : NULL;
     if (ok && !*out)
-        ok = fail(err, SYSTEM, "chat: no memory");
+        ok = fail(err, SYSTEM, "chat: out of memory");
     free(opening.out.p);
     free(opening.span);
     free(prefix.out.p);

@@ -98,11 +98,11 @@ bool tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, char **t
         if (ids[i] < 0 || ids[i] >= t->vocab.size)
             return fail(err, INPUT, "tokenizer: expected ids from 0 to %d, found %d at place %zu", t->vocab.size - 1, ids[i], i);
         if (!add_size(total, longest(t, ids[i]), &total))
-            return fail(err, SYSTEM, "tokenizer: no memory to decode %zu ids", n);
+            return fail(err, SYSTEM, "tokenizer: not enough memory to decode %zu ids", n);
     }
     char *out = malloc(total);
     if (!out)
-        return fail(err, SYSTEM, "tokenizer: no memory to decode %zu ids", n);
+        return fail(err, SYSTEM, "tokenizer: not enough memory to decode %zu ids", n);
     size_t at = 0;
     bool   start = true;
     for (size_t i = 0; i < n; i++)

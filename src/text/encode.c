@@ -12,7 +12,7 @@ bool ids_push(Ids *ids, int32_t id, Error *err)
         size_t   cap = ids->cap ? 2 * ids->cap : 64;
         int32_t *grown = cap < SIZE_MAX / sizeof *grown ? realloc(ids->id, cap * sizeof *grown) : NULL;
         if (!grown)
-            return fail(err, SYSTEM, "tokenizer: no memory for %zu ids", cap);
+            return fail(err, SYSTEM, "tokenizer: out of memory for %zu ids", cap);
         ids->id  = grown;
         ids->cap = cap;
     }
@@ -227,7 +227,7 @@ static bool normalize_spans(Encoder *e, const Part *p, size_t first, size_t n, E
 {
     TextSpan *grown = realloc(e->normal_span, (n + 1) * sizeof *grown);
     if (!grown)
-        return fail(err, SYSTEM, "tokenizer: no memory for %zu spans", n);
+        return fail(err, SYSTEM, "tokenizer: out of memory for %zu spans", n);
     e->normal_span = grown;
     Bytes  before = { 0 };
     size_t work = 0;

@@ -15,7 +15,7 @@ bool merger_add(Merger *m, uint32_t start, uint32_t len, int32_t id, bool frozen
         size_t  cap = m->cap ? 2 * m->cap : 64;
         Symbol *grown = cap < UINT32_MAX ? realloc(m->symbol, cap * sizeof *grown) : NULL;
         if (!grown)
-            return fail(err, SYSTEM, "tokenizer: no memory for a word of %zu symbols", cap);
+            return fail(err, SYSTEM, "tokenizer: out of memory for a word of %zu symbols", cap);
         m->symbol = grown;
         m->cap    = cap;
     }
@@ -150,7 +150,7 @@ static bool heap_reserve(Merger *m, Error *err)
     m->heap_cap = 0;
     m->heap     = malloc(2 * m->n * sizeof *m->heap);
     if (!m->heap)
-        return fail(err, SYSTEM, "tokenizer: no memory for a word of %zu symbols", m->n);
+        return fail(err, SYSTEM, "tokenizer: out of memory for a word of %zu symbols", m->n);
     m->heap_cap = 2 * m->n;
     return true;
 }

@@ -31,7 +31,7 @@ static bool read_text(const Json *j, const char *name, char **out, Error *err)
         return false;
     free(*out);
     *out = strdup(text);
-    return *out || fail(err, SYSTEM, "%s: no memory", name);
+    return *out || fail(err, SYSTEM, "%s: out of memory", name);
 }
 
 static bool read_form(const Json *j, const char *name, NormalForm *form, Error *err)
@@ -114,7 +114,7 @@ bool normalizer_open(Normalizer **out, const Json *steps, const TensorFile *f, c
                     json_count(steps));
     Normalizer *z = calloc(1, sizeof *z);
     if (!z)
-        return fail(err, SYSTEM, "%s: no memory", what);
+        return fail(err, SYSTEM, "%s: out of memory", what);
     for (const Json *i = json_first(steps); i; i = json_next(i)) {
         Step *s = &z->step[z->n_steps++];
         char  name[512];
@@ -157,7 +157,7 @@ static bool form(NormalForm which, const char *p, size_t n, Bytes *out, Error *e
         size_t valid = valid_prefix(p + i, n - i), n_part;
         char  *part;
         if (!normalize_form(which, p + i, valid, &part, &n_part))
-            return fail(err, SYSTEM, "tokenizer: no memory to normalize %zu bytes", n);
+            return fail(err, SYSTEM, "tokenizer: not enough memory to normalize %zu bytes", n);
         bool ok = bytes_add(out, part ? part : p + i, n_part, err);
         free(part);
         i += valid;

@@ -14,7 +14,7 @@ bool piece_set_add(PieceSet *s, const char *bytes, size_t n, int32_t id, Error *
         size_t cap = s->cap ? 2 * s->cap : 16;
         struct PieceRef *grown = realloc(s->piece, cap * sizeof *grown);
         if (!grown)
-            return fail(err, SYSTEM, "tokenizer: no memory for %zu pieces", cap);
+            return fail(err, SYSTEM, "tokenizer: out of memory for %zu pieces", cap);
         s->piece = grown;
         s->cap   = cap;
     }

@@ -92,7 +92,7 @@ bool pretokenizer_open(Pretokenizer **out, const Json *steps, const char *what, 
                     json_count(steps));
     Pretokenizer *p = calloc(1, sizeof *p);
     if (!p)
-        return fail(err, SYSTEM, "%s: no memory", what);
+        return fail(err, SYSTEM, "%s: out of memory", what);
     for (const Json *i = json_first(steps); i; i = json_next(i)) {
         char name[512];
         snprintf(name, sizeof name, "%.400s step %d", what, p->n_steps);
@@ -119,7 +119,7 @@ bool pretokenize_begin(PretokenizeRun **out, const Pretokenizer *p, RegexRun *re
 {
     PretokenizeRun *r = *out = calloc(1, sizeof *r);
     if (!r)
-        return fail(err, SYSTEM, "tokenizer: no memory");
+        return fail(err, SYSTEM, "tokenizer: out of memory");
     r->p     = p;
     r->regex = regex;
     return true;
@@ -228,7 +228,7 @@ static bool metaspace(PretokenizeRun *r, int step, const char *text, size_t n, b
         r->cap[step]    = 0;
         r->buffer[step] = malloc(2 * most);
         if (!r->buffer[step])
-            return fail(err, SYSTEM, "tokenizer: no memory for a text of %zu bytes", n);
+            return fail(err, SYSTEM, "tokenizer: out of memory for a text of %zu bytes", n);
         r->cap[step] = 2 * most;
     }
     char *out = r->buffer[step];

@@ -75,7 +75,7 @@ bool regex_compile(Regex **out, const char *pattern, const char *what, Error *er
     Regex *re = calloc(1, sizeof *re);
     if (!re || !(re->name = strdup(what))) {
         regex_free(re);
-        return fail(err, SYSTEM, "%s: regex: no memory", what);
+        return fail(err, SYSTEM, "%s: regex: out of memory", what);
     }
     if (!regex_spell(&re->spelling, pattern, what, err)) {
         regex_free(re);
@@ -144,7 +144,7 @@ bool regex_begin(RegexRun **out, Error *err)
     }
     if (!ok) {
         regex_end(r);
-        return fail(err, SYSTEM, "tokenizer: no memory for regular expressions");
+        return fail(err, SYSTEM, "tokenizer: out of memory for regular expressions");
     }
     pcre2_set_match_limit(r->fast, WINDOW_LIMIT);
     if (r->stack)

@@ -56,7 +56,7 @@ static bool reserve_nodes(Encoder *e, size_t n, Error *err)
     e->n_node = 0;
     e->node   = n < SIZE_MAX / sizeof *e->node ? malloc(n * sizeof *e->node) : NULL;
     if (!e->node)
-        return fail(err, SYSTEM, "tokenizer: no memory for a text of %zu bytes", n);
+        return fail(err, SYSTEM, "tokenizer: out of memory for a text of %zu bytes", n);
     e->n_node = n;
     return true;
 }

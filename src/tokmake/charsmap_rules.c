@@ -49,7 +49,7 @@ static bool add_node(Reader *r, Node node)
         size_t cap = r->cap ? 2 * r->cap : 1024;
         Node  *grown = realloc(r->node, cap * sizeof *grown);
         if (!grown)
-            return fail(r->d->err, SYSTEM, "%s: %s: no memory", r->d->file, r->what);
+            return fail(r->d->err, SYSTEM, "%s: %s: out of memory", r->d->file, r->what);
         r->node = grown;
         r->cap  = cap;
     }
@@ -70,7 +70,7 @@ static bool add_text(Reader *r, size_t at, Node *node)
         size_t cap = r->cap_texts ? 2 * r->cap_texts : 1024;
         struct Replacement *grown = realloc(r->text, cap * sizeof *grown);
         if (!grown)
-            return fail(r->d->err, SYSTEM, "%s: %s: no memory", r->d->file, r->what);
+            return fail(r->d->err, SYSTEM, "%s: %s: out of memory", r->d->file, r->what);
         r->text      = grown;
         r->cap_texts = cap;
     }
@@ -122,7 +122,7 @@ static bool number_texts(Reader *r, CharsmapTable *m)
     m->bytes   = malloc(total + 1);
     m->offsets = malloc((r->n_texts + 1) * sizeof *m->offsets);
     if (!m->bytes || !m->offsets)
-        return fail(r->d->err, SYSTEM, "%s: %s: no memory", r->d->file, r->what);
+        return fail(r->d->err, SYSTEM, "%s: %s: out of memory", r->d->file, r->what);
     m->offsets[0] = 0;
     for (size_t i = 0; i < r->n_texts; i++) {
         Text t = r->text[i].text;
@@ -144,7 +144,7 @@ static bool make_trie(Reader *r, TrieTable *t)
     t->nodes  = calloc(r->n, sizeof *t->nodes);
     t->labels = malloc(r->n);
     if (!t->nodes || !t->labels)
-        return fail(r->d->err, SYSTEM, "%s: %s: no memory", r->d->file, r->what);
+        return fail(r->d->err, SYSTEM, "%s: %s: out of memory", r->d->file, r->what);
     for (size_t i = 0; i < r->n; i++) {
         Node *n = &r->node[i];
         if (!n->used && i)

@@ -56,7 +56,7 @@ bool hf_read_vocab(Draft *d, const JsonNode *ids, const char *what)
     size_t           n = ids_of(ids);
     const JsonNode **by_id = calloc(n + 1, sizeof *by_id);
     bool             ok = by_id ? draft_reserve(d, n) && byte_map_reserve(&d->spelled, ids->n, d->err)
-                                : fail(d->err, SYSTEM, "%s: no memory for %zu ids", d->file, n);
+                                : fail(d->err, SYSTEM, "%s: out of memory for %zu ids", d->file, n);
     JSON_NODES (i, ids)
         ok = ok && read_id(d, i, what, by_id);
     for (size_t i = 0; ok && i < n; i++)

@@ -22,7 +22,7 @@ char *draft_bytes(Draft *d, size_t n)
         size_t      size = n > CHUNK ? n : CHUNK;
         DraftChunk *c = n < SIZE_MAX / 2 ? malloc(sizeof *c + size) : NULL;
         if (!c) {
-            fail(d->err, SYSTEM, "%s: no memory for %zu bytes", d->file, n);
+            fail(d->err, SYSTEM, "%s: out of memory for %zu bytes", d->file, n);
             return NULL;
         }
         *c = (DraftChunk){ .before = d->chunk, .size = size };
@@ -93,7 +93,7 @@ bool draft_reserve(Draft *d, size_t size)
     size_t cap = size < 2 * d->cap ? 2 * d->cap : size < 256 ? 256 : size; /* far from overflow: ids are bounded */
     if (!grow(&d->piece, cap, sizeof *d->piece) || !grow(&d->types, cap, 1) || !grow(&d->marks, cap, 1) ||
         !grow(&d->scores, cap, sizeof *d->scores))
-        return fail(d->err, SYSTEM, "%s: no memory for %zu tokens", d->file, cap);
+        return fail(d->err, SYSTEM, "%s: out of memory for %zu tokens", d->file, cap);
     d->cap = cap;
     return true;
 }
@@ -121,7 +121,7 @@ bool id_list_add(IdList *l, int32_t id, Error *err)
     if (l->n == l->cap) {
         size_t cap = l->cap ? 2 * l->cap : 64;
         if (!grow(&l->id, cap, sizeof *l->id))
-            return fail(err, SYSTEM, "no memory for %zu ids", cap);
+            return fail(err, SYSTEM, "out of memory for %zu ids", cap);
         l->cap = cap;
     }
     l->id[l->n++] = id;
@@ -137,7 +137,7 @@ bool draft_merge(Draft *d, Merge m)
     if (d->n_merges == d->cap_merges) {
         size_t cap = d->cap_merges ? 2 * d->cap_merges : 1024;
         if (!grow(&d->merges, cap, sizeof *d->merges))
-            return fail(d->err, SYSTEM, "%s: no memory for %zu merges", d->file, cap);
+            return fail(d->err, SYSTEM, "%s: out of memory for %zu merges", d->file, cap);
         d->cap_merges = cap;
     }
     d->merges[d->n_merges++] = m;
@@ -321,7 +321,7 @@ static bool note_file(Draft *d, const char *path)
     char *copy = strdup(path);
     if (!copy || !grow(&d->files, d->n_files + 1, sizeof *d->files)) {
         free(copy);
-        return fail(d->err, SYSTEM, "%s: no memory", path);
+        return fail(d->err, SYSTEM, "%s: out of memory", path);
     }
     d->files[d->n_files++] = copy;
     return true;

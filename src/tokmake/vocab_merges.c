@@ -11,7 +11,7 @@ static bool pair_map_grow(PairMap *m, Error *err)
     PairMap grown = { .slot = malloc(slots * sizeof *grown.slot), .mask = slots - 1, .n = m->n,
                       .seed = m->slot ? m->seed : hash_seed_new() };
     if (!grown.slot)
-        return fail(err, SYSTEM, "no memory for %zu merges", slots / 2);
+        return fail(err, SYSTEM, "out of memory for %zu merges", slots / 2);
     for (size_t i = 0; i < slots; i++)
         grown.slot[i].row = -1;
     for (size_t i = 0; m->slot && i <= m->mask; i++) {
@@ -59,7 +59,7 @@ static bool join(MergeReader *r, Text left, Text right, Text *both)
     if (both->n > r->cap) {
         char *grown = realloc(r->scratch, 2 * both->n);
         if (!grown)
-            return fail(r->d->err, SYSTEM, "%s: no memory for %zu bytes", r->d->file, 2 * both->n);
+            return fail(r->d->err, SYSTEM, "%s: out of memory for %zu bytes", r->d->file, 2 * both->n);
         r->scratch = grown;
         r->cap     = 2 * both->n;
     }

@@ -26,7 +26,7 @@ bool table_make(const uint64_t *hashes, const int32_t *values, size_t n, int32_t
     *table = t;
     if (!t || !next) {
         free(next);
-        return fail(err, SYSTEM, "no memory for a table of %zu entries", n);
+        return fail(err, SYSTEM, "out of memory for a table of %zu entries", n);
     }
     uint32_t mask = (uint32_t)*slots - 1; /* n is under 2^31 */
     memset(t, -1, *slots * sizeof *t);
@@ -106,7 +106,7 @@ bool trie_make(const Text *keys, const int32_t *values, size_t n, TrieTable *out
         for (size_t i = 0; i < out->n; i++) /* breadth first, so that children lie together and behind */
             out->n = add_children(key, range, out, i, out->n);
     } else {
-        fail(err, SYSTEM, "no memory for a trie of %zu nodes", most);
+        fail(err, SYSTEM, "out of memory for a trie of %zu nodes", most);
     }
     free(key);
     free(range);

@@ -142,7 +142,7 @@ def test_braces_in_a_template_stay_braces():
 
 
 def test_what_cannot_be_said_is_told():
-    assert "no Jinja template" in reason_of("{% for m in %}")
+    assert "not a Jinja template" in reason_of("{% for m in %}")
     assert "fails for a single message" in reason_of("{{ raise_exception('never') }}")
     assert "content is missing, changed" in reason_of(CHATML.replace("m['content']", "m['content'] | upper"))
     assert "do not say" in reason_of(CHATML.replace("'\n' + m['content']", "'\n' + (messages | length | string) + m['content']"))

@@ -631,7 +631,7 @@ def logits_that_are_not_a_number_name_the_weight():
 @case
 def what_is_made_of_nan_is_no_answer():
     path = spoiled("spoiled.bin", "layers.1.wk", float("nan"), text_model("whole.bin"))
-    fails(run("run", path, "-p", "ROMEO", "-n", "2", "--allow-nan"), 3, "spoiled.bin", "NaN", "nothing can be drawn")
+    fails(run("run", path, "-p", "ROMEO", "-n", "2", "--allow-nan"), 3, "spoiled.bin", "NaN", "cannot sample")
     for form in ("json", "html", "safetensors"):
         fails(run("attn", path, "-p", "ROMEO", "--format", form, "-o", "attn.out"), 3, "spoiled.bin", "layers.1.wk", "the attention of layer 1",
               what=form)
@@ -856,7 +856,7 @@ def the_sandbox_reads_goldens_of_numpy():
     fails(run("verify", model, "a-logits.npy", "--sandbox"), 3, "a-tokens.npy")
     shutil.copyfile(TEMP / "a-logits.npy", TEMP / "answer.npy")
     for more in ([], ["--sandbox"]):
-        fails(run("verify", model, "answer.npy", *more), 3, "answer.npy", "expected the name of a .npy file of logits")
+        fails(run("verify", model, "answer.npy", *more), 3, "answer.npy", "expected a .npy file of logits")
 
 
 @case

@@ -365,7 +365,7 @@ def texts_that_cannot_be_learned_from_are_named():
         fails(run(*train(), "--text", path, timeout=PATIENCE), (2, 3, 4), what=path)
     for n in (1, 10, 31):
         (TEMP / "short").write_bytes(b"q" * n)   # a token each: never two together in the text that made the tokenizer
-        fails(run(*tuned, "short"), 3, "short", "expected more than 33 tokens", f"found {n}" if n < 10 else "found")
+        fails(run(*tuned, "short"), 3, "short", "expected more than 33 training tokens", f"found {n}" if n < 10 else "found")
     fails(run(*tuned, "short", "--validation", "0"), 3, "short", "found 31")
     (TEMP / "short").write_bytes(b"q" * 35)
     fails(run(*tuned, "short"), 3, "short")
@@ -389,7 +389,7 @@ def a_loss_that_is_no_number_keeps_the_last_checkpoint():
     assert files() == kept, "a NaN loss replaced the checkpoint"
     # the last step may be the one that goes wrong: what is held back tells, or where nothing is, the first tokens of the text
     last += 1
-    for share, told in (("0.1", "held back"), ("0", "the loss after this step")):
+    for share, told in (("0.1", "the validation loss is not finite"), ("0", "the loss after this step")):
         fails(run(*train("n.bin", last, *wild, "1000"), "--validation", share), 1, f"step {last}: ", told)
         assert files("n.bin") == [None, None]
 

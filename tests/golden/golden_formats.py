@@ -69,7 +69,7 @@ class Test:
         self.pair("npy_big_endian", tokens.astype(">i4"), logits, 3, says="descr")
         self.pair("npy_another_vocabulary", tokens, logits[:, :-1], 3, says="expected F32, F64, F16 or BF16")
         self.pair("npy_float_tokens", tokens.astype(np.float32), logits, 3, says="expected I32 or I64")
-        self.pair("npy_name_without_logits", tokens, logits, 3, says="expected the name", stem="answer")
+        self.pair("npy_name_without_logits", tokens, logits, 3, says="expected a .npy file", stem="answer")
         self.same_words("npy_name_without_logits_in_a_sandbox", self.folder / "npy_name_without_logits" / "answer.npy")
         np.savez(self.folder / "both.npz", logits=logits, tokens=tokens)
         self.verdict("npz_says_what_to_save", self.folder / "both.npz", 3, says="both.npz: expected a safetensors file or a pair of .npy files")

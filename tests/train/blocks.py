@@ -111,7 +111,7 @@ def check_bad_input(folder):
     complaint("tensor wv: expected F32 [12, 24], found F32 [24, 12]", *with_tensors(wv=golden["wv"].T.copy()))
     complaint("tensor x: expected F32 [2, 6, 24], found F32 [2, 5, 24]", *with_tensors(x=golden["x"][:, :5].copy()))
     complaint("tensor w_up: expected F32 [40, 24], found I32 [40, 24]", *with_tensors(w_up=golden["w_up"].astype(np.int32)))
-    complaint("tensor bq: expected none", *with_tensors(bq=golden["norm1_weight"]))
+    complaint("tensor bq: expected no such tensor", *with_tensors(bq=golden["norm1_weight"]))
     complaint("tensor x: expected finite numbers, found nan at [1, 3, 5]", *with_tensors(**spoiled("x", (1, 3, 5), np.nan)))
     complaint("tensor wo: expected finite numbers, found inf at [2, 7]", *with_tensors(**spoiled("wo", (2, 7), np.inf)))
     if out.read_text() != "old":
@@ -145,7 +145,7 @@ def check_not_finite(folder):
     write_safetensors(folder / "t.safetensors", golden)
     run(case, "--tensors", folder / "t.safetensors", "--stack", 0)
     p = run(case, "--tensors", folder / "t.safetensors", "--stack", 3, status=1)
-    if b"stack of 3 with norms behind its sum: the gradient behind block 0" not in p.stderr:
+    if b"stack of 3, post-norm: the gradient after block 0" not in p.stderr:
         raise Failure(f"{p.stderr}")
 
 
@@ -165,7 +165,7 @@ def check_model_layer(folder):
         raise Failure("layers 2 and 3 are the same")
     complaint("layer: expected 0 to 5", model, "--layer", 6, status=2)
     write_safetensors(folder / "w.safetensors", {"x": x, "dy": x, "wq": np.eye(192, dtype=np.float32)})
-    complaint("tensor wq: expected none, as the block of " + str(model) + " has weights of its own", model, "--tensors", folder / "w.safetensors")
+    complaint("tensor wq: expected no such tensor, because the block of " + str(model) + " has its own weights", model, "--tensors", folder / "w.safetensors")
 
 
 def main():

@@ -88,7 +88,7 @@ def trained_model_with_its_tokenizer(folder, live):
                     ["train", folder / "n.bin", "--text", folder / "t.txt", "--tokenizer", exported / "tokenizer.json",
                      "--plot", exported / "tokenizer.json"],
                     ["block", exported, "-o", exported / "model.safetensors"], ["quantize", exported, exported / "model.safetensors", "--type", "q8"]):
-        if b"expected an output other than the input" not in run(TBLOCK, *command, status=2).stderr:
+        if b"expected an output file other than the input" not in run(TBLOCK, *command, status=2).stderr:
             raise Failure(f"{command[0]}: a file of the folder may be replaced")
     if (exported / "model.safetensors").read_bytes() != weights:
         raise Failure("weights were replaced")
@@ -167,10 +167,10 @@ def files_and_folders_are_named_with_their_status(folder, live):
     blocked.symlink_to(folder / "nowhere")
     before = sorted(folder.iterdir())
     for asked, output, status, says in (
-            (model, "", 2, "-o: expected the name of a folder, found an empty text"),
+            (model, "", 2, "-o: expected a folder name, found an empty one"),
             (model, "nodir/x", 4, "nodir/x: cannot be written: no folder nodir"),
             (model, model / "x", 4, f"{model}/x: cannot be written: no folder {model}"),
-            (model, folder, 3, f"{folder}: expected a folder that is not there yet"), (model, blocked, 3, f"{blocked}: expected a folder"),
+            (model, folder, 3, f"{folder}: expected a new folder"), (model, blocked, 3, f"{blocked}: expected a folder"),
             (folder / "missing", folder / "hf", 3, "missing: cannot open: No such file or directory"),
             (model / "x", folder / "hf", 3, "m.bin/x: cannot open: Not a directory"), ("", folder / "hf", 3, "cannot open: No such file"),
             (folder, folder / "hf", 3, f"{folder}: expected a model file, found a folder"), (pipe, folder / "hf", 3, "found something that is no")):

@@ -161,7 +161,7 @@ def faults_are_named(c):
     c.train("m", text=empty, status=3, says="empty file")
     c.train("m", text=c.folder / "none.txt", status=3, says="none.txt")
     c.train("m", "--vocab", 256, text=short, status=3, says="expected")
-    c.train("m", "--vocab", 200000, status=3, says="ask for a smaller vocabulary")
+    c.train("m", "--vocab", 200000, status=3, says="choose a smaller vocabulary")
     c.train("m", "--ctx", 100, status=2, says="ctx: expected at most 32")
     c.train("m", "--betas", "0.9", status=2, says="--betas")
     c.config.write_text(json.dumps({**CONFIG, "norm_placement": "parallel"}))
@@ -220,7 +220,7 @@ def outputs_are_looked_at_before_the_first_step(c):
     c.train("m")
     for mine in (b"my notes", c.out("m").read_bytes()):
         checkpoint.write_bytes(mine)
-        c.train("m", status=2, says="training would replace it")
+        c.train("m", status=2, says="training would overwrite it")
         need(checkpoint.read_bytes() == mine, "a file that is no checkpoint was replaced")
 
 
@@ -253,7 +253,7 @@ def tokenizer_of_another_model(c):
     c.train("parts", "--tokenizer", c.out("other"), "--resume", status=3, says="parts.bin.ckpt: tokenizer_hash")
     c.train("parts", "--tokenizer", c.out("a"), "--resume")
     need(c.files("whole") == c.files("parts"), "stopped and resumed: other bytes")
-    c.train("x", "--tokenizer", c.out("a"), "--vocab", "300", status=2, says="vocab: the file of a tokenizer has its own")
+    c.train("x", "--tokenizer", c.out("a"), "--vocab", "300", status=2, says="vocab: expected none, since the tokenizer file has its own")
     c.train("x", "--tokenizer", c.config, status=3, says="config.json")
 
 

@@ -168,7 +168,7 @@ static void what_does_not_exist_is_refused(void)
         refuse(c, 101, NULL, "context of 100");
         refuse(c, 5, &(tblock_attention_options){.heads = missing, .n_heads = 1}, "head: expected 0 to 5, found 6");
         refuse(c, 5, &(tblock_attention_options){.layers = negative, .n_layers = 1}, "layer: expected 0 to 1, found -1");
-        refuse(c, 5, &(tblock_attention_options){.layers = twice, .n_layers = 3}, "layer 1: expected once");
+        refuse(c, 5, &(tblock_attention_options){.layers = twice, .n_layers = 3}, "layer 1: expected it once");
         refuse(c, 5, &(tblock_attention_options){.layers = twice}, "at least one layer");
     }
     tblock_context_free(c);

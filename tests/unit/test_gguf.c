@@ -212,7 +212,7 @@ static void every_truncation_is_refused(void)
 static void other_formats_are_named(void)
 {
     static const char *const cases[][2] = {
-        { "tjgg\1...", "found a GGJT file, which GGUF replaced in August 2023: convert the model anew" },
+        { "tjgg\1...", "found a GGJT file, which GGUF replaced in August 2023: convert the model again" },
         { "fmgg\1...", "found a GGMF file, which GGUF replaced" },
         { "lmgg....", "found a GGML file (no version), which GGUF replaced" },
         { "algg\1...", "found a GGLA file (a LoRA adapter), which GGUF replaced" },
@@ -230,7 +230,7 @@ static void other_formats_are_named(void)
     bytes.n = 0;
     refused("an empty file", "found 0 bytes");
     static const struct { uint32_t version; const char *message; } versions[] = {
-        { 1, "expected GGUF version 2 or 3, found version 1 of August 2023: convert the model anew" },
+        { 1, "expected GGUF version 2 or 3, found version 1 of August 2023: convert the model again" },
         { 0x03000000, "expected a little-endian GGUF file, found a big-endian one" },
         { 0x02000000, "found a big-endian one" },
         { 0, "found version 0" },
@@ -248,7 +248,7 @@ static void counts_that_cannot_be_are_refused(void)
     static const uint64_t huge[] = { 1, 7, UINT64_C(1) << 20, UINT64_C(1) << 32, UINT64_C(1) << 60, UINT64_MAX };
     for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
         put_head(&bytes, 3, huge[i], 0);
-        refused("a number of tensors", "header: expected at most 0 tensors (what fits the rest of the file; cut short?), found ");
+        refused("a number of tensors", "header: expected at most 0 tensors (what the rest of the file can hold; cut short?), found ");
         put_head(&bytes, 3, 0, huge[i]);
         refused("a number of key-values", "header: expected at most 0 key-values");
         put_head(&bytes, 3, 0, 1);
@@ -307,7 +307,7 @@ static void bad_key_values_are_refused(void)
     put_key(&bytes, "k", GGUF_U8), put_u8(&bytes, 2);
     put_key(&bytes, "j", GGUF_U8), put_u8(&bytes, 2);
     put_key(&bytes, "k", GGUF_U16), put_u16(&bytes, 2);
-    refused("a key twice", "key k stands twice");
+    refused("a key twice", "key k appears twice");
 
     static const uint32_t alignments[] = { 0, 3, 33, 96, 0x80000000, UINT32_MAX };
     for (size_t i = 0; i < sizeof alignments / sizeof *alignments; i++) {
@@ -354,7 +354,7 @@ static void bad_tensors_are_refused(void)
         { "b", { 16 }, 0, UINT64_MAX - 31, "do not fit its 128 bytes" },
         { "b", { 16 }, 0, 0, "its data at 0 overlaps that of tensor " },
         { "b", { 16 }, 0, 32, "tensor b: its data at 32 overlaps that of tensor a, 64 bytes at 0" },
-        { "a", { 16 }, 0, 64, "tensor a stands twice" },
+        { "a", { 16 }, 0, 64, "tensor a appears twice" },
         { "b", { big, 4 }, 0, 64, "tensor b: the size of F32 [4, 4611686018427387904] overflows" },
         { "b", { big }, 0, 64, "overflows" },
         { "b", { INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX }, 1, 64, "overflows" },
@@ -401,7 +401,7 @@ static void bad_shapes_and_names_are_refused(void)
     }
     put_head(&bytes, 3, 1, 0);
     put_u64(&bytes, 3), put(&bytes, "a\0b", 3), put_data(&bytes, 1, 64);
-    refused("a name with NUL", "tensor 1 of 1: name: a byte of it is 0");
+    refused("a name with NUL", "tensor 1 of 1: name: expected no NUL byte");
 }
 
 /* Whatever is accepted must hold what readers rely on. */
@@ -576,18 +576,18 @@ static void parts_that_do_not_belong_together_are_refused(void)
 {
     write_parts();
     write_part(1, 1, 3, 3, "t0");
-    split_refused(0, "-00002-of-00003.gguf: tensor t0 stands twice, also in ");
+    split_refused(0, "-00002-of-00003.gguf: tensor t0 appears twice, also in ");
     write_part(1, 1, 2, 3, "t1");
-    split_refused(0, "-00002-of-00003.gguf: expected part 2 of 3, 3 tensors in all (keys split.no, split.count, split.tensors.count), "
+    split_refused(0, "-00002-of-00003.gguf: expected part 2 of 3, 3 tensors in total (keys split.no, split.count, split.tensors.count), "
                      "found part 2 of 2, 3 tensors");
-    split_refused(1, "-00002-of-00003.gguf: part 2 of 2 (keys split.no, split.count): expected a name that ends in -00002-of-00002.gguf");
+    split_refused(1, "-00002-of-00003.gguf: part 2 of 2 (keys split.no, split.count): expected a file name that ends in -00002-of-00002.gguf");
     write_part(1, 0, 3, 3, "t1");
-    split_refused(2, "expected part 2 of 3, 3 tensors in all");
+    split_refused(2, "expected part 2 of 3, 3 tensors in total");
     write_part(1, 1, 3, 4, "t1");
     split_refused(2, "found part 2 of 3, 4 tensors");
     write_part(0, 0, 3, 4, "t0");
     write_part(2, 2, 3, 4, "t2");
-    split_refused(2, "key split.tensors.count: expected 3, the tensors of all 3 parts, found 4");
+    split_refused(2, "key split.tensors.count: expected 3, the number of tensors in all 3 parts, found 4");
     write_parts();
     put_sound_file(&bytes, 3);
     write_bytes(part_path(1, 3), bytes.at, bytes.n);

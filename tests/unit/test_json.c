@@ -80,8 +80,8 @@ static void nul_bytes_in_the_text_are_refused(void)
 
 static void duplicate_keys_are_refused(void)
 {
-    refused("{\"a\": 1, \"b\": 2, \"a\": 1}", "\"a\" stands twice");
-    refused("[{\"x\": {\"deep\": 1, \"d\\u0065ep\": 2}}]", "\"deep\" stands twice");
+    refused("{\"a\": 1, \"b\": 2, \"a\": 1}", "\"a\" appears twice");
+    refused("[{\"x\": {\"deep\": 1, \"d\\u0065ep\": 2}}]", "\"deep\" appears twice");
     Error e = { 0 };
     Json *j = parse("{\"a\": {\"a\": 1}, \"A\": 2}", &e);
     CHECK(j && json_count(j) == 2, "%s", e.msg);

@@ -53,12 +53,12 @@ static void what_is_no_json_is_refused(void)
     refused("[", "expected a value, found the end");
     refused("\"abc", "the end of a string");
     refused("tru", "a value");
-    refused("{\"a\": 1, \"b\": 2, \"a\": 3}", "the key \"a\" stands twice");
+    refused("{\"a\": 1, \"b\": 2, \"a\": 3}", "the key \"a\" appears twice");
     char many[400] = "{", deep[200];
     for (int i = 0; i < 20; i++)
         sprintf(many + strlen(many), "\"key %d\": %d,", i, i);
     strcat(many, "\"key 7\": 1}");
-    refused(many, "the key \"key 7\" stands twice");
+    refused(many, "the key \"key 7\" appears twice");
     memset(deep, '[', 100);
     deep[100] = 0;
     refused(deep, "nested deeper than 64");

@@ -244,11 +244,11 @@ static void headers_are_checked(void)
     lie(1, 36, 2, "shared classifier flag: expected 0 or 1, found 2");
     lie(1, 20, -1, "n_heads: expected");
     lie(1, 28, -VOCAB, "vocab_size: expected a number from 1 to 16777216, found -10");
-    lie(2, 37, 0, "group size: expected a number from 1 on, found 0");
-    lie(2, 37, -8, "group size: expected a number from 1 on, found -8");
-    lie(2, 37, 5, "that group size 5 divides, found");
+    lie(2, 37, 0, "group size: expected a number of at least 1, found 0");
+    lie(2, 37, -8, "group size: expected a number of at least 1, found -8");
+    lie(2, 37, 5, "a multiple of the group size 5, found");
     lie(2, 37, 4, "(cut short)");
-    lie(2, 37, INT32_MAX, "tensor embed: expected a number of elements that group size 2147483647 divides, found 80");
+    lie(2, 37, INT32_MAX, "tensor embed: expected a number of elements that is a multiple of the group size 2147483647, found 80");
 }
 
 static void a_file_of_another_length_is_refused(void)

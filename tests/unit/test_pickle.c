@@ -177,10 +177,10 @@ static void foreign_persistent_ids_are_refused(void)
     refused("no type", BYTES(P2 "(U\7storageU\1aU\1" "0U\3cpuK\1tQ."), "storage: type: expected a torch storage type, found string");
     refused("no key", BYTES(P2 "(U\7storage" FLOATS "K\0U\3cpuK\1tQ."), "storage: key: expected a string, found int");
     refused("no size", BYTES(P2 "(U\7storage" FLOATS "U\1" "0U\3cpuNtQ."), "storage: size: expected a number from 0 to 2^63 - 1, found None");
-    refused("negative", BYTES(P2 "(U\7storage" FLOATS "U\1" "0U\3cpuJ\xFF\xFF\xFF\xFFtQ."), "storage: size: expected a number from 0 on, found -1");
+    refused("negative", BYTES(P2 "(U\7storage" FLOATS "U\1" "0U\3cpuJ\xFF\xFF\xFF\xFFtQ."), "storage: size: expected a number of at least 0, found -1");
     refused("complex", BYTES(P2 "(U\7storagectorch\nComplexFloatStorage\nU\1" "0U\3cpuK\1tQ."), "elements of torch.ComplexFloatStorage are not supported");
     refused("untyped", BYTES(P2 "(U\7storagectorch.storage\nTypedStorage\nU\1" "0U\3cpuK\1tQ."), "elements of torch.storage.TypedStorage are not supported");
-    refused("view", BYTES(P2 "(U\7storage" FLOATS "U\1" "0U\3cpuK\4(U\1" "1K\3K\2ttQ."), "2 elements from 3 on do not fit the 4");
+    refused("view", BYTES(P2 "(U\7storage" FLOATS "U\1" "0U\3cpuK\4(U\1" "1K\3K\2ttQ."), "2 elements from element 3 do not fit into its storage of 4");
 }
 
 static void tensors_are_checked_before_they_are_made(void)
@@ -195,9 +195,9 @@ static void tensors_are_checked_before_they_are_made(void)
     refused("arguments", BYTES(V2 STORAGE "K\1K\3\x85K\1\x85tR."), "expected 6 to 7 arguments, found 4");
     refused("no tuple", BYTES(P2 "ctorch._utils\n_rebuild_tensor_v2\n]R."), "arguments: expected a tuple, found list");
     refused("no storage", BYTES(V2 "NK\1K\3\x85K\1\x85\x89}tR."), "storage: expected a storage, found None");
-    refused("offset", BYTES(V2 STORAGE "J\xFF\xFF\xFF\xFFK\3\x85K\1\x85\x89}tR."), "offset: expected a number from 0 on, found -1");
+    refused("offset", BYTES(V2 STORAGE "J\xFF\xFF\xFF\xFFK\3\x85K\1\x85\x89}tR."), "offset: expected a number of at least 0, found -1");
     refused("size", BYTES(V2 STORAGE "K\1\x8a\x09" "123456789\x85K\1\x85\x89}tR."), "size: expected a number from 0 to 2^63 - 1, found long int");
-    refused("negative stride", BYTES(V2 STORAGE "K\1K\3\x85J\xFE\xFF\xFF\xFF\x85\x89}tR."), "stride: expected a number from 0 on, found -2");
+    refused("negative stride", BYTES(V2 STORAGE "K\1K\3\x85J\xFE\xFF\xFF\xFF\x85\x89}tR."), "stride: expected a number of at least 0, found -2");
     refused("strides", BYTES(V2 STORAGE "K\1K\3\x85)\x89}tR."), "expected a stride for each of 1 dimensions, found 0");
     refused("rank", BYTES(V2 STORAGE "K\1(K\1K\1K\1K\1K\1K\1K\1K\1K\1t)\x89}tR."), "expected at most 8 dimensions, found 9");
     refused("metadata", BYTES(V2 STORAGE "K\1K\3\x85K\1\x85\x89}}U\3neg\x88stR."), "expected no tensor metadata");
@@ -223,8 +223,8 @@ static void malformed_pickles_are_refused(void)
     refused("BINUNICODE8", BYTES(P2 "\x8d\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFFN."), "expected 18446744073709551615 more bytes");
     refused("BINBYTES8", BYTES(P2 "\x8e\0\0\0\0\0\0\0\x80N."), "expected 9223372036854775808 more bytes");
     refused("LONG4", BYTES(P2 "\x8b\xFF\xFF\xFF\x7FN."), "expected 2147483647 more bytes");
-    refused("LONG4 below 0", BYTES(P2 "\x8b\xFF\xFF\xFF\xFFN."), "expected a length from 0 on, found -1");
-    refused("a global", BYTES(P2 "cos"), "expected a line, found no end of one");
+    refused("LONG4 below 0", BYTES(P2 "\x8b\xFF\xFF\xFF\xFFN."), "expected a length of at least 0, found -1");
+    refused("a global", BYTES(P2 "cos"), "expected a line, found no line end");
     refused("a global of numbers", BYTES(P2 "K\1K\2\x93."), "global: expected two strings, found int and int");
     refused("pop", BYTES(P2 "0."), "expected a value on the stack, found none");
     refused("pop below a mark", BYTES(P2 "N(\x85."), "expected 1 values on the stack, found 0");
@@ -236,7 +236,7 @@ static void malformed_pickles_are_refused(void)
     refused("odd dict", BYTES(P2 "(Nd."), "dict: expected keys and values in pairs, found 1 values");
     refused("memo get", BYTES(P2 "h\0."), "memo: expected an index that was set, found 0");
     refused("memo gap", BYTES(P2 "NNNNq\3h\1."), "memo: expected an index that was set, found 1");
-    refused("memo put", BYTES(P2 "Nr\xFF\xFF\xFF\xFF."), "memo: expected an index under 8 here, found 4294967295");
+    refused("memo put", BYTES(P2 "Nr\xFF\xFF\xFF\xFF."), "memo: expected an index below 8 here, found 4294967295");
     refused("memo of nothing", BYTES(P2 "\x94."), "expected a value on the stack, found none");
 }
 

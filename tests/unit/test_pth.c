@@ -136,7 +136,7 @@ static void a_byte_too_many_is_refused(void)
         size_t n;
         char  *bytes = text_of(path_of(recorded[r], ".pth"), &n);
         bytes[n] = 0; /* in place of the NUL behind the text */
-        refused_bytes(recorded[r], bytes, n + 1, bytes[0] == 'P' ? "found none" : "expected the file to end at byte");
+        refused_bytes(recorded[r], bytes, n + 1, bytes[0] == 'P' ? "found none" : "expected the file to end with its last storage at byte");
         free(bytes);
     }
 }
@@ -218,10 +218,10 @@ static void objects_of_another_kind_are_refused(void)
     REFUSED("a list in it", DICT("U\1w" ONE "U\1a]"), "entry a: expected a tensor, found a list");
     REFUSED("a storage in it", DICT("U\1w" ONE "U\1a" FLOATS("0", "\4")), "entry a: expected a tensor, found a torch storage");
     REFUSED("a number as name", DICT("K\1" ONE), "expected a name for each tensor, found a int");
-    REFUSED("a name twice", DICT("U\1w" ONE "U\1w" ONE), "tensor w stands twice");
+    REFUSED("a name twice", DICT("U\1w" ONE "U\1w" ONE), "tensor w appears twice");
     REFUSED("a NUL", DICT("U\3w\0w" ONE), "expected a name in UTF-8 without NUL");
     REFUSED("bad UTF-8", DICT("U\2w\xFF" ONE), "expected a name in UTF-8 without NUL");
-    REFUSED("trailing bytes", DICT("U\1w" ONE) "N", "data.pkl: expected it to end at byte");
+    REFUSED("trailing bytes", DICT("U\1w" ONE) "N", "data.pkl: expected it to end with its pickle at byte");
     REFUSED("code", "\x80\2" "cos\nsystem\nU\2id\x85R.", "data.pkl: byte 2: global os.system would execute code; refused");
 }
 
@@ -230,20 +230,20 @@ static void objects_of_another_kind_are_refused(void)
 static void views_that_leave_their_storage_are_refused(void)
 {
 #define VIEW(offset, shape, stride) DICT("U\1w" TENSOR(FLOATS("0", "\4"), offset, shape, stride))
-    REFUSED("size", VIEW("K\0", "K\5\x85", "K\1\x85"), "tensor w: [5] from element 0 on leaves its storage 0 of 16 bytes");
-    REFUSED("offset", VIEW("K\1", "K\4\x85", "K\1\x85"), "tensor w: [4] from element 1 on leaves its storage 0 of 16 bytes");
-    REFUSED("stride", VIEW("K\0", "K\2\x85", "K\4\x85"), "leaves its storage 0 of 16 bytes");
-    REFUSED("both", VIEW("K\0", "K\2K\2\x86", "K\2K\2\x86"), "leaves its storage 0 of 16 bytes");
-    REFUSED("scalar", VIEW("K\4", ")", ")"), "leaves its storage 0 of 16 bytes");
-    REFUSED("empty", VIEW("K\5", "K\0\x85", "K\1\x85"), "leaves its storage 0 of 16 bytes");
-    REFUSED("large offset", VIEW(LARGE, "K\1\x85", "K\1\x85"), "leaves its storage 0 of 16 bytes");
-    REFUSED("large stride", VIEW("K\0", "K\5\x85", LARGE "\x85"), "leaves its storage 0 of 16 bytes");
-    REFUSED("large strides", VIEW("K\0", "K\3K\3\x86", LARGE LARGE "\x86"), "leaves its storage 0 of 16 bytes");
+    REFUSED("size", VIEW("K\0", "K\5\x85", "K\1\x85"), "tensor w: [5] from element 0 does not fit into its storage 0 of 16 bytes");
+    REFUSED("offset", VIEW("K\1", "K\4\x85", "K\1\x85"), "tensor w: [4] from element 1 does not fit into its storage 0 of 16 bytes");
+    REFUSED("stride", VIEW("K\0", "K\2\x85", "K\4\x85"), "does not fit into its storage 0 of 16 bytes");
+    REFUSED("both", VIEW("K\0", "K\2K\2\x86", "K\2K\2\x86"), "does not fit into its storage 0 of 16 bytes");
+    REFUSED("scalar", VIEW("K\4", ")", ")"), "does not fit into its storage 0 of 16 bytes");
+    REFUSED("empty", VIEW("K\5", "K\0\x85", "K\1\x85"), "does not fit into its storage 0 of 16 bytes");
+    REFUSED("large offset", VIEW(LARGE, "K\1\x85", "K\1\x85"), "does not fit into its storage 0 of 16 bytes");
+    REFUSED("large stride", VIEW("K\0", "K\5\x85", LARGE "\x85"), "does not fit into its storage 0 of 16 bytes");
+    REFUSED("large strides", VIEW("K\0", "K\3K\3\x86", LARGE LARGE "\x86"), "does not fit into its storage 0 of 16 bytes");
     REFUSED("large size", VIEW("K\0", LARGE LARGE "\x86", "K\0K\0\x86"), "tensor w: the size of F32 [4611686018427387904, 4611686018427387904] overflows");
-    REFUSED("a bomb", VIEW("K\0", "J\0\0\0\x40K\4\x86", "K\0K\1\x86"), "tensors that are not row-major are copied, expected at most 67109");
+    REFUSED("a bomb", VIEW("K\0", "J\0\0\0\x40K\4\x86", "K\0K\1\x86"), "tensors that are not row-major are copied: expected at most 67109");
     REFUSED("a bomb of few", VIEW("K\0", "J\0\0\0\1K\4\x86", "K\0K\0\x86"), "tensors that are not row-major are copied");
     REFUSED("another type", DICT("U\1wctorch._utils\n_rebuild_tensor_v3\n(" FLOATS("0", "\4") "K\0K\1\x85K\1\x85\x89}ctorch\nint32\ntR"),
-            "tensor w: expected F32 as its storage holds, found I32");
+            "tensor w: expected F32, the type of its storage, found I32");
 }
 
 static void storages_of_another_size_are_refused(void)
@@ -280,15 +280,15 @@ static void legacy_files_are_checked(void)
     LEGACY("big-endian", MAGIC VERSION "\x80\2}U\x0dlittle_endian\x89s." OBJECT KEYS DATA, "little_endian: expected True, found a big-endian file");
     LEGACY("no endianness", MAGIC VERSION "\x80\2}." OBJECT KEYS DATA, "little_endian: expected True, found no such entry");
     LEGACY("no dict", MAGIC VERSION "\x80\2N." OBJECT KEYS DATA, "little_endian: expected True, found no such entry");
-    LEGACY("no keys", MAGIC VERSION LITTLE OBJECT "\x80\2].", "tensor w: its storage 0 is not in the file");
+    LEGACY("no keys", MAGIC VERSION LITTLE OBJECT "\x80\2].", "tensor w: expected its storage 0 in the file");
     LEGACY("keys", MAGIC VERSION LITTLE OBJECT "\x80\2}.", "storage keys: expected a list, found a dict");
-    LEGACY("a key twice", MAGIC VERSION LITTLE OBJECT "\x80\2](U\1" "0U\1" "0e." DATA DATA, "storage keys: 0 stands twice");
-    LEGACY("a foreign key", MAGIC VERSION LITTLE OBJECT "\x80\2]U\1" "1a." DATA, "storage keys: 1 belongs to no tensor");
+    LEGACY("a key twice", MAGIC VERSION LITTLE OBJECT "\x80\2](U\1" "0U\1" "0e." DATA DATA, "storage keys: 0 appears twice");
+    LEGACY("a foreign key", MAGIC VERSION LITTLE OBJECT "\x80\2]U\1" "1a." DATA, "storage keys: 1 has no tensor");
     LEGACY("a number", MAGIC VERSION LITTLE OBJECT "\x80\2]K\1a." DATA, "storage keys: expected strings, found a int");
     LEGACY("a size", MAGIC VERSION LITTLE OBJECT KEYS "\3\0\0\0\0\0\0\0" "0123456789ab", "storage 0: expected 4 elements of 4 bytes, found 3");
     LEGACY("a size below 0", MAGIC VERSION LITTLE OBJECT KEYS "\4\0\0\0\0\0\0\xC0", "storage 0: expected 4 elements of 4 bytes, found -");
     LEGACY("cut", MAGIC VERSION LITTLE OBJECT KEYS "\4\0\0\0\0\0\0\0" "012", "(cut short?)");
-    LEGACY("code", MAGIC VERSION "\x80\2" "cos\nsystem\nU\2id\x85R.", "facts of the machine (from byte 21): byte 2: global os.system would execute code");
+    LEGACY("code", MAGIC VERSION "\x80\2" "cos\nsystem\nU\2id\x85R.", "machine description (from byte 21): byte 2: global os.system would execute code");
 }
 
 /* ---- Many tensors ------------------------------------------------------------------------------------------------ */

@@ -176,7 +176,7 @@ static void float_types_there_and_back(void)
     tensor_file_close(&q.f);
     tensor_file_close(&w.f);
     CHECK(!quantize("q.bin", "out.bin", "q8", NULL, NULL, &e) && e.status == INPUT
-          && strstr(e.msg, "tensor layers.0.wq: expected floats to make q8 of, found q4"), "%d %.400s", e.status, e.msg);
+          && strstr(e.msg, "tensor layers.0.wq: expected floats to convert to q8, found q4"), "%d %.400s", e.status, e.msg);
     CHECK(quantize("q.bin", "out.bin", "q8", "layers.*=f16", NULL, &e), "%.400s", e.msg);
 }
 

@@ -95,7 +95,7 @@ static void bad_headers_are_refused(void)
         { " {}", 0, "expected JSON that begins with '{'" },
         { "{", 0, "header: byte 1: expected a key in quotes" },
         { "{} x", 0, "nothing after the value" },
-        { "{" T("a", "\"F32\"", "[1]", "[0, 4]") "," T("a", "\"F32\"", "[1]", "[0, 4]") "}", 4, "\"a\" stands twice" },
+        { "{" T("a", "\"F32\"", "[1]", "[0, 4]") "," T("a", "\"F32\"", "[1]", "[0, 4]") "}", 4, "\"a\" appears twice" },
         { "{\"a\": 3}", 0, "tensor a: expected an object, found number" },
         { "{\"a\": {\"dtype\": \"F32\", \"shape\": [1]}}", 4, "tensor a: data_offsets: expected an array, found nothing" },
         { "{\"a\": {\"dtype\": \"F32\", \"data_offsets\": [0, 4]}}", 4, "tensor a: shape: expected an array, found nothing" },
@@ -121,19 +121,19 @@ static void bad_headers_are_refused(void)
         { "{" T("a", "\"F32\"", "[2]", "[0, 18446744073709551624]") "}", 8, "found 1.8446744073709552e+19" },
         { "{" T("a", "\"U8\"", "[9007199254740990]", "[0, 9007199254740990]") "}", 8, "expected an end of at most 8" },
         { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "}", 7, "expected an end of at most 7" },
-        { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "}", 9, "to end at byte" },
-        { "{" T("a", "\"F32\"", "[2]", "[4, 12]") "}", 12, "tensor a: expected data from byte 0 on, found 4: no tensor owns" },
+        { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "}", 9, "to end with its last tensor at byte" },
+        { "{" T("a", "\"F32\"", "[2]", "[4, 12]") "}", 12, "tensor a: expected data from byte 0, found 4: the bytes between belong to no tensor" },
         { "{" T("a", "\"F32\"", "[1]", "[0, 4]") "," T("b", "\"F32\"", "[1]", "[8, 12]") "}", 12, "tensor b: expected data from byte 4" },
         { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "," T("b", "\"F32\"", "[2]", "[4, 12]") "}", 12, "found 4: it overlaps tensor a" },
         { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "," T("b", "\"F32\"", "[2]", "[0, 8]") "}", 8, "overlaps" },
         { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "," T("b", "\"F32\"", "[0]", "[4, 4]") "}", 8, "overlaps" },
         { "{" T("a", "\"F32\"", "[0]", "[4, 4]") "}", 4, "no tensor owns" },
-        { "{}", 1, "to end at byte" },
+        { "{}", 1, "to end with its last tensor at byte" },
         { "{\"__metadata__\": {\"n\": 3}}", 0, "metadata n: expected a string, found 3" },
         { "{\"__metadata__\": {\"n\": null}}", 0, "metadata n: expected a string, found null" },
         { "{\"__metadata__\": [\"n\"]}", 0, "__metadata__: expected an object, found array" },
         { "{\"__metadata__\": null}", 0, "__metadata__: expected an object, found null" },
-        { "{\"__metadata__\": {\"n\": \"1\", \"n\": \"2\"}}", 0, "\"n\" stands twice" },
+        { "{\"__metadata__\": {\"n\": \"1\", \"n\": \"2\"}}", 0, "\"n\" appears twice" },
     };
 #undef T
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -152,8 +152,8 @@ static void bad_header_lengths_are_refused(void)
         { UINT64_MAX, "found 18446744073709551615" },
         { UINT64_MAX - 7, "found 18446744073709551608" },
         { 100000001, "expected at most 100000000" },
-        { 100000000, "the header of 100000000 bytes does not fit a file of 12 bytes" },
-        { 5, "the header of 5 bytes does not fit a file of 12 bytes" },
+        { 100000000, "the header of 100000000 bytes does not fit into the file of 12 bytes" },
+        { 5, "the header of 5 bytes does not fit into the file of 12 bytes" },
         { 0, "begins with '{'" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -167,7 +167,7 @@ static void bad_header_lengths_are_refused(void)
         refused("a stump", "expected a safetensors file, found ");
     }
     put_bytes("\2\0\0\0\0\0\0\0", 8);
-    refused("a length alone", "does not fit a file of 8 bytes");
+    refused("a length alone", "does not fit into the file of 8 bytes");
 }
 
 static void other_formats_are_named(void)

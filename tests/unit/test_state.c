@@ -148,10 +148,10 @@ static void wrong_copies_are_refused(void)
         CHECK(go_on(c, 0, &t, 1), "%s", err.msg);
     expect(tblock_seq_copy(c, 0, 2, 10, &err), USAGE, "sequence to: expected 0 to 1, found 2");
     expect(tblock_seq_copy(c, -1, 1, 10, &err), USAGE, "sequence from: expected 0 to 1, found -1");
-    expect(tblock_seq_copy(c, 0, 0, 10, &err), USAGE, "expected another than 0");
+    expect(tblock_seq_copy(c, 0, 0, 10, &err), USAGE, "expected a different sequence from 0");
     expect(tblock_seq_copy(c, 0, 1, 301, &err), USAGE, "expected 0 to 300, found 301");
     expect(tblock_seq_copy(c, 0, 1, -1, &err), USAGE, "expected 0 to 300, found -1");
-    expect(tblock_seq_copy(c, 0, 1, 100, &err), USAGE, "window of 70 has moved on");
+    expect(tblock_seq_copy(c, 0, 1, 100, &err), USAGE, "window of 70 no longer holds them");
     CHECK(tblock_seq_copy(c, 0, 1, 299, &err) && tblock_seq_copy(c, 0, 1, 0, &err) && tblock_seq_length(c, 1) == 0, "%s",
           err.msg);
     tblock_context_free(c);
@@ -389,7 +389,7 @@ static void every_difference_is_named(void)
         {{.tensor = "kv.layer0", .rank = 2, .shape = {3, bytes}, .dtype = DT_I8},
          "tensor kv.layer0: expected U8 of rank 2, found I8"},
         {{.extra = 8}, "expected 3 tensors, found 4"},
-        {{.tokens_first = true}, "tensor kv.layer0: expected to start on 64 bytes of the file, found offset"},
+        {{.tokens_first = true}, "tensor kv.layer0: expected an offset that is a multiple of 64, found"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CHECK(rewrite(in_folder("s"), in_folder("bad"), &bad[i].change), "case %zu: %s", i, err.msg);
@@ -411,7 +411,7 @@ static void every_difference_is_named(void)
     tblock_context_free(c);
     c = tblock_context_new(m, &(tblock_context_options){.n_ctx = 129}, &err);
     expect(tblock_state_load(c, 0, in_folder("s"), &ids, &n, &err), USAGE,
-           "the state has 130 tokens, and the context holds 129");
+           "the state has 130 tokens, but the context holds 129");
     tblock_context_free(c);
     tblock_close(m);
     twin = model_of(0, 2); /* the same shape, other weights */
@@ -496,7 +496,7 @@ static void learned_positions_bound_the_context(void)
     if (!m)
         return;
     tblock_context *c = tblock_context_new(m, &(tblock_context_options){.n_ctx = 81}, &err);
-    expect(c != NULL, USAGE, "n_ctx: expected at most 80, the positions that the model has learned, found 81");
+    expect(c != NULL, USAGE, "n_ctx: expected at most 80, the number of learned positions, found 81");
     c = tblock_context_new(m, &(tblock_context_options){.n_ctx = 80}, &err);
     Text t = {.n = 0};
     CHECK(c && go_on(c, 0, &t, 80) && !go_on(c, 0, &t, 1), "%s", err.msg);

@@ -85,7 +85,7 @@ static void broken_json_names_file_and_key(void)
         { "{\"vocab\": {\"a\": 4194304}, \"merges\": []}", "[]", "model.vocab 'a': expected an id from 0 to 4194303, found 4194304" },
         { "{\"vocab\": {\"a\": 1e30}, \"merges\": []}", "[]", "model.vocab 'a': expected an id" },
         { "{\"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}", "[]", "model.vocab 'b': expected an id of its own, found 0, as 'a'" },
-        { "{\"vocab\": {\"a\": 0, \"a\": 1}, \"merges\": []}", "[]", "the key \"a\" stands twice" },
+        { "{\"vocab\": {\"a\": 0, \"a\": 1}, \"merges\": []}", "[]", "the key \"a\" appears twice" },
         { "{\"vocab\": {\"a\": 0}, \"merges\": [\"a z\"]}", "[]", "merges: entry 0: expected pieces of the vocabulary, found 'z'" },
         { "{\"vocab\": {\"a\": 0}, \"merges\": [[\"a\"]]}", "[]", "merges: entry 0: expected two pieces" },
         { "{\"vocab\": {\"a\": 0}, \"merges\": 7}", "[]", "model.merges: expected an array, found 7" },

@@ -101,7 +101,7 @@ static void compressed_and_encrypted_entries_are_refused(void)
     size_t dir = two_entries(0);
     lie(0, dir + 10, 8, 2, "zip entry dir/b: expected stored data (method 0, as torch.save writes), found method 8, deflate");
     lie(0, dir + 10, 93, 2, "found method 93");
-    lie(0, dir + 8, 1, 2, "zip entry dir/b: expected plain data, found it encrypted");
+    lie(0, dir + 8, 1, 2, "zip entry dir/b: expected unencrypted data, found encrypted data");
     lie(0, dir + 24, 1 << 30, 4, "expected one size of stored data, found 3 and 1073741824 bytes");
 }
 
@@ -109,16 +109,16 @@ static void lies_of_an_entry_are_refused(void)
 {
     size_t dir = two_entries(0), second = dir + 46 + 5;
     lie(0, dir, 0, 4, "zip directory: expected an entry at byte");
-    lie(0, dir + 28, 60000, 2, "passes its end");
+    lie(0, dir + 28, 60000, 2, "goes past its end");
     lie(0, dir + 30, 1, 2, "its extra fields are malformed");
     lie(0, dir + 42, 1, 4, "zip entry dir/b: expected its header at byte 1, found none");
     lie(0, dir + 42, UINT32_MAX - 1, 4, "zip entry dir/b: expected its header at byte 4294967294, found none");
-    lie(0, second + 42, 0, 4, "zip entry a: the header at byte 0 is that of another entry");
-    lie(0, 30, 'D', 1, "zip entry dir/b: the header at byte 0 is that of another entry");
-    lie(0, 8, 8, 2, "zip entry dir/b: the header at byte 0 is that of another entry");
+    lie(0, second + 42, 0, 4, "zip entry a: the header at byte 0 belongs to another entry");
+    lie(0, 30, 'D', 1, "zip entry dir/b: the header at byte 0 belongs to another entry");
+    lie(0, 8, 8, 2, "zip entry dir/b: the header at byte 0 belongs to another entry");
     lie(0, 22, 4, 4, "zip entry dir/b: expected 3 bytes in its header too, found 4");
     lie(0, 18, 4, 4, "zip entry dir/b: expected 3 bytes in its header too");
-    lie(0, 28, 65000, 2, "pass the end of the data at byte");
+    lie(0, 28, 65000, 2, "go past the end of the data at byte");
     lie(0, 28, 20, 2, "it overlaps entry dir/b"); /* its data would lie in the next header */
     CHECK(second > dir, "two");
 }
@@ -137,7 +137,7 @@ static void data_past_the_end_and_overlaps_are_refused(void)
         zip_put(out.bytes + second + 20 + 4 * i, 1000, 4);
         zip_put(out.bytes + 38 + 18 + 4 * i, 1000, 4);
     }
-    refused("an entry over the directory", "zip entry a: 1000 bytes from byte 38 on pass the end of the data at byte 74");
+    refused("an entry over the directory", "zip entry a: 1000 bytes from byte 38 go past the end of the data at byte 74");
 }
 
 static void a_name_stands_once(void)
@@ -147,7 +147,7 @@ static void a_name_stands_once(void)
     zip_add(&out, "b", "1", 1);
     zip_add(&out, "a", "2", 1);
     zip_end(&out, 0);
-    refused("a name twice", "zip entry a stands twice");
+    refused("a name twice", "zip entry a appears twice");
     /* one entry listed twice */
     memset(&out, 0, sizeof out);
     zip_add(&out, "a", "1", 1);

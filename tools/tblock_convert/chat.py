@@ -122,7 +122,7 @@ class Program:
         if isinstance(answer, dict) and "missing" in answer:
             raise Inexpressible("the Python package %s is needed to run it (tools/requirements.txt)" % answer["missing"])
         if isinstance(answer, dict):
-            raise Inexpressible("it is no Jinja template: %s" % quoted(answer.get("broken")))
+            raise Inexpressible("it is not a Jinja template: %s" % quoted(answer.get("broken")))
         return answer
 
     def run(self, tasks):
@@ -145,7 +145,7 @@ def cut(text, messages):
     for m in messages:
         before, found, text = text.partition(m["content"].strip())
         if not found:
-            raise Inexpressible("a message's content is missing, changed, or stands out of order")
+            raise Inexpressible("a message's content is missing, changed or out of order")
         pieces.append(before)
     return pieces + [text]
 

@@ -33,17 +33,17 @@ class Parser(argparse.ArgumentParser):
 def parser():
     p = Parser(prog="convert.py", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     p.add_argument("src", metavar="SRC", help="folder or file to convert")
-    p.add_argument("-o", "--output", metavar="FILE", required=True, help="model file to write; replaced only when all is done")
+    p.add_argument("-o", "--output", metavar="FILE", required=True, help="model file to write; an old file is replaced only when the new one is complete")
     p.add_argument("--dtype", choices=list(DTYPES), default="keep",
-                   help="type of the matrices; keep: each as it is stored (default: %(default)s)")
+                   help="type of the matrices; keep: each stays as it is stored (default: %(default)s)")
     p.add_argument("--layout", choices=("rows16", "rows"), default="rows16",
-                   help="panels of 16 rows, which are used as they lie, or row-major (default: %(default)s)")
+                   help="panels of 16 rows, which are used directly, or row-major (default: %(default)s)")
     p.add_argument("--tokenizer", metavar="FILE", help="tokenizer file to use instead of the one of SRC")
     p.add_argument("--pattern", choices=sorted(bytelevel.PATTERNS), metavar="NAME",
-                   help="how the tokenizer splits a text, where its files do not say it (unknown tiktoken ranks, vocab.json): %(choices)s")
+                   help="how the tokenizer splits text, if its files do not say (unknown tiktoken ranks, vocab.json): %(choices)s")
     p.add_argument("--ignore-key", metavar="NAME", action="append", default=[],
-                   help="take an unknown key of config.json as unneeded; repeatable")
-    p.add_argument("--quiet", action="store_true", help="no summary and no progress; warnings are still written")
+                   help="ignore an unknown key of config.json; repeatable")
+    p.add_argument("--quiet", action="store_true", help="print no summary and no progress, only warnings")
     return p
 
 
