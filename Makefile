@@ -242,7 +242,7 @@ bench: all $(BENCH_BIN) ## compare kernels and a 1B model with this machine's li
 	$(BUILD)/tblock bench $(BENCH_MODEL) --profile --csv "$(BENCH_CSV)" --svg "$(BENCH_CSV:.csv=.svg)"
 
 PEERS =
-bench-peers: all $(BUILD)/bench/peers/bench_peer ## compare tblock with llama.cpp and PyTorch (from PyPI, gigabytes); PEERS="--help" lists options
+bench-peers: all $(BUILD)/bench/peers/bench_peer ## compare tblock with llama.cpp, OpenVINO and PyTorch (PyPI, gigabytes); PEERS="--help" lists options
 	bench/peers/run.py --build $(BUILD) $(PEERS)
 
 # The recipe of the shipped model; Ctrl-C and the same command again goes on.

@@ -1,4 +1,4 @@
-"""The throw-away environment of bench/peers: a Python venv with gguf, torch, transformers and llama-cpp-python built here."""
+"""The throw-away environment of bench/peers: a Python venv with gguf, torch, transformers, openvino and llama-cpp-python built here."""
 import json
 import os
 import pathlib
@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-PLAIN = ["numpy", "gguf", "torch", "transformers"]
+PLAIN = ["numpy", "gguf", "torch", "transformers", "openvino", "openvino-genai", "optimum-intel", "nncf"]
 # What a build for this machine says by itself; another instruction set is named.
 LLAMA_FLAGS = {
     "native": "-DGGML_NATIVE=ON",

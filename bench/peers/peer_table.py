@@ -18,6 +18,8 @@ TARGETS = [
     (DECODE, "bf16", ("llama.cpp", "BF16"), 1.7, None, ""), (DECODE, "bf16", ("PyTorch", "bf16"), None, None, ""),
     (DECODE, "q8", ("llama.cpp", "Q8_0"), 1.25, 1.35, ""), (DECODE, "q4", ("llama.cpp", "Q4_0"), 1.7, None, ""),
     (DECODE, "q4", ("llama.cpp", "Q4_K_M"), 2.7, None, ""),
+    *((metric, ours, ("OpenVINO", theirs), None, None, "") for ours, theirs in (("bf16", "bf16"), ("q8", "int8"), ("q4", "int4"))
+      for metric in (PREFILL, DECODE, LONG)),
     (LONG, "f16", ("llama.cpp", "F16"), None, None, ""), (LONG, "bf16", ("llama.cpp", "BF16"), None, None, ""),
     (LONG, "bf16", ("PyTorch", "bf16"), None, None, ""), (LONG, "q8", ("llama.cpp", "Q8_0"), 2.0, None, ""),
     (LONG, "q4", ("llama.cpp", "Q4_0"), None, None, ""), (LONG, "q4", ("llama.cpp", "Q4_K_M"), None, None, ""),

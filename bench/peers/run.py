@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tblock beside llama.cpp and PyTorch: the same model, the same machine, taking turns; a table of ratios.
+"""tblock beside llama.cpp, OpenVINO and PyTorch: the same model, the same machine, taking turns; a table of ratios.
 
   bench/peers/run.py [options]        or `make bench-peers`; everything it makes lies in build/peers and is found again
 
@@ -27,9 +27,9 @@ say = environment.say
 GROUPS = {
     "f32": [("tblock", "f32")],
     "f16": [("tblock", "f16"), ("llama.cpp", "F16")],
-    "bf16": [("tblock", "bf16"), ("llama.cpp", "BF16"), ("PyTorch", "bf16")],
-    "q8": [("tblock", "q8"), ("llama.cpp", "Q8_0")],
-    "q4": [("tblock", "q4"), ("llama.cpp", "Q4_0"), ("llama.cpp", "Q4_K_M"), ("PyTorch", "bf16")],
+    "bf16": [("tblock", "bf16"), ("llama.cpp", "BF16"), ("OpenVINO", "bf16"), ("PyTorch", "bf16")],
+    "q8": [("tblock", "q8"), ("llama.cpp", "Q8_0"), ("OpenVINO", "int8")],
+    "q4": [("tblock", "q4"), ("llama.cpp", "Q4_0"), ("llama.cpp", "Q4_K_M"), ("OpenVINO", "int4"), ("PyTorch", "bf16")],
     # the same GGUF file in both programs
     **{kind: [("tblock", kind), ("llama.cpp", kind)] for kind in table.GGUF_KINDS},
 }
@@ -102,10 +102,16 @@ class Models:
             return target
         return self.make(target, [self.python, HERE / "peer_models.py", self.tblock("bf16"), "hf", target])
 
+    def openvino(self, kind):
+        target = self.folder / ("openvino-" + kind)
+        if (target / "openvino_model.xml").exists():
+            return target
+        return self.make(target, [self.python, HERE / "peer_openvino.py", "--export", self.folder_of_hf(), target, kind])
+
     def path(self, program, kind):
         if kind in table.GGUF_KINDS:
             return self.gguf(kind)
-        return {"tblock": self.tblock, "llama.cpp": self.gguf, "PyTorch": lambda _: self.folder_of_hf()}[program](kind)
+        return {"tblock": self.tblock, "llama.cpp": self.gguf, "OpenVINO": self.openvino, "PyTorch": lambda _: self.folder_of_hf()}[program](kind)
 
     def clean(self):
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -126,7 +132,8 @@ def commands_of(args, python, built, program, path, first_token):
     if program == "tblock":
         isa = ["--isa", args.isa] if args.isa != "native" else []
         return [str(args.build / "bench/peers/bench_peer"), str(path), "--threads", str(args.threads), *isa]
-    script = [llama, HERE / "peer_llama.py"] if program == "llama.cpp" else [str(python), HERE / "peer_torch.py"]
+    script = {"llama.cpp": [llama, HERE / "peer_llama.py"], "OpenVINO": [python, HERE / "peer_openvino.py"],
+              "PyTorch": [python, HERE / "peer_torch.py"]}[program]
     return [*map(str, script), str(path), "--threads", str(args.threads), *(["--first-token"] if first_token else [])]
 
 
