@@ -56,7 +56,9 @@ class OpenVINO:
         """(seconds to the first token, seconds of the others) of n_new tokens after a prompt."""
         import openvino_genai as genai
         if not self.pipeline:
-            self.pipeline = genai.LLMPipeline(str(self.folder), "CPU", **self.settings)
+            scheduler = genai.SchedulerConfig()
+            scheduler.enable_prefix_caching = False  # the same prompt is timed again and again
+            self.pipeline = genai.LLMPipeline(str(self.folder), "CPU", scheduler_config=scheduler, **self.settings)
         ids = np.array([peer_worker.tokens(0, n_prompt, self.vocab)], np.int64)
         inputs = genai.TokenizedInputs(ov.Tensor(ids), ov.Tensor(np.ones_like(ids)))
         config = genai.GenerationConfig(max_new_tokens=n_new, min_new_tokens=n_new, ignore_eos=True, do_sample=False)
