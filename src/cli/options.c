@@ -378,7 +378,7 @@ static bool unknown_letter(const Syntax *syntax, const char *s, tblock_error *er
     const char *name = former_name(syntax, *s);
     size_t      n = cli_utf8_length(s, strlen(s));
     if (name)
-        return cli_fail(err, TBLOCK_USAGE, "%s: -%c is no option any more; write --%s", syntax->command, *s, name);
+        return cli_fail(err, TBLOCK_USAGE, "%s: -%c is no longer an option; use --%s", syntax->command, *s, name);
     return cli_fail(err, TBLOCK_USAGE, "%s: unknown option -%.*s; see tblock help %s", syntax->command, (int)(n + (n == 0)), s,
                     syntax->command);
 }
@@ -390,7 +390,7 @@ static bool take_letter_value(Reader *r, const Walk *w, const char *attached, tb
     if (take_value(r, w, attached, err))
         return true;
     tblock_error why = *err;
-    return name ? cli_fail(err, why.status, "%s; -%c is --%s now, and what was -%c is --%s", why.msg, w->o->letter,
+    return name ? cli_fail(err, why.status, "%s; -%c now means --%s, and the old -%c is --%s", why.msg, w->o->letter,
                            w->o->name, w->o->letter, name) : false;
 }
 

@@ -9,8 +9,8 @@ static bool check(const TensorFile *f, Error *err)
 {
     const char *format = tensor_meta(f, "format"), *version = tensor_meta(f, "version");
     if (format && strcmp(format, "tblock-checkpoint") == 0)
-        return fail(err, INPUT, "%s: expected a model, found a checkpoint of training: `tblock train -o OUT --resume` goes on from OUT.ckpt and writes "
-                    "the model", f->map.path);
+        return fail(err, INPUT, "%s: expected a model, found a training checkpoint: `tblock train "
+                                "-o OUT --resume` continues from OUT.ckpt and writes the model", f->map.path);
     if (!format || strcmp(format, "tblock") != 0)
         return fail(err, INPUT, "%s: metadata format: expected \"tblock\", found %s%s%s: other programs' weights need their config.json beside them",
                     f->map.path, format ? "\"" : "", format ? format : "no such entry", format ? "\"" : "");

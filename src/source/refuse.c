@@ -76,7 +76,8 @@ bool refuse_folder(const char *folder, Error *err)
     if (path_there(folder, "snapshots", path))
         return fail(err, INPUT, "%s: %s, found a cache of the Hugging Face hub: give one of the folders in %s", folder, expected, path);
     if (find_file(folder, ".safetensors", name))
-        return fail(err, INPUT, "%s: %s, found %s without a config.json: put the one of that model beside it", folder, expected, name);
+        return fail(err, INPUT, "%s: %s, found %s without a config.json: put the config.json of "
+                                "that model beside it", folder, expected, name);
     return fail(err, INPUT, "%s: %s, found none of these", folder, expected);
 }
 
@@ -124,8 +125,9 @@ static bool refuse_json(const FileMap *m, Error *err)
         || path_there(m->path, "pytorch_model.bin", weights) || path_there(m->path, "pytorch_model.bin.index.json", weights))
         return fail(err, INPUT, "%s: expected a model, found the %s of one: give the folder that it is in", m->path,
                     index ? "index of the shards" : "config");
-    return fail(err, INPUT, "%s: expected a model, found a JSON text, and a config has no weights: tblock info shows what it describes, "
-                "tblock synth CONFIG -o FILE writes a model with random weights for it", m->path);
+    return fail(err, INPUT, "%s: expected a model, found a JSON text; a config has no weights: use "
+                            "tblock info to see what it describes, or tblock synth CONFIG -o FILE "
+                            "to write a model with random weights", m->path);
 }
 
 bool refuse_file(const FileMap *m, Error *err)

@@ -391,11 +391,12 @@ static bool not_found(const Variant *v, const char *what, Error *err)
                                 "choose --chat-format %s, or convert the model's folder with tools/convert.py, which runs it", what, like->name,
                     like->name);
     if (like)
-        return fail(err, INPUT, "%s: the chat template is like %s but for something that only running it would tell%s; "
-                                "if that will do, choose it: --chat-format %s", what, like->name,
+        return fail(err, INPUT, "%s: the chat template is like %s except for a part that only "
+                                "running it would show%s; if that is close enough, use "
+                                "--chat-format %s", what, like->name,
                     has(v, "strftime_now") ? " (it asks for today's date)" : "", like->name);
-    return fail(err, INPUT, "%s: the chat template is none of those known here: choose --chat-format NAME, or convert the model's folder "
-                            "with tools/convert.py, which runs it", what);
+    return fail(err, INPUT, "%s: the chat template is not a known one: choose --chat-format NAME, "
+                            "or convert the model's folder with tools/convert.py, which runs it", what);
 }
 
 static bool read_program(char **text, const char *program, size_t n, const char *what, Error *err)

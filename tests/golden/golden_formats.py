@@ -228,7 +228,8 @@ class Test:
         print(f"ok {name}" if good else f"FAIL {name}: status {code}, {out.read_text()[:300]!r}")
         self.junit_words("junit_says_what_verify_says_of_a_foreign_golden", golden, "")
         self.junit_words("junit_says_that_the_settings_are_others", self.folder / "own.safetensors",
-                         "recorded with other settings: kv_type f32 (here q8)", "--kv-type", "q8")
+                         "recorded with other settings: kv_type f32 (here q8)\n"
+                         "the KV cache is rounded to q8: try --kv-type f32", "--kv-type", "q8")
         changed = bytearray((self.folder / "own.safetensors").read_bytes())
         changed[-2] ^= 1  # of hidden.final_norm, or of the last logit
         (self.folder / "changed.safetensors").write_bytes(changed)

@@ -170,7 +170,7 @@ def files_and_folders_are_named_with_their_status(folder, live):
             (model, "", 2, "-o: expected a folder name, found an empty one"),
             (model, "nodir/x", 4, "nodir/x: cannot be written: no folder nodir"),
             (model, model / "x", 4, f"{model}/x: cannot be written: no folder {model}"),
-            (model, folder, 3, f"{folder}: expected a new folder"), (model, blocked, 3, f"{blocked}: expected a folder"),
+            (model, folder, 3, f"{folder}: expected a new folder"), (model, blocked, 3, f"{blocked}: expected a new folder"),
             (folder / "missing", folder / "hf", 3, "missing: cannot open: No such file or directory"),
             (model / "x", folder / "hf", 3, "m.bin/x: cannot open: Not a directory"), ("", folder / "hf", 3, "cannot open: No such file"),
             (folder, folder / "hf", 3, f"{folder}: expected a model file, found a folder"), (pipe, folder / "hf", 3, "found something that is no")):

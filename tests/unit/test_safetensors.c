@@ -127,7 +127,7 @@ static void bad_headers_are_refused(void)
         { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "," T("b", "\"F32\"", "[2]", "[4, 12]") "}", 12, "found 4: it overlaps tensor a" },
         { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "," T("b", "\"F32\"", "[2]", "[0, 8]") "}", 8, "overlaps" },
         { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "," T("b", "\"F32\"", "[0]", "[4, 4]") "}", 8, "overlaps" },
-        { "{" T("a", "\"F32\"", "[0]", "[4, 4]") "}", 4, "no tensor owns" },
+        { "{" T("a", "\"F32\"", "[0]", "[4, 4]") "}", 4, "the bytes between belong to no tensor" },
         { "{}", 1, "to end with its last tensor at byte" },
         { "{\"__metadata__\": {\"n\": 3}}", 0, "metadata n: expected a string, found 3" },
         { "{\"__metadata__\": {\"n\": null}}", 0, "metadata n: expected a string, found null" },
