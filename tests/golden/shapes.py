@@ -22,14 +22,11 @@ from ref import write_safetensors
 BASE = {"family": "test", "d_model": 48, "n_layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "d_ff": 80, "vocab_size": 64,
         "n_ctx": 512, "norm_eps": 1e-3}
 
-SHAPES = {
+SHAPES = {  # the place in this list is the seed of the weights: a new shape goes to the end
     "gpt": {"d_model": 45, "head_dim": 10, "kv_heads": 4, "norm": "layer", "norm_bias": True, "ffn": "gelu_tanh", "positions": "learned",
             "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True, "n_ctx": 200},
     "neox": {"head_dim": 20, "rotary_dim": 12, "norm": "layer", "norm_bias": True, "norm_placement": "parallel2", "ffn": "gelu",
              "qkv_bias": True, "out_bias": True, "ffn_bias": True},
-    "gptodd": {"d_model": 35, "head_dim": 7, "kv_heads": 2, "norm": "layer", "norm_bias": True, "ffn": "gelu", "positions": "learned",
-               "qkv_bias": True, "out_bias": True, "qk_norm": "head", "n_ctx": 200},
-    "neoxodd": {"head_dim": 17, "rotary_dim": 6, "kv_heads": 1, "window": 66, "qk_norm": "heads"},
     "cohere": {"norm": "layer", "norm_placement": "parallel", "qk_norm": "heads", "logit_scale": 0.25, "tied_embeddings": True},
     "bothsides": {"n_layers": 4, "norm_placement": "both", "ffn": "geglu", "window": 65, "full_layers": [1, 3], "attn_softcap": 2.0,
                   "logit_softcap": 5.0, "attn_scale": 0.3, "embed_scale": 6.928203, "tied_embeddings": True},
@@ -46,6 +43,9 @@ SHAPES = {
     "manyexperts": {"norm_placement": "both", "ffn": "geglu", "n_experts": 70, "experts_used": 9, "expert_d_ff": 17, "shared_d_ff": 33,
                     "residual_scale": 0.5},
     "oneexpert": {"norm_placement": "parallel", "n_experts": 3, "experts_used": 1, "expert_d_ff": 48, "shared_d_ff": 20, "window": 1},
+    "gptodd": {"d_model": 35, "head_dim": 7, "kv_heads": 2, "norm": "layer", "norm_bias": True, "ffn": "gelu", "positions": "learned",
+               "qkv_bias": True, "out_bias": True, "qk_norm": "head", "n_ctx": 200},
+    "neoxodd": {"head_dim": 17, "rotary_dim": 6, "kv_heads": 1, "window": 66, "qk_norm": "heads"},
 }
 LENGTHS = (1, 5, 130)
 N_GREEDY = 24
