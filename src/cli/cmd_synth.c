@@ -34,7 +34,7 @@ static const Option options[] = {
       "another type for matrices whose names match, as in quantize" },
     { "seed",    's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "the same seed gives the same file" },
     { "sparse",   0,  NULL, OPT_FLAG, AT(sparse), 0, 0, NULL,
-      "do not write the matrices: they read as zeros and take no space on the disk, whatever their size" },
+      "do not write the matrices: they read as zeros and take no disk space" },
     { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
       "number of threads; 0: one per physical core" },
     { 0 },

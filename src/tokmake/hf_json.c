@@ -103,10 +103,10 @@ static bool drop_unknown(Draft *d)
     if (!lacking && d->type == DRAFT_BPE)
         return true;
     if (lacking)
-        json_out(&d->warnings, "%s: there is no unknown token: %zu bytes that no piece stands for are left out of a text without a word\n",
+        json_out(&d->warnings, "%s: no unknown token: the %zu bytes that no piece stands for are silently dropped from a text\n",
                  d->file, lacking);
     else
-        json_out(&d->warnings, "%s: there is no unknown token: characters that no piece stands for are left out of a text without a word\n",
+        json_out(&d->warnings, "%s: no unknown token: characters that no piece stands for are silently dropped from a text\n",
                  d->file);
     return draft_set_bool(d, "drop_unknown", true);
 }
@@ -175,7 +175,7 @@ static bool read_unigram(Draft *d, const JsonNode *model)
         return false;
     if (unk && unk->kind != NODE_NULL) {
         if (unk->kind != NODE_INT || unk->integer < 0 || unk->integer >= (int64_t)d->size)
-            return fail(d->err, INPUT, "%s: model.unk_id: expected an id under %zu, found %s", d->file, d->size, node_text(unk, found));
+            return fail(d->err, INPUT, "%s: model.unk_id: expected an id below %zu, found %s", d->file, d->size, node_text(unk, found));
         d->unk = (int32_t)unk->integer;
     }
     return (!node_truth(node_get(model, "byte_fallback")) || draft_byte_pieces(d, &all)) && draft_set_bool(d, "byte_fallback", all);

@@ -9,7 +9,7 @@ enum { LONGEST_PIECE = 1024, LLAMA3_RANKS = 128000 }; /* published pieces are un
 typedef struct Special { const char *token; int32_t id; } Special;
 
 /* tiktoken_ext/openai_public.py, and meta-llama/llama-models models/llama3/tokenizer.py (only the tokens that Llama 3 and 3.1
- * have alike) */
+ * share) */
 static const struct Published { size_t ranks; const char *pattern; Special special[6]; } published[] = {
     { 50256, "gpt2", { { "<|endoftext|>", 50256 } } },
     { 50280, "gpt2", { { "<|endoftext|>", 50256 } } },
@@ -224,7 +224,7 @@ bool rank_file_read(Draft *d, const char *path)
         !(listed ? add_listed(d, beside, listed, n_ranks) : !p || add_published(d, p, n_ranks)))
         return false;
     if (!listed && p && p->ranks == LLAMA3_RANKS)
-        json_out(&d->warnings, "%s: no special_tokens.json beside it: of the special tokens only those that Llama 3 and 3.1 have alike\n", path);
+        json_out(&d->warnings, "%s: no special_tokens.json beside it: so only the special tokens that Llama 3 and 3.1 share are known\n", path);
     else if (!listed && !p)
         json_out(&d->warnings, "%s: no special_tokens.json beside it: no special tokens\n", path);
     byte_map_free(&d->spelled); /* the files beside it know its pieces by their ids */

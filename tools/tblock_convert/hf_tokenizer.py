@@ -84,8 +84,8 @@ def _drop_unknown(v):
     lacking = 256 - len({p for p in v.pieces if len(p) == 1}) if v.type == "bpe" else 0
     if lacking or v.type == "bpe_char":
         v.settings["drop_unknown"] = True
-        v.warnings.append("%s: there is no unknown token: %s are left out of a text without a word" % (
-            v.file, "%d bytes that no piece stands for" % lacking if lacking else "characters that no piece stands for"))
+        v.warnings.append("%s: no unknown token: %s are silently dropped from a text" % (
+            v.file, "the %d bytes that no piece stands for" % lacking if lacking else "characters that no piece stands for"))
 
 
 def read_vocab(v, ids, thing):
@@ -148,7 +148,7 @@ def _unigram(v, model):
         if entry[0]:
             v.indexed.append(i)
     if unk is not None and (isinstance(unk, bool) or not isinstance(unk, int) or not 0 <= unk < len(pieces)):
-        raise bad(v.file, "model.unk_id", "an id under %d" % len(pieces), jsonfile.kind(unk))
+        raise bad(v.file, "model.unk_id", "an id below %d" % len(pieces), jsonfile.kind(unk))
     v.unk = -1 if unk is None else unk
     v.settings["byte_fallback"] = bool(model.get("byte_fallback")) and byte_pieces(v)
     return {entry[0]: i for i, entry in enumerate(pieces)}

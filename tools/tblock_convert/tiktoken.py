@@ -9,7 +9,7 @@ from . import bytelevel, hf_tokenizer, jsonfile, vocab
 
 LLAMA3_RANKS = 128000
 # ranks: (pattern, special tokens); tiktoken_ext/openai_public.py, and meta-llama/llama-models models/llama3/tokenizer.py
-# (only the tokens that Llama 3 and 3.1 have alike)
+# (only the tokens that Llama 3 and 3.1 share)
 END = "<|endoftext|>"
 KNOWN = {
     50256: ("gpt2", {END: 50256}),
@@ -43,7 +43,7 @@ def load(file, sources, pattern=None):
     if os.path.exists(beside):
         special = jsonfile.parse_object(sources.open(beside).read_small(), beside)
     elif known == "llama3":
-        v.warnings.append("%s: no %s beside it: of the special tokens only those that Llama 3 and 3.1 have alike" % (file.path, SPECIAL))
+        v.warnings.append("%s: no %s beside it: so only the special tokens that Llama 3 and 3.1 share are known" % (file.path, SPECIAL))
     elif not special:
         v.warnings.append("%s: no %s beside it: no special tokens" % (file.path, SPECIAL))
     pattern = pattern or known or ("llama3" if BOS in special else None)
