@@ -180,7 +180,7 @@ static int failed(const Regex *re, int rc, size_t at, size_t n, Error *err)
 {
     PCRE2_UCHAR why[256];
     if (rc == PCRE2_ERROR_CALLOUT)
-        snprintf((char *)why, sizeof why, "matching took too many steps");
+        snprintf((char *)why, sizeof why, "matching passed the limit of steps");
     else
         pcre2_get_error_message(rc, why, sizeof why);
     fail(err, rc == PCRE2_ERROR_NOMEMORY ? SYSTEM : INPUT, "%s: at byte %zu of a text of %zu: %s", re->name, at, n, (const char *)why);
