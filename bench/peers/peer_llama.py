@@ -5,7 +5,6 @@
 
 As llama.cpp's own llama-bench runs it: mapped, batches of 512, KV cache f16, one thread count for prefill and decode; with
 and without flash attention (modes `fa` and `no-fa`), of which the faster counts."""
-import argparse
 import ctypes
 import sys
 import time
@@ -116,18 +115,13 @@ def quantize(source, target, kind, threads):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("model", nargs="?")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--first-token", action="store_true")
+    parser = peer_worker.options(__doc__)
     parser.add_argument("--quantize", nargs=3, metavar=("F16", "OUT", "TYPE"))
     args = parser.parse_args()
     if args.quantize:
         quantize(*args.quantize, args.threads)
-    elif args.first_token:
-        peer_worker.time_first_token(lambda: Llama(args.model, args.threads).logits("fa", [1]), out)
     else:
-        peer_worker.serve(Llama(args.model, args.threads), out)
+        peer_worker.work(Llama, "fa", args, out)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@
 Two ways of running, of which the faster counts: `infer` calls the exported model with its KV cache as a state, as optimum-intel
 does; `genai` is OpenVINO GenAI's LLMPipeline (paged attention), timed by its own metrics. Everything else stays as OpenVINO
 chooses: bf16 arithmetic where the processor has it, 8-bit activations in groups for int8 and int4 weights, KV cache u8."""
-import argparse
 import os
 import pathlib
 import time
@@ -114,18 +113,13 @@ def export(source, target, kind):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("model", nargs="?")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--first-token", action="store_true")
+    parser = peer_worker.options(__doc__)
     parser.add_argument("--export", nargs=3, metavar=("HF", "OUT", "TYPE"))
     args = parser.parse_args()
     if args.export:
         export(*args.export)
-    elif args.first_token:
-        peer_worker.time_first_token(lambda: OpenVINO(args.model, args.threads).logits("infer", [1]), out)
     else:
-        peer_worker.serve(OpenVINO(args.model, args.threads), out)
+        peer_worker.work(OpenVINO, "infer", args, out)
 
 
 if __name__ == "__main__":

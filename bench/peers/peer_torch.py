@@ -4,7 +4,6 @@
 
 inference_mode, scaled dot product attention, logits of the last position only, the model called directly (generate() costs
 more); with the KV cache that grows and the one of fixed size (modes `dynamic` and `static`), of which the faster counts."""
-import argparse
 import copy
 import os
 import time
@@ -63,17 +62,5 @@ class Torch:
         return self.extend(self.new_cache(mode, 64), ids).float().numpy()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("model")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--first-token", action="store_true")
-    args = parser.parse_args()
-    if args.first_token:
-        peer_worker.time_first_token(lambda: Torch(args.model, args.threads).logits("dynamic", [1]), out)
-    else:
-        peer_worker.serve(Torch(args.model, args.threads), out)
-
-
 if __name__ == "__main__":
-    main()
+    peer_worker.work(Torch, "dynamic", peer_worker.options(__doc__).parse_args(), out)

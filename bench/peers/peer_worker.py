@@ -2,6 +2,7 @@
 
 A worker has: version, system (text), modes (its ways of running, of which the faster counts), tokens(start, n), prefill(mode, n)
 -> seconds, context(mode, start), decode(mode, start, n) -> seconds, logits(mode, ids) -> f32 array."""
+import argparse
 import json
 import os
 import resource
@@ -57,3 +58,20 @@ def time_first_token(first_token, out):
     before, start = peak_mb(), time.perf_counter()
     first_token()
     answer({"seconds": time.perf_counter() - start, "peak_mb": peak_mb(), "peak_mb_before": before}, out)
+
+
+def options(about):
+    """The options of every worker. A model need not be named: some have another use."""
+    parser = argparse.ArgumentParser(description=about.split("\n")[0])
+    parser.add_argument("model", nargs="?")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--first-token", action="store_true")
+    return parser
+
+
+def work(make, mode, args, out):
+    """Be the worker that make(model, threads) is; mode is the way in which the first token is timed."""
+    if args.first_token:
+        time_first_token(lambda: make(args.model, args.threads).logits(mode, [1]), out)
+    else:
+        serve(make(args.model, args.threads), out)
