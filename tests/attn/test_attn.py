@@ -4,7 +4,6 @@
     test_attn.py [--only TEXT]
 
 The page is read back here; `make test-browser` runs it (tests/pages)."""
-import argparse
 import base64
 import json
 import os
@@ -17,9 +16,10 @@ import tempfile
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "golden"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "golden")]
 from golden import RECORDED, recorded  # noqa: E402
 from ref import read_safetensors  # noqa: E402
+from verdicts import Skip, attempt, need, option_only  # noqa: E402
 
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/release") / "tblock"))
 
@@ -31,19 +31,6 @@ TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/rele
 TOLERANCE = {"f32": 1e-5, "f16": 4e-3, "q8": 0.15}
 
 NAUGHTY = "a <script>alert(1)</script> </script><!-- & \" ' \\ \u202e \u200b \x1b\x07\n\t \U0001F600 e\u0301".encode() + b" \xff\xc3 \x80"
-
-
-class Failure(Exception):
-    pass
-
-
-class Skip(Exception):
-    pass
-
-
-def need(condition, why):
-    if not condition:
-        raise Failure(why)
 
 
 def attn(*arguments):
@@ -187,33 +174,10 @@ def claims(folder):
     yield "the_page_is_closed_and_alone", lambda: the_page_is_closed_and_alone(folder)
 
 
-def run_claims(claims):
-    """Print what becomes of each; true: one has failed."""
-    failed = False
-    for name, claim in claims:
-        try:
-            claim()
-            print("ok", name, flush=True)
-        except Skip as why:
-            print(f"skip {name}: {why}", flush=True)
-        except Exception as why:  # noqa: BLE001: a claim that breaks has failed
-            failed = True
-            print(f"FAIL {name}: {type(why).__name__}: {' '.join(str(why).split())[:600]}", flush=True)
-    return failed
-
-
-def chosen(description):
-    """The text of --only."""
-    options = argparse.ArgumentParser(description=description,
-                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--only", default="", help="claims whose name contains this")
-    return options.parse_args().only
-
-
 def main():
-    only = chosen(__doc__)
+    only = option_only(__doc__).parse_args().only
     with tempfile.TemporaryDirectory() as folder:
-        return run_claims(c for c in claims(pathlib.Path(folder)) if only in c[0])
+        return sum(attempt(*c) for c in claims(pathlib.Path(folder)) if only in c[0]) > 0
 
 
 if __name__ == "__main__":

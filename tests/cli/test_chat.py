@@ -12,19 +12,17 @@ import sys
 import tempfile
 import termios
 import time
-import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from verdicts import Skip, attempt  # noqa: E402
+
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / "build/release/tblock"))
 TOOL = ROOT / os.environ.get("BUILD", "build/release") / "tests/text/chat_tool"
 MODEL = str(ROOT / "models/shakespeare.bin")
 PATIENCE = 300   # seconds; a busy machine is no failure
 TEMP = None
 EDITS = True   # is the program built with libedit? main looks
-
-
-class Skip(Exception):
-    pass
 
 
 class Terminal:
@@ -419,16 +417,7 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             TEMP = pathlib.Path(folder)
-            try:
-                claim()
-                print("ok %s" % claim.__name__)
-            except Skip as why:
-                print("skip %s: %s" % (claim.__name__, why))
-            except (AssertionError, OSError, ValueError) as e:
-                failed += 1
-                where = traceback.extract_tb(e.__traceback__)[1 if len(traceback.extract_tb(e.__traceback__)) > 1 else 0]
-                print("FAIL %s: line %d: %s" % (claim.__name__, where.lineno, str(e)[:500].replace("\n", "\\n")))
-        sys.stdout.flush()
+            failed += attempt(claim.__name__, claim)
     return 1 if failed else 0
 
 

@@ -12,6 +12,9 @@ import tempfile
 import terminal
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from verdicts import Skip, attempt  # noqa: E402
+
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/release") / "tblock"))
 LATEST = 2.0     # seconds, from which on silence is a fault; the line comes after half a second
 CONFIG = {"d_model": 512, "n_layers": 6, "heads": 8, "d_ff": 1536, "vocab_size": 32000, "n_ctx": 100000}
@@ -45,18 +48,16 @@ def plain(args, cwd):
 
 
 def check(name, folder):
-    """None, or why it is skipped."""
     says, args = LONG[name]
     shown = terminal.run([TBLOCK, *args], cwd=folder)
     if name in NEEDS_BLAS and "libopenblas" in shown.data:
-        return "no OpenBLAS"
+        raise Skip("no OpenBLAS")
     assert shown.status == 0, "%d: %r" % (shown.status, shown.data[-300:])
     left = [line for line in shown.screen() if re.search(r"\[[# ]*\] +\d+%|" + says, line)]
     assert not left, "stays on the screen: %r" % left
     if shown.seconds < LATEST and not LINE.search(shown.data):
-        return "done in %.1f s" % shown.seconds
+        raise Skip("done in %.1f s" % shown.seconds)
     assert says in [m.group(1) for m in LINE.finditer(shown.data)], "%.1f s, shown: %r" % (shown.seconds, shown.data[:300])
-    return None
 
 
 def quiet(folder):
@@ -84,17 +85,17 @@ def interrupted(folder):
 def sandboxed(folder):
     says, args = LONG["logits"]
     if plain(["run", "model.bin", "--ids", "1", "-n", "0", "--sandbox"], folder).returncode == 4:
-        return "no seccomp here"
+        raise Skip("no seccomp here")
     shown = terminal.run([TBLOCK, *args, "--sandbox"], cwd=folder)
     assert shown.status == 0 and shown.screen() == [""], shown.data[-300:]
-    return None if says in shown.data or shown.seconds > LATEST else "done in %.1f s" % shown.seconds
+    if says not in shown.data and shown.seconds <= LATEST:
+        raise Skip("done in %.1f s" % shown.seconds)
 
 
 def main():
     if not terminal.possible():
         print("skip progress: no pseudo-terminals")
         return 0
-    failed = 0
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "model.json").write_text(json.dumps(CONFIG))
@@ -103,17 +104,8 @@ def main():
         plain(["synth", "model.json", "-o", "model.bin"], folder)
         claims = {"%s_says_what_it_does" % name: lambda folder, name=name: check(name, folder) for name in LONG}
         claims.update(nothing_of_it_where_it_was_not_asked_for=quiet, ctrl_c_leaves_a_clean_screen=interrupted, the_sandbox_draws_too=sandboxed)
-        for name, claim in claims.items():
-            if len(sys.argv) > 1 and name not in sys.argv[1:]:
-                continue
-            try:
-                why = claim(folder)
-                print("skip %s: %s" % (name, why) if why else "ok %s" % name)
-            except (AssertionError, OSError) as e:
-                failed += 1
-                print("FAIL %s: %s" % (name, str(e)[:600].replace("\n", "\\n")))
-            sys.stdout.flush()
-    return 1 if failed else 0
+        failed = sum(attempt(name, claim, folder) for name, claim in claims.items() if name in (sys.argv[1:] or claims))
+    return failed > 0
 
 
 sys.exit(main())

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from verdicts import Skip, attempt  # noqa: E402
+
 BUILD = ROOT / os.environ.get("BUILD", "build/release")
 TBLOCK = os.environ.get("TBLOCK", str(BUILD / "tblock"))
 MODEL = ROOT / "models/shakespeare.bin"
@@ -40,10 +42,6 @@ TEMP = Folder()
 def case(fn):
     CASES.append(fn)
     return fn
-
-
-class Skip(Exception):
-    pass
 
 
 def not_sanitized():
@@ -180,14 +178,7 @@ def main():
             continue
         TEMP.path = pathlib.Path(tempfile.mkdtemp(prefix="tblock-faults-"))
         try:
-            fn()
-            print("ok", fn.__name__, flush=True)
-        except Skip as why:
-            print(f"skip {fn.__name__}: {why}", flush=True)
-        except Exception as why:   # noqa: BLE001: any failure of a case is its result
-            failed = True
-            traceback.print_exc()
-            print(f"FAIL {fn.__name__}: {str(why)[:400] or type(why).__name__}".replace("\n", " "), flush=True)
+            failed |= attempt(fn.__name__, fn)
         finally:
             os.chmod(TEMP, 0o755)
             shutil.rmtree(TEMP, ignore_errors=True)

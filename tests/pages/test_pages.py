@@ -13,8 +13,8 @@ import numpy as np
 import browser
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "attn"))
-from test_attn import (ROOT, TBLOCK, Page, Skip, attn, chosen, converted, listed, need,  # noqa: E402
-                       run_claims)
+from test_attn import ROOT, TBLOCK, Page, attn, converted, listed  # noqa: E402
+from verdicts import Skip, attempt, need, option_only  # noqa: E402
 
 # Points at cells (row, column): the lines that appear beside the pointer, and the cell's colour.
 POINT = """CELLS.map(([q, k]) => {
@@ -132,12 +132,12 @@ def claims(window, folder):
 
 
 def main():
-    only, program = chosen(__doc__), browser.find()
+    only, program = option_only(__doc__).parse_args().only, browser.find()
     if not program:
         print("skip pages: no browser (chromium or google-chrome)")
         return False
     with tempfile.TemporaryDirectory() as folder, browser.Browser(program) as window:
-        return run_claims(c for c in claims(window, pathlib.Path(folder)) if only in c[0])
+        return sum(attempt(*c) for c in claims(window, pathlib.Path(folder)) if only in c[0]) > 0
 
 
 if __name__ == "__main__":

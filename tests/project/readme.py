@@ -16,9 +16,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from verdicts import Failure, Skip, attempt, need  # noqa: E402
+
 BUILD = os.environ.get("BUILD", "build/release")
 TBLOCK = str(pathlib.Path(os.environ.get("TBLOCK", ROOT / BUILD / "tblock")).absolute())
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,19 +32,6 @@ LIMIT = 900  # seconds for the commands of a block, most of them for a busy mach
 OTHERS = {"apt", "cc", "echo", "hf", "pip", "source"}
 # before a command, and what stands between two
 BEFORE, BETWEEN = {"sudo"}, {"|", "||", "&&", ";", "&", "(", ")", "<(", "$("}
-
-
-class Failure(Exception):
-    pass
-
-
-class Skip(Exception):
-    pass
-
-
-def need(truth, what):
-    if not truth:
-        raise Failure(what)
 
 
 def tblock(*arguments):
@@ -270,19 +259,7 @@ def main():
     if sys.argv[1:] == ["--picture"]:
         PICTURE.write_text(drawing(), encoding="utf-8")
         return 0
-    failed = False
-    for name, claim in claims():
-        try:
-            claim()
-            print(f"ok readme_{name}", flush=True)
-        except Skip as why:
-            print(f"skip readme_{name}: {why}", flush=True)
-        except Exception as why:  # pylint: disable=broad-except
-            failed = True
-            if not isinstance(why, Failure):
-                traceback.print_exc()
-            print(f"FAIL readme_{name}: " + str(why).replace("\n", " | ")[:600], flush=True)
-    return failed
+    return sum(attempt("readme_" + name, claim) for name, claim in claims()) > 0
 
 
 if __name__ == "__main__":

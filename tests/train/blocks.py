@@ -5,7 +5,6 @@
 
 Tolerances are those that the fixtures' README justifies. Also: the same bytes whatever the threads, the page within 80 columns, its
 JSON, gradients checked in double, and the layer of a model."""
-import argparse
 import json
 import os
 import pathlib
@@ -20,15 +19,12 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "golden"), str(ROOT / 
 from faults import lacks_openblas  # noqa: E402
 from ref import read_safetensors, write_safetensors  # noqa: E402
 from testdata import FIXTURES  # noqa: E402
+from verdicts import Failure, attempt, option_only  # noqa: E402
 
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/release") / "tblock"))
 BLOCKS = FIXTURES / "blocks"
 OUTPUT, GRADIENT, N_CASES = 1e-5, 1e-4, 17
 LARGEST = {"y": OUTPUT, "attn": OUTPUT, "dx": GRADIENT}
-
-
-class Failure(Exception):
-    pass
 
 
 def run(*command, status=0):
@@ -169,9 +165,7 @@ def check_model_layer(folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="")
-    only = parser.parse_args().only
+    only = option_only(__doc__).parse_args().only
     if lacks_openblas():
         print("skip blocks: no OpenBLAS")
         return 0
@@ -185,13 +179,8 @@ def main():
         if only not in name:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            try:
-                check(pathlib.Path(folder))
-                print(f"ok {name}")
-            except Failure as e:
-                failed = True
-                print(f"FAIL {name}: {e}")
-    return int(failed)
+            failed |= attempt(name, check, pathlib.Path(folder))
+    return failed
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
     exporting.py [--live] [--only TEXT]
 
 --live: also transformers' own classes compute the logits (where torch and transformers can be imported)."""
-import argparse
 import json
 import os
 import pathlib
@@ -15,10 +14,10 @@ import tempfile
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "golden"))
-sys.path.insert(0, str(ROOT / "tests" / "faults"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "golden"), str(ROOT / "tests" / "faults")]
 from faults import lacks_openblas  # noqa: E402
 from ref import read_safetensors  # noqa: E402
+from verdicts import Failure, attempt, option_only  # noqa: E402
 
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/release") / "tblock"))
 SMALL = {"d_model": 40, "n_layers": 2, "heads": 5, "d_ff": 52, "vocab_size": 300, "n_ctx": 64}
@@ -30,10 +29,6 @@ CONFIGS = {
     "odd_width": {**SMALL, "d_model": 39, "heads": 3, "head_dim": 14, "vocab_size": 301},
 }
 IDS = ",".join(str(i * 7 % 290) for i in range(20))
-
-
-class Failure(Exception):
-    pass
 
 
 def run(*command, status=0):
@@ -204,8 +199,7 @@ def skipped(name):
 
 def run_claims(claims, why_skipped, about):
     """claims: {name: function of a folder and --live}; why_skipped: of a name, None where it runs."""
-    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="")
+    parser = option_only(about)
     parser.add_argument("--live", action="store_true")
     a = parser.parse_args()
     failed = 0
@@ -217,12 +211,7 @@ def run_claims(claims, why_skipped, about):
             print(f"skip {name}: {why}", flush=True)
             continue
         with tempfile.TemporaryDirectory() as folder:
-            try:
-                check(pathlib.Path(folder), a.live)
-                print(f"ok {name}", flush=True)
-            except Failure as e:
-                failed = 1
-                print(f"FAIL {name}: {e}", flush=True)
+            failed |= attempt(name, check, pathlib.Path(folder), a.live)
     return failed
 
 

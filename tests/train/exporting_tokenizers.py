@@ -7,7 +7,6 @@
 imported. --live: so does transformers' AutoTokenizer. Recorded tokenizers are those of the fixtures."""
 import functools
 import json
-import os
 import pathlib
 import shutil
 import struct

@@ -4,7 +4,6 @@
     grads.py [--only TEXT]
 
 Tolerances are those that the fixtures' README justifies. Also: the same bits whatever the threads, and our names for a model file."""
-import argparse
 import json
 import os
 import pathlib
@@ -19,6 +18,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "golden"), str(ROOT / 
 from faults import lacks_openblas  # noqa: E402
 from ref import read_safetensors  # noqa: E402
 from testdata import FIXTURES  # noqa: E402
+from verdicts import Failure, attempt, option_only  # noqa: E402
 
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/release") / "tblock"))
 CASES = ["grad-llama-bias", "grad-llama-gqa", "grad-llama-tied"]
@@ -26,10 +26,6 @@ FAMILIES = ["gemma", "granite", "llama-headdim", "llama-mqa", "llama-yarn", "lla
             "qwen3", "stablelm"]
 REFUSED = {"gemma2": "attn_softcap", "mixtral": "n_experts", "gpt2": "positions", "cohere": "norm_placement"}
 GRADIENT, LOSS, PARAMETER = 2e-5, 1e-5, 1e-4
-
-
-class Failure(Exception):
-    pass
 
 
 def run(*command, status=0):
@@ -101,9 +97,7 @@ def check_refused(name):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="")
-    only = parser.parse_args().only
+    only = option_only(__doc__).parse_args().only
     if lacks_openblas():
         print("skip grads: no OpenBLAS")
         return 0
@@ -120,12 +114,7 @@ def main():
             print(f"skip {name}: no data ({needed.name})")
             continue
         with tempfile.TemporaryDirectory() as folder:
-            try:
-                check(pathlib.Path(folder))
-                print(f"ok {name}")
-            except Failure as e:
-                failed = 1
-                print(f"FAIL {name}: {e}")
+            failed |= attempt(name, check, pathlib.Path(folder))
     return failed
 
 

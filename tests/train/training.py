@@ -2,7 +2,6 @@
 """`tblock train`: what it writes runs, resuming changes no byte, faults leave the last checkpoint, vocabularies are those of tokenizers.
 
     training.py [--only TEXT]"""
-import argparse
 import json
 import os
 import pathlib
@@ -16,25 +15,14 @@ import tempfile
 import xml.dom.minidom
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "faults"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "faults")]
 from faults import lacks_openblas  # noqa: E402
+from verdicts import Skip, attempt, need, option_only  # noqa: E402
+
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/release") / "tblock"))
 CONFIG = {"d_model": 32, "n_layers": 2, "heads": 4, "kv_heads": 2, "d_ff": 48, "vocab_size": 300, "n_ctx": 32, "tied_embeddings": True}
 SETTINGS = ["--steps", "12", "--batch", "5", "--micro-batch", "2", "--dropout", "0.1", "--lr", "0.01", "--eval-every", "3", "--save-every",
             "2", "--seed", "7"]
-
-
-class Failure(Exception):
-    pass
-
-
-class Skip(Exception):
-    pass
-
-
-def need(condition, why):
-    if not condition:
-        raise Failure(why)
 
 
 def text_of(n, seed=1):
@@ -341,9 +329,7 @@ CLAIMS = [chat_format_stays, finished_training_is_resumed, parameters_without_a_
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="")
-    only = parser.parse_args().only
+    only = option_only(__doc__).parse_args().only
     failed, lacking = 0, lacks_openblas()
     for check in CLAIMS:
         if only not in check.__name__:
@@ -352,15 +338,8 @@ def main():
             print(f"skip {check.__name__}: no OpenBLAS", flush=True)
             continue
         with tempfile.TemporaryDirectory() as folder:
-            try:
-                check(Case(folder))
-                print(f"ok {check.__name__}", flush=True)
-            except Skip as e:
-                print(f"skip {check.__name__}: {e}", flush=True)
-            except Failure as e:
-                failed = 1
-                print(f"FAIL {check.__name__}: {e}", flush=True)
-    return failed
+            failed += attempt(check.__name__, check, Case(folder))
+    return failed > 0
 
 
 if __name__ == "__main__":
