@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/hex.h"
 #include "base/host_env.h"
 #include "base/utf8.h"
 
@@ -62,10 +63,10 @@ static bool check_hex4(Check *c, unsigned *unit)
 {
     *unit = 0;
     for (int i = 0; i < 4; i++, c->at++) {
-        int ch = peek(c), lower = ch | 0x20;
-        if (!is_digit(ch) && !(ch > 0 && lower >= 'a' && lower <= 'f'))
+        int digit = hex_digit(peek(c));
+        if (digit < 0)
             return expected(c, "four hex digits after \\u");
-        *unit = *unit << 4 | (unsigned)(is_digit(ch) ? ch - '0' : lower - 'a' + 10);
+        *unit = *unit << 4 | (unsigned)digit;
     }
     return true;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/byte_map.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "base/utf8.h"
 
@@ -47,10 +48,10 @@ static bool hex4(Parser *p, uint32_t *unit)
 {
     *unit = 0;
     for (int i = 0; i < 4; i++, p->at++) {
-        char c = p->at < p->end ? *p->at : ' ', lower = (char)(c | 0x20);
-        if (!is_digit(c) && !(lower >= 'a' && lower <= 'f'))
+        int digit = p->at < p->end ? hex_digit(*p->at) : -1;
+        if (digit < 0)
             return expected(p, "four hex digits after \\u");
-        *unit = *unit << 4 | (uint32_t)(is_digit(c) ? c - '0' : lower - 'a' + 10);
+        *unit = *unit << 4 | (uint32_t)digit;
     }
     return true;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/hex.h"
 #include "text/bytes.h"
 #include "text/char_set.h"
 #include "text/unicode.h"
@@ -84,14 +85,6 @@ static bool add_atom(Speller *s, CharSet *set)
 }
 
 static bool is_octal(char c) { return c >= '0' && c <= '7'; }
-
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
 
 /* "{1F600}" behind \x and \o. */
 static bool braced_code(Speller *s, unsigned base, uint32_t *c)

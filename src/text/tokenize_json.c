@@ -2,6 +2,7 @@
  * tokenize may hold \u0000. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/hex.h"
 #include "base/json.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
@@ -44,11 +45,6 @@ static bool take(Line *l, char c, const char *expected)
 }
 
 /* ---- Strings -------------------------------------------------------------------------------------------------- */
-
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 static bool four_digits(Line *l, uint32_t *unit)
 {

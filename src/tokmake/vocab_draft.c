@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/path.h"
 
 enum { LARGEST_FILE = 256 << 20, CHUNK = 1 << 20 };
@@ -159,11 +160,6 @@ bool draft_spell(Draft *d, Text spelling, int32_t id)
     if (value)
         *value = id;
     return value != NULL;
-}
-
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 bool byte_of(Text piece, char *byte)
