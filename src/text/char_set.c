@@ -34,8 +34,10 @@ static int by_start(const void *a, const void *b)
 
 void char_set_sort(CharSet *s)
 {
-    size_t n = 0;
-    if (s->n)
+    size_t n = 0, ordered = 2; /* most sets are in order */
+    while (ordered < s->n && s->edge[ordered - 2] <= s->edge[ordered])
+        ordered += 2;
+    if (ordered < s->n)
         qsort(s->edge, s->n / 2, 2 * sizeof *s->edge, by_start);
     for (size_t i = 0; i < s->n; i += 2)
         if (n && s->edge[i] <= s->edge[n - 1])
@@ -58,32 +60,37 @@ void char_set_invert(CharSet *s)
     *s = out;
 }
 
-bool char_set_has(const CharSet *s, uint32_t c)
+/* Is one of first .. last in the set? */
+static bool meets(const CharSet *s, uint32_t first, uint32_t last)
 {
-    size_t low = 0, high = s->n; /* edges before low are at most c */
+    size_t low = 0, high = s->n; /* edges before low are at most first */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (s->edge[middle] <= c)
+        if (s->edge[middle] <= first)
             low = middle + 1;
         else
             high = middle;
     }
-    return low % 2 == 1;
+    return low % 2 == 1 || (low < s->n && s->edge[low] <= last);
 }
 
-/* All letters become their folded form, in the first pass; in the second, whatever has such a form
- * comes in. */
+/* The first pass adds the folded form of each member, the second every character whose folded form
+ * is a member. */
 void char_set_fold(CharSet *s)
 {
     for (int back = 0; back < 2; back++) {
         CharSet more = { 0 };
-        for (size_t i = 0; i < FOLD_RUNS_N; i++)
-            for (uint32_t k = 0; k < FOLD_RUNS[i].n; k++) {
-                uint32_t c      = FOLD_RUNS[i].first + k * FOLD_RUNS[i].step,
-                         folded = c + (uint32_t)FOLD_RUNS[i].add;
-                if (char_set_has(s, back ? folded : c))
-                    char_set_add(&more, back ? c : folded, back ? c : folded);
-            }
+        for (size_t i = 0; i < FOLD_RUNS_N; i++) {
+            const CaseRun *r = &FOLD_RUNS[i];
+            uint32_t from = back ? r->first + (uint32_t)r->add : r->first;
+            uint32_t to   = back ? r->first : r->first + (uint32_t)r->add;
+            uint32_t last = (r->n - 1u) * r->step;
+            if (!meets(s, from, from + last))
+                continue;
+            for (uint32_t k = 0; k <= last; k += r->step)
+                if (meets(s, from + k, from + k))
+                    char_set_add(&more, to + k, to + k);
+        }
         for (size_t i = 0; i < more.n; i += 2)
             char_set_add(s, more.edge[i], more.edge[i]);
         s->failed |= more.failed;

@@ -28,6 +28,5 @@ void char_set_words(CharSet *s);
 void char_set_sort(CharSet *s);
 void char_set_invert(CharSet *s);
 void char_set_fold(CharSet *s); /* adds what differs from a member in case alone (simple folding) */
-bool char_set_has(const CharSet *s, uint32_t c);
 
 #endif

@@ -16,6 +16,7 @@
 
 enum {
     MAX_PATTERN      = 1 << 16,
+    MOST_SHOWN       = 200,       /* bytes of a pattern in a message                                             */
     JIT_STACK_START  = 32 << 10,
     JIT_STACK_MOST   = 1 << 20,
     HEAP_MOST_KB     = 256 << 10, /* of the careful program                                                      */
@@ -46,7 +47,7 @@ struct RegexRun {
 /* ---- Patterns ------------------------------------------------------------------------------------------------- */
 
 /* No UCP: what a letter is, must not depend on the library. */
-static pcre2_code *compile(const char *spelled, uint32_t options, const char *pattern, const char *what, Error *err)
+static pcre2_code *compile(const char *spelled, uint32_t options, const char *what, Error *err)
 {
     int         code = PCRE2_ERROR_HEAP_FAILED;
     PCRE2_SIZE  at   = 0;
@@ -61,7 +62,7 @@ static pcre2_code *compile(const char *spelled, uint32_t options, const char *pa
     if (!re) {
         PCRE2_UCHAR why[256];
         pcre2_get_error_message(code, why, sizeof why);
-        fail(err, code == PCRE2_ERROR_HEAP_FAILED ? SYSTEM : INPUT, "%s: regex '%s': %s", what, pattern, (const char *)why);
+        fail(err, code == PCRE2_ERROR_HEAP_FAILED ? SYSTEM : INPUT, "%s: %s", what, (const char *)why);
     }
     return re;
 }
@@ -72,17 +73,20 @@ bool regex_compile(Regex **out, const char *pattern, const char *what, Error *er
     size_t n = strlen(pattern);
     if (n > MAX_PATTERN)
         return fail(err, INPUT, "%s: regex: expected at most %d bytes, found %zu", what, MAX_PATTERN, n);
+    char   name[768]; /* the reason is to be read behind a long pattern too */
+    size_t shown = n > MOST_SHOWN ? MOST_SHOWN - partial_tail(pattern, MOST_SHOWN) : n;
+    snprintf(name, sizeof name, "%.400s: regex '%.*s%s'", what, (int)shown, pattern, shown < n ? "..." : "");
     Regex *re = calloc(1, sizeof *re);
     if (!re || !(re->name = strdup(what))) {
         regex_free(re);
         return fail(err, SYSTEM, "%s: regex: out of memory", what);
     }
-    if (!regex_spell(&re->spelling, pattern, what, err)) {
+    if (!regex_spell(&re->spelling, pattern, name, err)) {
         regex_free(re);
         return false;
     }
-    re->fast    = compile(re->spelling.pattern, 0, pattern, what, err);
-    re->careful = re->fast ? compile(re->spelling.pattern, PCRE2_ANCHORED | PCRE2_AUTO_CALLOUT, pattern, what, err) : NULL;
+    re->fast    = compile(re->spelling.pattern, 0, name, err);
+    re->careful = re->fast ? compile(re->spelling.pattern, PCRE2_ANCHORED | PCRE2_AUTO_CALLOUT, name, err) : NULL;
     if (!re->careful) {
         regex_free(re);
         return false;

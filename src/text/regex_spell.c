@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/byte_map.h"
 #include "base/hex.h"
 #include "text/bytes.h"
 #include "text/char_set.h"
@@ -10,16 +11,19 @@
 
 enum { MOST_DEPTH = 250, MOST_CLASSES = UINT16_MAX, BLOCK = 256, BLOCKS = CHARACTERS / BLOCK };
 enum { MOST_SPELLED = 1 << 20 }; /* bytes: PCRE2 takes 64 KB, compiled */
+enum { MOST_WORK = 1 << 24 };    /* edges and stretches: about a second; published patterns need
+                                    under 1 << 17, what PCRE2 takes is mostly under this too */
 
 /* A set stands in the spelled pattern at byte `at`. */
 typedef struct Atom { size_t at, set; } Atom;
 
 typedef struct Speller {
-    const char *p, *pattern, *what;
+    const char *p, *what;
     Bytes       out;      /* the pattern but for its atoms                   */
     Atom       *atom;
     CharSet    *set;      /* no two are equal                                */
-    size_t      n_atoms, cap_atoms, n_sets, cap_sets;
+    ByteMap     numbers;  /* from the edges of a set to its place in `set`   */
+    size_t      n_atoms, cap_atoms, n_sets, cap_sets, work;
     bool        caseless, was_caseless[MOST_DEPTH];
     int         depth;
     bool        same;     /* characters stay as they are: a back-reference tells all apart */
@@ -30,18 +34,25 @@ typedef struct Speller {
 
 static bool no_memory(const Speller *s)
 {
-    return fail(s->err, SYSTEM, "%s: regex: no memory", s->what);
+    return fail(s->err, SYSTEM, "%s: out of memory", s->what);
 }
 
 static bool refuse(const Speller *s, const char *from, const char *to)
 {
-    return fail(s->err, INPUT, "%s: regex '%s': '%.*s' is not supported", s->what, s->pattern,
-                (int)(to - from), from);
+    return fail(s->err, INPUT, "%s: '%.*s' is not supported", s->what,
+                to - from < 80 ? (int)(to - from) : 80, from);
 }
 
 static bool wrong(const Speller *s, const char *why)
 {
-    return fail(s->err, INPUT, "%s: regex '%s': %s", s->what, s->pattern, why);
+    return fail(s->err, INPUT, "%s: %s", s->what, why);
+}
+
+/* A short pattern can name many large sets. */
+static bool spend(Speller *s, size_t work)
+{
+    s->work += work;
+    return s->work <= MOST_WORK || wrong(s, "its sets of characters are too many or too large");
 }
 
 static bool copy(Speller *s, const char *p, size_t n) { return bytes_add(&s->out, p, n, s->err); }
@@ -58,30 +69,32 @@ static void *grow(void *items, size_t n, size_t *cap, size_t size)
     return grown;
 }
 
+static bool place_set(Speller *s, size_t set)
+{
+    Atom *atoms = grow(s->atom, s->n_atoms, &s->cap_atoms, sizeof *atoms);
+    if (!atoms)
+        return no_memory(s);
+    s->atom = atoms;
+    s->atom[s->n_atoms++] = (Atom){ s->out.n, set };
+    return true;
+}
+
 /* Takes the set over; an equal one that is there already stands for it. */
 static bool add_atom(Speller *s, CharSet *set)
 {
-    size_t i = 0;
+    bool     fits = spend(s, set->n), known = false;
+    int32_t *number = NULL;
     char_set_sort(set);
-    while (i < s->n_sets &&
-           (s->set[i].n != set->n || (set->n && s->set[i].edge[0] != set->edge[0]) ||
-            (set->n && memcmp(s->set[i].edge, set->edge, set->n * sizeof *set->edge) != 0)))
-        i++;
-    bool     known = i < s->n_sets;
-    CharSet *sets = known ? s->set : grow(s->set, s->n_sets, &s->cap_sets, sizeof *sets);
-    Atom    *atoms = grow(s->atom, s->n_atoms, &s->cap_atoms, sizeof *atoms);
-    s->set  = sets ? sets : s->set;
-    s->atom = atoms ? atoms : s->atom;
-    if (set->failed || !sets || !atoms) {
-        char_set_free(set);
-        return no_memory(s);
-    }
-    if (known)
-        char_set_free(set);
-    else
+    CharSet *sets = grow(s->set, s->n_sets, &s->cap_sets, sizeof *sets);
+    s->set = sets ? sets : s->set;
+    if (fits && !set->failed && sets)
+        number = byte_map_put(&s->numbers, set->n ? (const char *)set->edge : "",
+                              set->n * sizeof *set->edge, (int32_t)s->n_sets, &known, NULL);
+    if (number && !known)
         s->set[s->n_sets++] = *set;
-    s->atom[s->n_atoms++] = (Atom){ s->out.n, i };
-    return true;
+    else
+        char_set_free(set);
+    return number ? place_set(s, (size_t)*number) : fits && no_memory(s);
 }
 
 static bool is_octal(char c) { return c >= '0' && c <= '7'; }
@@ -126,8 +139,9 @@ static bool escaped_code(Speller *s, char letter, uint32_t *c, bool *known)
 }
 
 /* Takes own, inverted where asked, into set. */
-static void take_in(CharSet *set, CharSet *own, bool inverted)
+static bool take_in(Speller *s, CharSet *set, CharSet *own, bool inverted)
 {
+    bool fits = spend(s, own->n);
     char_set_sort(own);
     if (inverted)
         char_set_invert(own);
@@ -135,6 +149,7 @@ static void take_in(CharSet *set, CharSet *own, bool inverted)
         char_set_add(set, own->edge[i], own->edge[i + 1] - 1);
     set->failed |= own->failed;
     char_set_free(own);
+    return fits;
 }
 
 /* \p{Name}, \P{Name}, \p{^Name}, \pL; s->p is behind the letter. */
@@ -153,8 +168,7 @@ static bool property(Speller *s, char letter, CharSet *set)
     CharSet own = { 0 };
     if (end == name || !char_set_property(&own, name, (size_t)(end - name)))
         return refuse(s, from, s->p);
-    take_in(set, &own, inverted);
-    return true;
+    return take_in(s, set, &own, inverted);
 }
 
 /* \d \s \w \p and their opposites; *known is false where it is none of them. s->p is behind the
@@ -172,8 +186,7 @@ static bool escaped_set(Speller *s, char letter, CharSet *set, bool *known)
         char_set_words(&own);
     else
         char_set_property(&own, lower == 'd' ? "Nd" : "space", lower == 'd' ? 2 : 5);
-    take_in(set, &own, letter != lower);
-    return true;
+    return take_in(s, set, &own, letter != lower);
 }
 
 static bool plain_character(Speller *s, uint32_t *c)
@@ -298,17 +311,15 @@ static bool word_boundary(Speller *s, bool is)
         {"(?:(?<=",  ")(?=", ")|(?<!", ")(?!", "))"},
         { "(?:(?<=", ")(?!", ")|(?<!", ")(?=", "))"}
     };
-    for (int i = 0; i < 5; i++) {
-        CharSet set = { 0 };
-        if (!copy(s, part[is][i], strlen(part[is][i])))
-            return false;
-        if (i == 4)
-            break;
-        char_set_words(&set);
-        if (!add_atom(s, &set))
-            return false;
-    }
-    return true;
+    CharSet words = { 0 };
+    if (!copy(s, part[is][0], strlen(part[is][0])))
+        return false;
+    char_set_words(&words);
+    bool ok = add_atom(s, &words);
+    for (int i = 1; ok && i < 5; i++)
+        ok = copy(s, part[is][i], strlen(part[is][i])) &&
+             (i == 4 || place_set(s, s->atom[s->n_atoms - 1].set));
+    return ok;
 }
 
 static bool escape(Speller *s)
@@ -493,54 +504,48 @@ static bool find_edges(const Speller *s, Cuts *cuts)
     return true;
 }
 
-/* A set cuts each class in two: what lies in the smaller of it and its opposite gets a new number
- * for each old one. */
-static bool cut_classes(const Speller *s, const Cuts *cuts)
+typedef struct Class {
+    size_t   n, n_in;  /* stretches; those in the set                         */
+    size_t   set;      /* which set these are about: 1 + its number           */
+    uint32_t becomes;  /* the new class of those in the set; 0: none yet      */
+} Class;
+
+/* Each class that is partly in a set is cut in two: the part in the set becomes a new class. */
+static bool cut_classes(Speller *s, const Cuts *cuts)
 {
-    size_t    n_classes = 1, cap = 0;
-    uint32_t *becomes = NULL; /* a class's new number, where since[] is this set */
-    size_t   *since = NULL;
-    bool      ok = true;
+    uint32_t n_classes = 1;
+    Class   *class = calloc(cuts->n, sizeof *class); /* enough: no class is empty */
+    if (!class)
+        return no_memory(s);
+    class[0].n = cuts->n;
+    bool ok = true;
     for (size_t i = 0; ok && i < s->n_sets; i++) {
-        size_t n_old = n_classes, n_in = 0, swaps;
-        for (size_t e = 0; e < s->set[i].n; e += 2)
-            n_in += stretch_at(cuts, s->set[i].edge[e + 1] - 1) + 1 -
-                    stretch_at(cuts, s->set[i].edge[e]);
-        swaps = n_in > cuts->n - n_in;
-        if (n_old > cap) {
-            cap = 2 * n_old;
-            uint32_t *b = realloc(becomes, cap * sizeof *b);
-            becomes = b ? b : becomes;
-            size_t *t = realloc(since, cap * sizeof *t);
-            since = t ? t : since;
-            ok = b && t;
-            if (!ok)
-                break;
-            memset(since, 0, cap * sizeof *since);
-        }
-        for (size_t e = 0; e <= s->set[i].n; e += 2) {
-            /* the stretches of the set itself, or those before, between and behind */
-            uint32_t from = swaps             ? (e ? s->set[i].edge[e - 1] : 0)
-                            : e < s->set[i].n ? s->set[i].edge[e]
-                                              : CHARACTERS;
-            uint32_t to   = swaps             ? (e < s->set[i].n ? s->set[i].edge[e] : CHARACTERS)
-                            : e < s->set[i].n ? s->set[i].edge[e + 1]
-                                              : CHARACTERS;
-            if (from >= to)
-                continue;
-            for (size_t k = stretch_at(cuts, from); k < cuts->n && cuts->start[k] < to; k++) {
-                uint32_t old = cuts->class[k];
-                if (since[old] != i + 1) {
-                    since[old]   = i + 1;
-                    becomes[old] = (uint32_t)n_classes++;
-                }
-                cuts->class[k] = becomes[old];
+        const CharSet *set = &s->set[i];
+        size_t         n_in = 0;
+        for (size_t e = 0; e < set->n; e += 2)
+            for (size_t k = stretch_at(cuts, set->edge[e]); cuts->start[k] < set->edge[e + 1]; k++) {
+                Class *c = &class[cuts->class[k]];
+                if (c->set != i + 1)
+                    *c = (Class){ .n = c->n, .set = i + 1 };
+                c->n_in++;
+                n_in++;
             }
-        }
+        for (size_t e = 0; e < set->n; e += 2)
+            for (size_t k = stretch_at(cuts, set->edge[e]); cuts->start[k] < set->edge[e + 1]; k++) {
+                Class *c = &class[cuts->class[k]];
+                if (c->n_in == c->n)
+                    continue;
+                if (!c->becomes)
+                    c->becomes = n_classes++;
+                c->n--;
+                c->n_in--;
+                class[c->becomes].n++;
+                cuts->class[k] = c->becomes;
+            }
+        ok = spend(s, n_in);
     }
-    free(becomes);
-    free(since);
-    return ok || no_memory(s);
+    free(class);
+    return ok;
 }
 
 static int length_of(uint32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
@@ -584,24 +589,26 @@ static bool number_classes(const Speller *s, const Cuts *cuts, uint32_t *most)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* The set in stand-ins. */
-static void translate(const Cuts *cuts, const CharSet *set, CharSet *out)
+/* The set becomes one of stand-ins. */
+static bool translate(const Speller *s, const Cuts *cuts, CharSet *set)
 {
+    CharSet out = { 0 };
     for (size_t e = 0; e < set->n; e += 2)
-        for (size_t k = stretch_at(cuts, set->edge[e]);
-             k < cuts->n && cuts->start[k] < set->edge[e + 1]; k++) {
+        for (size_t k = stretch_at(cuts, set->edge[e]); cuts->start[k] < set->edge[e + 1]; k++) {
             uint32_t c = cuts->start[k], to;
             if (is_surrogate(c))
                 continue;
             if (c < 0x80) {
-                char_set_add(out, c, cuts->start[k + 1] - 1);
+                char_set_add(&out, c, cuts->start[k + 1] - 1);
                 continue;
             }
             to = stand_in(length_of(c), cuts->class[k]);
-            char_set_add(out, to, to);
+            char_set_add(&out, to, to);
         }
-    char_set_sort(out);
-    out->failed |= set->failed;
+    char_set_sort(&out);
+    char_set_free(set);
+    *set = out;
+    return !out.failed || no_memory(s);
 }
 
 static bool write_set(Speller *s, Bytes *out, const CharSet *set)
@@ -632,17 +639,13 @@ static bool write_pattern(Speller *s, const Cuts *cuts, Spelling *to)
     Bytes  out = { 0 };
     size_t done = 0;
     bool   ok = true;
+    for (size_t i = 0; ok && !s->same && i < s->n_sets; i++)
+        ok = translate(s, cuts, &s->set[i]);
     for (size_t i = 0; ok && i < s->n_atoms; i++) {
-        const CharSet *set = &s->set[s->atom[i].set];
-        CharSet        short_set = { 0 };
-        if (!s->same)
-            translate(cuts, set, &short_set);
-        ok = (!short_set.failed || no_memory(s)) &&
-             bytes_add(&out, s->out.p + done, s->atom[i].at - done, s->err) &&
-             write_set(s, &out, s->same ? set : &short_set);
-        ok   = ok && (out.n <= MOST_SPELLED || wrong(s, "too many different sets"));
+        ok = bytes_add(&out, s->out.p + done, s->atom[i].at - done, s->err) &&
+             write_set(s, &out, &s->set[s->atom[i].set]) &&
+             (out.n <= MOST_SPELLED || wrong(s, "too many different sets"));
         done = s->atom[i].at;
-        char_set_free(&short_set);
     }
     ok = ok && bytes_add(&out, s->out.p + done, s->out.n - done, s->err) &&
          bytes_add(&out, "", 1, s->err);
@@ -703,11 +706,12 @@ static bool spell(Speller *s, Spelling *to)
 
 bool regex_spell(Spelling *out, const char *pattern, const char *what, Error *err)
 {
-    Speller s = { .p = pattern, .pattern = pattern, .what = what, .err = err };
+    Speller s = { .p = pattern, .what = what, .err = err };
     *out = (Spelling){ 0 };
     bool ok = spell(&s, out);
     for (size_t i = 0; i < s.n_sets; i++)
         char_set_free(&s.set[i]);
+    byte_map_free(&s.numbers);
     free(s.set);
     free(s.atom);
     free(s.out.p);

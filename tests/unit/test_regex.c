@@ -179,6 +179,29 @@ static void many_sets_are_told_apart(void)
     free(pattern);
 }
 
+/* Each takes seconds, or hundreds of megabytes, where nothing bounds the work. */
+static void many_large_sets_are_refused_by_name(void)
+{
+    static const char *const row[][3] = {
+        {"[",    "\\w",   "]"},
+        { "",     "\\b",   "" },
+        { "(?i)", "[\\W]", "" }
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char  *pattern = malloc(1 << 16), *p = pattern + sprintf(pattern, "%s", row[i][0]);
+        Error  err = { 0 };
+        Regex *re = NULL;
+        while (p - pattern < (1 << 16) - 8)
+            p += sprintf(p, "%s", row[i][1]);
+        sprintf(p, "%s", row[i][2]);
+        CHECK(!regex_compile(&re, pattern, "test", &err) && err.status == INPUT &&
+                  strstr(err.msg, "...': its sets of characters are too many or too large"),
+              "%s...: taken, or %s", row[i][1], err.msg);
+        regex_free(re);
+        free(pattern);
+    }
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -188,5 +211,6 @@ int main(int argc, char **argv)
     TEST(each_part_of_a_pattern_keeps_its_meaning);
     TEST(what_is_not_known_is_refused_by_name);
     TEST(many_sets_are_told_apart);
+    TEST(many_large_sets_are_refused_by_name);
     return TEST_END();
 }
