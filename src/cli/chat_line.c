@@ -2,6 +2,7 @@
 
 #include "interrupt.h"
 #include "message.h"
+#include "terminal.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -144,9 +145,8 @@ static void choose_characters(void)
 
 static void open_editor(ChatLines *l)
 {
-    const char *term = getenv("TERM");
-    HistEvent   event;
-    if (!term || !*term || strcmp(term, "dumb") == 0 || isatty(STDERR_FILENO) != 1)
+    HistEvent event;
+    if (!terminal_is_capable(STDERR_FILENO))
         return;
     choose_characters();
     l->history = history_init();
