@@ -143,7 +143,7 @@ static bool attend(const AttnArgs *a, const char *format, const tblock_model *m,
     tblock_model_describe(m, &info);
     bool good = c && choose(&layers, "layer", &a->layers, info.n_layers, err) &&
                 choose(&heads, "head", &a->heads, info.heads, err);
-    tblock_attention_options o = { layers.number, layers.n, heads.number, heads.n, progress_callback, "computing attention" };
+    tblock_attention_options o = { layers.number, layers.n, heads.number, heads.n, .progress = progress_advance };
     good = good && guarded_output(&out, a->out, a->compute.sandbox, err) && guarded_enter(a->compute.sandbox, &out, 1, -1, err);
     if (good) {
         progress_show("computing attention", 0);

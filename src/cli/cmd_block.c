@@ -25,7 +25,7 @@ static tblock_block_options options_of(const BlockArgs *a)
         .no_rope = a->no_rope, .theta = isnan(a->theta) ? 0 : a->theta, .eps = isnan(a->eps) ? 0 : a->eps, .batch = a->batch,
         .length = a->length, .seed = a->seed.value, .stack = a->stack, .check = a->check ? a->places : 0, .threads = a->threads,
         .json = a->json, .colour = !a->json && output_has_colour(),
-        .progress = progress_callback, .user = "computing the block",
+        .progress = progress_advance,
     };
 }
 

@@ -47,7 +47,7 @@ static bool convert(void *args, tblock_error *err)
     progress_show("converting", 0);
     tblock_convert_options o = { .type = a->type && strcmp(a->type, "keep") != 0 ? a->type : NULL, .keep = a->keep.texts, .n_keep = a->keep.n,
                                  .tokenizer = a->tokenizer, .pattern = a->pattern, .no_tokenizer = a->no_tokenizer,
-                                 .threads = a->threads, .progress = progress_callback, .user = "converting" };
+                                 .threads = a->threads, .progress = progress_advance };
     bool good = tblock_convert(a->in, a->out, &o, &report, err);
     progress_end();
     if (good)

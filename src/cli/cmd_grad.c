@@ -44,8 +44,7 @@ static bool grad(void *args, tblock_error *err)
     if (!optimizer_read(&a->optimizer, &adamw, err))
         return false;
     blas_without_threads();
-    tblock_grad_options o = { .adamw_steps = a->steps, .adamw = &adamw, .threads = a->threads,
-                              .progress = progress_callback, .user = "computing gradients" };
+    tblock_grad_options o = { .adamw_steps = a->steps, .adamw = &adamw, .threads = a->threads, .progress = progress_advance };
     progress_show("computing gradients", -1);
     bool good = tblock_grad(a->model, a->tokens, a->out, &o, &report, err);
     progress_end();

@@ -18,7 +18,8 @@ static bool info(void *args, tblock_error *err)
     char           *text = NULL;
     tblock_report_options o = {
         .json = a->json, .tensors = a->tensors, .check = a->check, .colour = !a->json && output_has_colour(),
-        .seq = a->seq, .batch = a->batch, .kv_type = a->kv_type, .type = a->type, .html = a->html, .progress = progress_callback, .user = "checking the data",
+        .seq = a->seq, .batch = a->batch, .kv_type = a->kv_type, .type = a->type, .html = a->html,
+        .progress = progress_advance,
     };
 
     progress_show(a->check ? "checking the data" : "reading the model", -1);

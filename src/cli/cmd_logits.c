@@ -18,7 +18,7 @@ static bool logits(void *args, tblock_error *err)
     tblock_context   *c = NULL;
     tblock_model     *m = compute_open(a->model, &a->compute, err);
     bool              quiet = a->general.quiet;
-    tblock_logits_options o = { .last = a->last, .hidden = a->hidden, .progress = progress_callback, .user = "computing logits" };
+    tblock_logits_options o = { .last = a->last, .hidden = a->hidden, .progress = progress_advance };
     Guarded           out = { 0 };
 
     bool good = m && output_apart(a->out, m, &(Inputs){ a->model, { prompt_file(&a->prompt) } }, err) &&

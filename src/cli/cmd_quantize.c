@@ -157,7 +157,7 @@ static bool quantize(void *args, tblock_error *err)
         return cli_fail(err, TBLOCK_USAGE, "quantize: expected --output FILE; see tblock help quantize");
     progress_show("quantizing", 0);
     tblock_quantize_options o = { .type = a->type, .keep = a->keep.texts, .n_keep = a->keep.n, .threads = a->threads,
-                                  .progress = progress_callback, .user = "quantizing" };
+                                  .progress = progress_advance };
     bool good = tblock_quantize(a->in, a->out, &o, &report, err);
     progress_end();
     if (good) {

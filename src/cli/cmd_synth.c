@@ -19,7 +19,7 @@ static bool synth(void *args, tblock_error *err)
         return false;
     progress_show("writing weights", 0);
     tblock_synth_options o = { .type = a->type, .keep = a->keep.texts, .n_keep = a->keep.n, .seed = a->seed.value, .threads = a->threads,
-                               .progress = progress_callback, .user = "writing weights", .sparse = a->sparse };
+                               .progress = progress_advance, .sparse = a->sparse };
     bool good = tblock_synth(a->config, a->out, &o, err);
     progress_end();
     return good;

@@ -116,8 +116,7 @@ static void print_report(const TrainArgs *a, const tblock_train_report *r)
 /* Whoever names a text or an output means something else than a check, which looks at neither. */
 static bool check(TrainArgs *a, tblock_error *err)
 {
-    tblock_grad_check_options o = { .config = a->config, .init = a->init, .threads = a->threads,
-                                    .progress = progress_callback, .user = "checking gradients" };
+    tblock_grad_check_options o = { .config = a->config, .init = a->init, .threads = a->threads, .progress = progress_advance };
     const struct { const char *name; bool given; } others[] = {
         { "--output", a->out != NULL }, { "--text", a->text != NULL }, { "--tokenizer", a->tokenizer != NULL }, { "--vocab", a->vocab != 0 },
         { "--resume", a->resume }, { "--plot", a->plot != NULL },

@@ -246,7 +246,8 @@ static bool verify(void *args, tblock_error *err)
         return false;
     }
     tblock_context *c = m ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
-    tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .has_tol = !isnan(a->tol), .tol = a->tol, .progress = progress_callback, .user = "verifying" };
+    tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .has_tol = !isnan(a->tol), .tol = a->tol,
+                                .progress = progress_advance };
     bool ran = c && compare(a, c, &junit, &o, &report, err);
     bool good = write_junit(a, &junit, ran ? &report : NULL, err) && ran && answer(a, &report, err);
     guarded_close(&junit, err);

@@ -97,11 +97,10 @@ tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_err
 {
     if (o->sandbox && !sandbox_possible(err))
         return NULL;
-    static char what[] = "loading weights";
-    progress_show(what, -1);
+    progress_show("loading weights", -1);
     tblock_model *m = tblock_open(path, &(tblock_open_options){ .mlock = o->mlock, .huge_pages = o->huge_pages, .type = o->type, .check = o->check,
                                                                 .keep = o->keep.texts, .n_keep = o->keep.n,
-                                                                .progress = progress_callback, .user = what }, err);
+                                                                .progress = progress_advance }, err);
     progress_end();
     return m;
 }

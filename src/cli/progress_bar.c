@@ -46,6 +46,7 @@ static void compose(char line[LINE_ROOM], const char *what, double done, double 
         return;
     }
     cells = cells > MOST_CELLS ? MOST_CELLS : cells;
+    done = done < 1 ? done : 1;
     int filled = (int)(done * cells);
     snprintf(line, LINE_ROOM, "%s [%.*s%*s] %3d%%%s", what, filled, full, cells - filled, "", (int)(done * 100), time);
 }
@@ -118,13 +119,21 @@ void progress_show(const char *what, double done)
         return;
     pthread_mutex_lock(&bar.lock);
     snprintf(bar.what, sizeof bar.what, "%s", what);
-    bar.done = done > 1 ? 1 : done;
+    bar.done = done;
     if (!bar.running)
         start_thread();
     pthread_mutex_unlock(&bar.lock);
 }
 
-void progress_callback(void *what, double done) { progress_show(what, done); }
+void progress_advance(void *unused, double done)
+{
+    (void)unused;
+    if (!bar.running)
+        return;
+    pthread_mutex_lock(&bar.lock);
+    bar.done = done;
+    pthread_mutex_unlock(&bar.lock);
+}
 
 void progress_end(void)
 {

@@ -9,8 +9,8 @@
  * progress_quiet, or where no thread can be had. */
 void progress_show(const char *what, double done);
 
-/* The same as a callback of the library: what is the text. */
-void progress_callback(void *what, double done);
+/* For the callbacks of the library: so much of what progress_show named is done. */
+void progress_advance(void *unused, double done);
 
 /* Wipe the line. Due before anything else is printed; harmless without a line. */
 void progress_end(void);
