@@ -285,7 +285,7 @@ bool same_file(const char *a, const char *b)
 bool output_one(const char **out, const char *argument, tblock_error *err)
 {
     if (*out && argument)
-        return cli_fail(err, TBLOCK_USAGE, "expected one output file, found two: -o %s and the argument %s", *out, argument);
+        return cli_fail(err, TBLOCK_USAGE, "expected one output file, found two: -o '%s' and the argument '%s'", *out, argument);
     *out = *out ? *out : argument;
     return true;
 }

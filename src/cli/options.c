@@ -417,9 +417,9 @@ static bool read_letters(Reader *r, const char *letters, tblock_error *err)
 /* One argument too many: name the option that it was meant for, as far as the tables tell. */
 static bool surplus_argument(const Reader *r, const char *arg, tblock_error *err)
 {
-    const char *hint = r->syntax->operands[r->n_operands].help, *text = NULL, *output = NULL;
-    bool        has_text = false;
-    char        shown[80], why[160];
+    const char *hint = r->syntax->operands[r->n_operands].help, *text = NULL;
+    bool        has_text = false, wants_output = false;
+    char        shown[80], advice[64] = "", why[160];
     for (Walk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);) {
         bool given = w.o->kind == OPT_TEXT && *(const char *const *)((const char *)w.base + w.o->where);
         bool takes_text = w.o->argument && strcmp(w.o->argument, "TEXT") == 0;
@@ -427,19 +427,17 @@ static bool surplus_argument(const Reader *r, const char *arg, tblock_error *err
             text = w.o->name;
             has_text = given;
         }
-        if (!given && strcmp(w.o->name, "output") == 0)
-            output = "-o";
+        wants_output |= !given && strcmp(w.o->name, "output") == 0;
     }
+    if (has_text)
+        snprintf(advice, sizeof advice, "put quotes around a --%s of several words", text);
+    else if (text)
+        snprintf(advice, sizeof advice, "write --%s before %s", text, wants_output ? "a text" : "it");
     if (hint)
         snprintf(why, sizeof why, ": %s", hint);
-    else if (has_text)
-        snprintf(why, sizeof why, ": put quotes around a --%s of several words", text);
-    else if (text && output)
-        snprintf(why, sizeof why, ": write --%s before a text, %s before the name of an output file", text, output);
-    else if (text)
-        snprintf(why, sizeof why, ": write --%s before it", text);
-    else if (output)
-        snprintf(why, sizeof why, ": write %s before the name of the output file", output);
+    else if (text || wants_output)
+        snprintf(why, sizeof why, ": %s%s%s", advice, text && wants_output ? ", or " : "",
+                 wants_output ? "write -o before the name of the output file" : "");
     else
         snprintf(why, sizeof why, "; see tblock help %s", r->syntax->command);
     cli_escape(shown, sizeof shown, arg, strlen(arg));

@@ -17,11 +17,13 @@ try chat m 'What is this?'
 try tokenize m 'a text'
 try logits m 'a text'
 try logits m -o x 'a text'
+try logits m -p a x.safetensors
 try convert folder model.bin
 try synth c.json out.bin
 try info m one
 try run m "$(printf 'long %.0s' {1..500})" | tail -n 2
 try quantize a b -o c --type q8
+try quantize a '' -o c --type q8
 try quantize a --type q8
 try train text.txt out.bin
 try train a -o b
