@@ -86,7 +86,7 @@ static bool check_size(const Source *s, Error *err)
     while (i < t->n_tensors && strcmp(t->tensor[i].name, "tok.types") != 0)
         i++;
     if (!t->metadata || i == t->n_tensors)
-        return fail(err, INPUT, "%s: expected a tokenizer, found none", t->path);
+        return fail(err, INPUT, "%s: expected a tokenizer of llama2.c or SentencePiece, found neither", t->path);
     return t->tensor[i].shape[0] == expected
         || fail(err, INPUT, "%s: expected the %d tokens of the model, found %lld", t->path, expected, (long long)t->tensor[i].shape[0]);
 }

@@ -61,6 +61,8 @@ static bool read_pieces(Draft *d, Text t, bool *bytes)
     int32_t longest, n;
     float   score;
     memcpy(&longest, t.p, 4);
+    if (longest < 1)
+        return fail(d->err, INPUT, "%s: longest piece: expected at least 1 byte, found %d", d->file, (int)longest);
     for (size_t at = 4; at < t.n; at += (size_t)n) {
         size_t id = d->size;
         if (t.n - at < 8)
@@ -68,9 +70,11 @@ static bool read_pieces(Draft *d, Text t, bool *bytes)
         memcpy(&score, t.p + at, 4);
         memcpy(&n, t.p + at + 4, 4);
         at += 8;
-        if (n <= 0 || n > longest || (size_t)n > t.n - at || isnan(score))
-            return fail(d->err, INPUT, "%s: piece %zu: expected 1 to %d bytes (%zu are left) and a score, found %d bytes", d->file, id,
-                        (int)longest, t.n - at, (int)n);
+        if (n <= 0 || n > longest || (size_t)n > t.n - at)
+            return fail(d->err, INPUT, "%s: piece %zu: expected 1 to %d bytes (%zu left), found %d", d->file, id, (int)longest,
+                        t.n - at, (int)n);
+        if (isnan(score))
+            return fail(d->err, INPUT, "%s: piece %zu: score: expected a number, found NaN", d->file, id);
         if (!add_piece(d, id, (Text){ t.p + at, (size_t)n }, score, bytes))
             return false;
     }

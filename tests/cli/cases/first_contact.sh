@@ -58,6 +58,12 @@ try tokenize out.bin --text c --no-bos
 tokenizer a b > tokenizer.model && head -c 40 tokenizer.model > tokenizer.bin
 run stories.bin
 try convert stories.bin -o tokenizer.bin
+# a tokenizer.bin that is none, or has a number that it cannot have: empty, the weights, longest piece -1, score NaN, length 65535
+rm tokenizer.model && : > tokenizer.bin && run stories.bin
+cp tokenless.bin tokenizer.bin && run stories.bin
+{ printf '\xff\xff\xff\xff' && tokenizer a b c | tail -c +5; } > tokenizer.bin && run stories.bin
+{ tokenizer a b && printf '\0\0\xc0\x7f' && word 1 && printf c; } > tokenizer.bin && run stories.bin
+{ tokenizer a b && word 0 65535 && printf c; } > tokenizer.bin && run stories.bin
 
 # a model without a chat format: all that there are
 try chat "$MODELS/shakespeare.bin" | sed "s|$MODELS|MODELS|"
