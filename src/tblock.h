@@ -33,7 +33,7 @@ extern "C" {
 
 #define TBLOCK_VERSION "0.2.0"
 #define TBLOCK_NUMERICS_VERSION 1 /* changes when any output bit changes (docs/numerics.md) */
-#define TBLOCK_UNICODE_VERSION "16.0" /* what patterns of tokenizers know (docs/tokenizers.md) */
+#define TBLOCK_UNICODE_VERSION "16.0" /* of the tokenizers' patterns (docs/tokenizers.md) */
 
 /* Also the exit status of the program. */
 enum tblock_status {
@@ -67,17 +67,21 @@ typedef struct tblock_open_options {
                          loading in memory of the model's own, with the bits that a file of tblock_quantize has */
     const char *const *keep; /* with type: as in tblock_quantize_options                                    */
     size_t             n_keep;
-    bool check;                             /* read all data first, as a report's check does; TBLOCK_INPUT where it is wrong */
-    void (*progress)(void *user, double done); /* 0 .. 1 of the weights that are packed or made another type, from the calling thread */
-    void *user;
+    bool check;      /* read and check all data first, as the check of tblock_report does           */
+    void (*progress)(void *user, double done); /* 0 .. 1 of the weights that are checked, packed or
+                        converted to another type, from the calling thread; may be NULL               */
+    void *user;      /* passed to progress                                                          */
 } tblock_open_options;
 
-/* Map the model file at path. opt may be NULL. Only headers are read and checked, and weights are paged in when used (with a type,
- * all are read now, by one thread for each physical core): that the data is whole and finite is known only with check. The mapping stays valid if the file is replaced by rename; truncating the
- * file under a running model raises SIGBUS. path may also be a Hugging Face or Meta folder, a .gguf or a llama2.c checkpoint
- * (docs/sources.md): those are read now and packed in memory of the model's own. Fails with TBLOCK_INPUT (no model, a tensor
- * that is not what the config asks for; with a type: a weight that it cannot hold, a quantized matrix that would be quantized
- * anew), TBLOCK_USAGE (type, keep) and TBLOCK_SYSTEM. */
+/* Map the model file at path. opt may be NULL. Only headers are read and checked, and weights are
+ * paged in when they are used (with a type, all are read now, by one thread for each physical core);
+ * only check finds out whether the data is unchanged and finite. The mapping stays valid if the file
+ * is replaced by rename; truncating the file under a running model raises SIGBUS. path may also be a
+ * Hugging Face or Meta folder, a .gguf or a llama2.c checkpoint (docs/sources.md): those are read now
+ * and packed in the model's own memory. Fails with TBLOCK_INPUT (no model, a tensor that is not what
+ * the config asks for; with check: data that differs from its sha256, padding that is not zero, a
+ * weight that is not finite; with a type: a weight that it cannot hold, a quantized matrix that would
+ * be quantized again), TBLOCK_USAGE (type, keep) and TBLOCK_SYSTEM. */
 TBLOCK_API tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err);
 TBLOCK_API void          tblock_close(tblock_model *m); /* NULL is accepted; contexts must be closed before */
 
@@ -394,7 +398,7 @@ typedef struct tblock_verify_report {
     tblock_verify_row *rows;   /* release with tblock_free */
     char               settings[512]; /* "math bf16 (here f32), ..."; see below */
     bool               recorded;      /* the file names everything that changes bits: settings "" then says that all is the same */
-    char               advice[640];   /* where ok is false: what of this run rounds and which options to try; "" where nothing does */
+    char               advice[640];   /* if ok is false: which settings of this run round, and which options to try; else "" */
 } tblock_verify_report;
 
 /* Recompute every [PREFIX.]tokens of the golden file and compare with [PREFIX.]logits_f64 (or logits). The file is safetensors, by
@@ -586,7 +590,8 @@ typedef struct tblock_synth_options {
     int         threads;
     void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL */
     void *user;
-    bool        sparse; /* every matrix is a hole in the file: it reads as zeros and takes no space on the disk */
+    bool        sparse; /* every matrix is a hole in the file: it reads as zeros and takes no disk space; the
+                           file records no sha256, and the output must be a regular file (TBLOCK_USAGE) */
 } tblock_synth_options;
 
 /* Write a model file with seeded random weights for the JSON config at config_path. Atomic. Same bytes for the same

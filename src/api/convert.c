@@ -251,8 +251,8 @@ static bool write_file(Convert *c, const char *out, Error *err)
     if (!c->hashing)
         hash_all(c);
     bool ok = weight_stream_write(&(WeightStream){ .path = out, .contents = &contents, .threads = o->threads, .make = make_block,
-                                                   .made = blocks_made, .finish = finish, .progress = o->progress, .user = c,
-                                                   .progress_user = o->user }, err);
+                                                   .made = blocks_made, .finish = finish, .user = c,
+                                                   .progress = { o->progress, o->user, 0, 1 } }, err);
     atomic_store(&c->stop, true);
     stop_hashing(c);
     free(source);

@@ -25,7 +25,7 @@ static bool note_types(tblock_model *m, WeightType type, const tblock_open_optio
 }
 
 /* Bind with matrices of another type. */
-static bool bind_types(tblock_model *m, const tblock_open_options *opt, Error *err)
+static bool bind_types(tblock_model *m, const tblock_open_options *opt, const Progress *progress, Error *err)
 {
     const Checkpoint *c = &m->source.checkpoint;
     WeightType        type;
@@ -34,22 +34,21 @@ static bool bind_types(tblock_model *m, const tblock_open_options *opt, Error *e
     if (!note_types(m, type, opt, err))
         return false;
     WeightType *types = type_plan_new(&c->config, c, c->path, type, opt->keep, opt->n_keep, err);
-    Progress    p     = { opt->progress, opt->user, 0, 1 };
-    bool        ok    = types && model_bind(&m->weights, c, types, &p, err);
+    bool        ok    = types && model_bind(&m->weights, c, types, progress, err);
     free(types);
     return ok;
 }
 
-static bool bind_weights(tblock_model *m, const tblock_open_options *opt, Error *err)
+static bool bind_weights(tblock_model *m, const tblock_open_options *opt, const Progress *progress, Error *err)
 {
-    bool retype = opt && opt->type && strcmp(opt->type, "auto") != 0;
-    if (opt && opt->n_keep && !retype)
+    bool retype = opt->type && strcmp(opt->type, "auto") != 0;
+    if (opt->n_keep && !retype)
         return fail(err, USAGE, "keep: expected a type for the other matrices with it, found only "
                                 "'%s'", opt->keep[0]);
     if (!m->source.has_weights)
         return true;
-    Progress p     = { opt ? opt->progress : NULL, opt ? opt->user : NULL, 0, 1 };
-    m->has_weights = retype ? bind_types(m, opt, err) : model_bind(&m->weights, &m->source.checkpoint, NULL, &p, err);
+    m->has_weights = retype ? bind_types(m, opt, progress, err)
+                            : model_bind(&m->weights, &m->source.checkpoint, NULL, progress, err);
     return m->has_weights;
 }
 
@@ -90,40 +89,47 @@ static void name_types(tblock_model *m)
 static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *err)
 {
     TensorFile *f = &m->source.file;
-    for (int i = 0; opt && opt->mlock && i < m->weights.n_owned; i++)
+    for (int i = 0; opt->mlock && i < m->weights.n_owned; i++)
         if (!memory_lock(m->weights.owned[i].data, m->weights.owned[i].n_bytes, m->source.path, err))
             return false;
     if (m->source.kind != SOURCE_MODEL_FILE)
         return true;
     if (!m->retyped) /* read ahead in the background: costs 0.1 ms where the pages are there already */
         file_map_will_need(&f->map, f->data_offset, f->data_bytes);
-    if (opt && opt->huge_pages)
+    if (opt->huge_pages)
         file_map_huge_pages(&f->map);
-    if (opt && opt->populate)
+    if (opt->populate)
         file_map_populate(&f->map);
-    return opt && opt->mlock && !m->retyped ? file_map_lock(&f->map, err) : true;
+    return opt->mlock && !m->retyped ? file_map_lock(&f->map, err) : true;
 }
 
-/* All data, where that was asked for. */
-static bool check_data(const tblock_model *m, const tblock_open_options *opt, Error *err)
+static bool check_data(const tblock_model *m, const Progress *progress, Error *err)
 {
     DataCheck found;
-    if (!opt || !opt->check)
-        return true;
-    return data_check(&found, m->source.has_weights ? &m->source.checkpoint : NULL, &m->source.file,
-                      &(Progress){ opt->progress, opt->user, 0, 1 }, err)
-           && data_check_answer(&found, m->source.path, INPUT, err);
+    return data_check(&found, m->source.has_weights ? &m->source.checkpoint : NULL, &m->source.file, progress, err)
+        && data_check_answer(&found, m->source.path, INPUT, err);
+}
+
+/* A check reads all data, which takes most of the time. */
+static bool check_and_bind(tblock_model *m, const tblock_open_options *opt, Error *err)
+{
+    const double   checked = opt->check ? 0.9 : 0;
+    const Progress whole = { opt->progress, opt->user, 0, 1 }, check = progress_part(&whole, 0, checked),
+                   load = progress_part(&whole, checked, 1);
+    return (!opt->check || check_data(m, &check, err)) && bind_weights(m, opt, &load, err);
 }
 
 FP_ENV_WORK
 static tblock_model *open_model(const char *path, const tblock_open_options *opt, tblock_error *err)
 {
+    static const tblock_open_options defaults = { 0 };
     tblock_model *m = calloc(1, sizeof *m);
     if (!m) {
         fail(err, SYSTEM, "%s: out of memory", path);
         return NULL;
     }
-    bool ok = source_open(&m->source, path, err) && check_data(m, opt, err) && bind_weights(m, opt, err) && open_tokenizer(m, err) && map_options(m, opt, err);
+    opt     = opt ? opt : &defaults;
+    bool ok = source_open(&m->source, path, err) && check_and_bind(m, opt, err) && open_tokenizer(m, err) && map_options(m, opt, err);
     if (!ok) {
         tblock_close(m);
         return NULL;

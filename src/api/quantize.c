@@ -118,8 +118,8 @@ static bool write_file(Quantize *q, const char *path, const tblock_quantize_opti
                                .tokenizer = &q->in.file, .chat_template = source_meta(&q->in, "chat_template") };
     return weight_stream_write(&(WeightStream){ .path = path, .contents = &contents,
                                                 .threads = opt->threads, .make = make_block, .made = blocks_made,
-                                                .progress = opt->progress, .user = q,
-                                                .progress_user = opt->user }, err);
+                                                .user = q,
+                                                .progress = { opt->progress, opt->user, 0, 1 } }, err);
 }
 
 static double relative(double error2, double sum2) { return sum2 > 0 ? sqrt(error2 / sum2) : 0; }

@@ -139,8 +139,8 @@ static bool write_file(const char *path, const char *config_path, const Config *
     uint64_t      seed     = opt->seed;
     ModelContents contents = { .config = c, .types = types, .source = source, .sparse = opt->sparse };
     bool ok = weight_stream_write(&(WeightStream){ .path = path, .contents = &contents, .threads = opt->threads, .make = make_block,
-                                                   .progress = opt->progress, .user = &seed,
-                                                   .progress_user = opt->user }, err);
+                                                   .user = &seed,
+                                                   .progress = { opt->progress, opt->user, 0, 1 } }, err);
     free(types);
     return ok;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
-#include "base/host_env.h"
 #include "base/threads.h"
 
 enum {
@@ -108,9 +107,8 @@ static bool make_and_write(Pipe *p)
     atomic_store(&p->next, p->making.first);
     threads_pool_run(p->pool, busy < SMALL ? 1 : p->threads, work, p);
     p->written += p->writing.n_bytes;
-    if (p->ok && s->progress)
-        s->progress(s->progress_user, (double)p->written / (double)p->total);
-    host_env_again();
+    if (p->ok)
+        progress_tell(&s->progress, (double)p->written, (double)p->total);
     const Chunk *c = &p->making;
     if (p->ok && s->made && c->n_bytes)
         p->ok = s->made(s->user, c->tensor, &c->spec, c->first, p->reports, c->end - c->first, p->err);

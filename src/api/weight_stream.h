@@ -4,6 +4,7 @@
 #ifndef API_WEIGHT_STREAM_H
 #define API_WEIGHT_STREAM_H
 
+#include "base/progress.h"
 #include "model/model_writer.h"
 #include "model/retype.h"
 
@@ -30,8 +31,8 @@ typedef struct WeightStream {
      * blocks of 16 rows from number `first` on. May be NULL; false stops the stream. */
     bool (*made)(void *user, int tensor, const TensorSpec *s, int first, const RetypeReport *reports, int n, Error *err);
     bool (*finish)(void *user, ModelWriter *out, Error *err); /* after the last weight; may be NULL */
-    void (*progress)(void *user, double done);       /* 0 .. 1; may be NULL */
-    void  *user, *progress_user;
+    void    *user;
+    Progress progress;
 } WeightStream;
 
 /* Write the whole file at path. Atomic. */

@@ -2,10 +2,11 @@
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H
 
-/* Zeroed, or NULL for it: nobody asked. The range is the part of the whole that this piece of work is; to 0 stands for 1. */
+/* Who is told, and which part of the whole this piece of work is: from 0 to 1 is all of it. tell NULL,
+ * or NULL for the struct: nobody asked. */
 typedef struct Progress { void (*tell)(void *user, double done); void *user; double from, to; } Progress;
 
-/* `done` of `all` of this piece is done. From the thread that the caller of the library called from. */
+/* Tell that `done` of `all` of this piece is done. Call it on the thread that called the library. */
 void progress_tell(const Progress *p, double done, double all);
 
 /* The part of p from `from` to `to`, each 0 .. 1. */

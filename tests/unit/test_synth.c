@@ -147,6 +147,12 @@ static void progress_is_told(void)
                        &(tblock_synth_options){ .progress = progress_goes_up_to_one, .user = &done }, &e),
           "%.400s", e.msg);
     CHECK(done == 1, "ended at %g", done);
+    done = 0;
+    tblock_model *m = tblock_open(in_folder("model.bin"),
+                                  &(tblock_open_options){ .check = true, .type = "q8",
+                                                          .progress = progress_goes_up_to_one, .user = &done }, &e);
+    CHECK(m && done == 1, "%.400s, ended at %g", e.msg, done);
+    tblock_close(m);
 }
 
 static void wrong_usage_and_wrong_configs_leave_no_file(void)
