@@ -68,51 +68,57 @@ static int look_at(int fd, struct stat *st)
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
-/* errno of an open or a read that failed, in words. A link that leads nowhere is named: ENOENT alone would deny a name that stands there. */
-static bool cannot(const char *what, const char *path, Error *err)
+/* errno of an open that failed, in words. A link that leads nowhere is named: ENOENT alone would deny a name that is there. */
+static bool cannot_open(const char *path, Error *err)
 {
     int     error = errno;
     char    target[256];
     ssize_t n = error == ENOENT || error == ELOOP ? readlink(path, target, sizeof target) : -1;
     if (n > 0)
-        return fail(err, INPUT, "%s: cannot %s: a symbolic link to %.*s, which %s", path, what, (int)n, target,
+        return fail(err, INPUT, "%s: cannot open: a symbolic link to %.*s, which %s", path, (int)n, target,
                     error == ELOOP ? "leads in a circle" : "does not exist");
-    return fail(err, status_of(error), "%s: cannot %s: %s", path, what, strerror(error));
+    return fail(err, status_of(error), "%s: cannot open: %s", path, strerror(error));
 }
 
-static bool is_regular(int fd, const char *path, struct stat *st, Error *err)
+static int open_any(const char *path, int flags, Error *err)
 {
-    if (look_at(fd, st) != 0)
-        return fail(err, SYSTEM, "%s: cannot read: %s", path, strerror(errno));
-    return S_ISREG(st->st_mode) || fail(err, INPUT, "%s: expected a regular file, found %s", path, kind_of(st->st_mode));
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | flags);
+    if (fd < 0)
+        cannot_open(path, err);
+    return fd;
 }
 
 static int take_descriptor(int number, const char *path, Error *err)
 {
     int fd = fcntl(number, F_DUPFD_CLOEXEC, 3);
     if (fd < 0)
-        fail(err, status_of(errno), "%s: cannot open: %s", path, strerror(errno));
+        cannot_open(path, err);
     return fd;
 }
 
-/* Open what is meant to be a regular file, so that nothing waits for a FIFO; -1: err says why. It is looked at before it is opened: opening
- * a FIFO would let its writer go, opening a device may act on it. It may change in between, so the open must not wait (O_NONBLOCK),
- * and it is looked at again. */
+static bool check_regular(const struct stat *st, const char *path, Error *err)
+{
+    return S_ISREG(st->st_mode)
+        || fail(err, INPUT, "%s: expected a regular file, found %s", path, kind_of(st->st_mode));
+}
+
+/* Open what is meant to be a regular file, without waiting for the writer of a FIFO; -1: err says
+ * why. It is looked at before it is opened: opening a FIFO would let its writer go, opening a device
+ * may act on it. It may change in between, so the open must not wait, and the caller looks again
+ * (is_regular). */
 static int open_regular(const char *path, Error *err)
 {
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        fail(err, INPUT, "%s: expected a regular file, found %s", path, kind_of(st.st_mode));
+    if (stat(path, &st) == 0 && !check_regular(&st, path, err))
         return -1;
-    }
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        cannot("open", path, err);
-    else if (!is_regular(fd, path, &st, err)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
+    return open_any(path, O_NONBLOCK, err);
+}
+
+static bool is_regular(int fd, const char *path, struct stat *st, Error *err)
+{
+    if (look_at(fd, st) != 0)
+        return fail(err, SYSTEM, "%s: cannot read: %s", path, strerror(errno));
+    return check_regular(st, path, err);
 }
 
 static bool map_fd(FileMap *f, int fd, const char *path, bool writable, Error *err)
@@ -259,11 +265,13 @@ static bool read_path(const char *path, bool regular, size_t max_bytes, char **t
         max_bytes = SIZE_MAX / 4;
     if (strcmp(path, "-") == 0)
         return read_all(STDIN_FILENO, "standard input", max_bytes, text, n_bytes, err);
-    int number = strcmp(path, "/dev/stdin") == 0 ? STDIN_FILENO : descriptor_of(path);
-    int fd = number >= 0 ? take_descriptor(number, path, err) : regular ? open_regular(path, err) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    struct stat st;
+    int         number = strcmp(path, "/dev/stdin") == 0 ? STDIN_FILENO : descriptor_of(path);
+    regular = regular && number < 0;
+    int fd  = number >= 0 ? take_descriptor(number, path, err) : regular ? open_regular(path, err) : open_any(path, 0, err);
     if (fd < 0)
-        return regular || number >= 0 ? false : cannot("open", path, err);
-    bool ok = read_all(fd, path, max_bytes, text, n_bytes, err);
+        return false;
+    bool ok = (!regular || is_regular(fd, path, &st, err)) && read_all(fd, path, max_bytes, text, n_bytes, err);
     close(fd);
     return ok;
 }
@@ -458,12 +466,10 @@ bool file_check_room(const char *path, size_t n_bytes, size_t n_stored, Error *e
     struct stat    st;
     struct statvfs fs;
     char           folder[PATH_BYTES];
-    const char    *slash  = strrchr(path, '/');
     bool           exists = stat(path, &st) == 0;
     if (exists && !S_ISREG(st.st_mode))
         return true;
-    int n = slash ? snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path) : snprintf(folder, sizeof folder, ".");
-    return n < 0 || n >= (int)sizeof folder || statvfs(exists ? path : folder, &fs) != 0 || check_room(path, &fs, n_bytes, n_stored, err);
+    return !path_in(path, ".", folder) || statvfs(exists ? path : folder, &fs) != 0 || check_room(path, &fs, n_bytes, n_stored, err);
 }
 
 bool out_file_extend(OutFile *f, size_t n_bytes, Error *err)

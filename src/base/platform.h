@@ -3,8 +3,7 @@
 #define BASE_PLATFORM_H
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
-#error "tblock runs only on x86-64 and aarch64: it reads files in place, and its results are exact "
-       "to the bit"
+#error "tblock runs only on x86-64 and aarch64: it uses files in place and is exact to the bit"
 #endif
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "tblock needs a little-endian machine: it uses the weights directly from the file"
