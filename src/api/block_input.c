@@ -340,16 +340,12 @@ static bool open_json(BlockInput *in, const char *text, size_t n, Error *err)
     return ok;
 }
 
-/* A JSON text begins with '{'; so may the header length of a safetensors file, but its upper bytes are then 0. */
 static bool looks_like_json(const char *path)
 {
     FileMap map = { 0 };
-    size_t  i   = 0;
-    if (!file_map_open(&map, path, NULL)) /* a folder; what else is wrong says whoever opens it */
+    if (!file_map_open(&map, path, NULL)) /* a folder; source_open says what else is wrong */
         return false;
-    while (i < map.size && map.data[i] && strchr(" \t\r\n", map.data[i]))
-        i++;
-    bool json = i < map.size && map.data[i] == '{' && !memchr(map.data, 0, map.size < 8 ? map.size : 8);
+    bool json = json_object_begins(map.data, map.size);
     file_map_close(&map);
     return json;
 }

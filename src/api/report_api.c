@@ -231,16 +231,6 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
     return ok;
 }
 
-/* A config starts with '{'. So may the header length of a safetensors file, but its upper bytes are then 0, which JSON
- * text never holds. */
-static bool is_json(const FileMap *map)
-{
-    size_t i = 0;
-    while (i < map->size && strchr(" \t\r\n", map->data[i]) && map->data[i])
-        i++;
-    return i < map->size && map->data[i] == '{' && !memchr(map->data, 0, map->size < 8 ? map->size : 8);
-}
-
 FP_ENV_WORK
 static bool report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err)
 {
@@ -252,7 +242,7 @@ static bool report(const char *path, const tblock_report_options *opt, char **te
     *text = NULL;
     Error why    = { 0 };
     /* a folder is no config; what else is wrong says source_open */
-    bool  config = file_map_open(&map, path, &why) && !tokenizer_file_is(&map) && is_json(&map);
+    bool  config = file_map_open(&map, path, &why) && !tokenizer_file_is(&map) && json_object_begins(map.data, map.size);
     file_map_close(&map);
     if (why.status == SYSTEM)
         return fail(err, SYSTEM, "%s", why.msg);

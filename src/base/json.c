@@ -59,6 +59,13 @@ static void skip_space(Check *c)
         c->at++;
 }
 
+bool json_object_begins(const void *text, size_t n_bytes)
+{
+    Check c = { .text = text, .n = n_bytes };
+    skip_space(&c);
+    return peek(&c) == '{' && !memchr(text, 0, n_bytes < 8 ? n_bytes : 8);
+}
+
 static bool check_hex4(Check *c, unsigned *unit)
 {
     *unit = 0;

@@ -8,6 +8,10 @@
 
 typedef struct cJSON Json;
 
+/* Does text begin with a JSON object, after white space? A safetensors file may begin with '{' too: the
+ * length of its header. That has zeros among its 8 bytes, which JSON text never has. */
+bool json_object_begins(const void *text, size_t n_bytes);
+
 /* Parse n_bytes of text, strictly RFC 8259. what names the source in messages ("model.bin: config"). Errors are INPUT with
  * the byte offset, SYSTEM without memory. The locale has no influence here, nor anywhere in this file. */
 Json *json_parse(const char *text, size_t n_bytes, const char *what, Error *err);

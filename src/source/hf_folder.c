@@ -67,6 +67,15 @@ static const struct Kind { const char *single, *index; bool (*open)(TensorFile *
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
+bool hf_weights_there(const char *path)
+{
+    char at[PATH_BYTES];
+    for (int k = 0; k < N_KINDS; k++)
+        if (path_there(path, kinds[k].single, at) || path_there(path, kinds[k].index, at))
+            return true;
+    return false;
+}
+
 static bool open_single(Source *s, const char *path, const struct Kind *kind, Error *err)
 {
     return source_uses(s, path, err) && source_files(s, 1, err) && kind->open(&s->files[0], path, err);
@@ -138,30 +147,27 @@ static bool check_shard(const TensorFile *f, const Index *x, const char *shard, 
     return true;
 }
 
-/* A download that was stopped leaves some of them out. */
-static bool check_shards(const Source *s, const Index *x, Error *err)
+/* A download that was stopped leaves some of them out: this one and maybe later ones. */
+static bool refuse_shard(const Source *s, const Index *x, int first, Error *err)
 {
-    char        path[PATH_BYTES];
-    const char *first = NULL;
-    int         missing = 0;
-    for (int i = 0; i < x->n_shards; i++)
-        if (!path_there(s->path, x->shards[i], path)) {
-            first = first ? first : x->shards[i];
-            missing++;
-        }
-    return !missing || fail(err, INPUT, "%s: expected its %d shards in the same folder, found no such file: %s (missing: %d): finish the download, as with "
-                            "hf download ORG/NAME --local-dir %s", x->path, x->n_shards, first, missing, s->path);
+    char path[PATH_BYTES];
+    int  missing = 0;
+    for (int i = first; i < x->n_shards; i++)
+        missing += !path_there(s->path, x->shards[i], path);
+    return fail(err, INPUT, "%s: expected its %d shards in the same folder, found no such file: %s (missing: %d): "
+                            "finish the download, as with hf download ORG/NAME --local-dir %s",
+                x->path, x->n_shards, x->shards[first], missing, s->path);
 }
 
 static bool open_shards(Source *s, const Index *x, const struct Kind *kind, Error *err)
 {
     char   path[PATH_BYTES];
     size_t n_tensors = 0;
-    if (!check_shards(s, x, err) || !source_files(s, x->n_shards, err))
+    if (!source_files(s, x->n_shards, err))
         return false;
     for (int i = 0; i < x->n_shards; i++) {
-        if (!path_in(s->path, x->shards[i], path))
-            return fail(err, INPUT, "%s: shard %s: the path is too long", x->path, x->shards[i]);
+        if (!path_there(s->path, x->shards[i], path))
+            return refuse_shard(s, x, i, err);
         if (!source_uses(s, path, err) || !kind->open(&s->files[i], path, err) || !check_shard(&s->files[i], x, x->shards[i], err))
             return false;
         n_tensors += (size_t)s->files[i].n_tensors;

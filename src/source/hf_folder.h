@@ -9,6 +9,9 @@
 bool hf_folder_is(const char *path);
 bool hf_file_is(const char *path, const unsigned char *head, size_t n);
 
+/* Are there files of weights, or an index, in this folder or beside this file? */
+bool hf_weights_there(const char *path);
+
 /* Open s->path, which is one of both. */
 bool hf_folder_open(Source *s, Error *err);
 

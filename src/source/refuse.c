@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/path.h"
 #include "base/utf8.h"
 #include "format/magic.h"
+#include "source/hf_folder.h"
 
 /* ---- Nothing there ------------------------------------------------------------------------------------------------ */
 
@@ -46,7 +48,7 @@ bool refuse_missing(const char *path, const Error *why, Error *err)
     for (size_t i = 0; i < sizeof before / sizeof *before; i++)
         if (strncmp(path, before[i], strlen(before[i])) == 0)
             id = path + strlen(before[i]);
-    if (why->status == INPUT && is_hub_id(id, &n_org))
+    if (why->status == INPUT && !path_exists(path) && is_hub_id(id, &n_org))
         return fail(err, INPUT, "%s: no such file or folder, and tblock downloads nothing: run hf download %s --local-dir %s, then give the "
                     "folder %s", path, id, id + n_org + 1, id + n_org + 1);
     return fail(err, why->status, "%s", why->msg);
@@ -95,14 +97,6 @@ bool refuse_without_weights(const char *folder, Error *err)
 
 /* ---- Files -------------------------------------------------------------------------------------------------------- */
 
-static size_t skip_space(const FileMap *m)
-{
-    size_t i = 0;
-    while (i < m->size && (m->data[i] == ' ' || (m->data[i] >= '\t' && m->data[i] <= '\r')))
-        i++;
-    return i;
-}
-
 /* The first bytes are characters, none of them a control character that no text has. */
 static bool is_text(const FileMap *m)
 {
@@ -119,10 +113,8 @@ static bool is_text(const FileMap *m)
 
 static bool refuse_json(const FileMap *m, Error *err)
 {
-    char weights[PATH_BYTES];
     bool index = memmem(m->data, m->size, "\"weight_map\"", 12) != NULL;
-    if (index || path_there(m->path, "model.safetensors", weights) || path_there(m->path, "model.safetensors.index.json", weights)
-        || path_there(m->path, "pytorch_model.bin", weights) || path_there(m->path, "pytorch_model.bin.index.json", weights))
+    if (index || hf_weights_there(m->path))
         return fail(err, INPUT, "%s: expected a model, found the %s of one: give the folder that it is in", m->path,
                     index ? "index of the shards" : "config");
     return fail(err, INPUT, "%s: expected a model, found a JSON text; a config has no weights: use "
@@ -133,10 +125,9 @@ static bool refuse_json(const FileMap *m, Error *err)
 bool refuse_file(const FileMap *m, Error *err)
 {
     const char *other = format_of(m->data, m->size);
-    size_t      at = skip_space(m);
     if (other && strcmp(other, "a safetensors file") == 0)
         return true;
-    if (at < m->size && m->data[at] == '{')
+    if (json_object_begins(m->data, m->size))
         return refuse_json(m, err);
     if (other || is_text(m))
         return fail(err, INPUT, "%s: expected a model (a model file, a Hugging Face folder, a .gguf, a Meta folder or a llama2.c .bin), found %s",

@@ -4,7 +4,8 @@
 
 #include "base/file.h"
 
-/* Nothing is there, and *why says so: where the name looks like a repository of the Hugging Face hub, how to download it. */
+/* The path cannot be opened, and *why says so. If nothing is there and the name looks like a repository
+ * of the Hugging Face hub, this says how to download it. */
 bool refuse_missing(const char *path, const Error *why, Error *err);
 
 /* A folder without a config.json, params.json or tokenizer. */

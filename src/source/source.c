@@ -38,7 +38,7 @@ static bool recognise_file(Source *s, Error *err)
     FileMap map;
     Error   why;
     if (!file_map_open(&map, s->path, &why))
-        return path_exists(s->path) ? fail(err, why.status, "%s", why.msg) : refuse_missing(s->path, &why, err);
+        return refuse_missing(s->path, &why, err);
     s->kind = tokenizer_file_is(&map)                    ? SOURCE_TOKENIZER
             : hf_file_is(s->path, map.data, map.size)    ? SOURCE_HF
             : gguf_is(map.data, map.size)                ? SOURCE_GGUF
@@ -74,9 +74,11 @@ static bool open_kind(Source *s, Error *err)
     static bool (*const opens[SOURCE_KINDS])(Source *, Error *) = {
         [SOURCE_MODEL_FILE] = model_file_open, [SOURCE_GGUF] = gguf_model_open, [SOURCE_META] = meta_folder_open,
         [SOURCE_LLAMA2C] = llama2c_model_open, [SOURCE_HF] = hf_folder_open, [SOURCE_TOKENIZER] = open_tokenizer_source };
-    static const bool has_tokenizer[SOURCE_KINDS] = { [SOURCE_GGUF] = true, [SOURCE_META] = true, [SOURCE_HF] = true };
-    return recognise(s, err) && opens[s->kind](s, err) && note_weights(s, err) && (!has_tokenizer[s->kind] || open_tokenizer_source(s, err))
-        && (s->kind != SOURCE_LLAMA2C || open_tokenizer_beside(s, err));
+    static bool (*const opens_tokenizer[SOURCE_KINDS])(Source *, Error *) = {
+        [SOURCE_GGUF] = open_tokenizer_source, [SOURCE_META] = open_tokenizer_source,
+        [SOURCE_HF] = open_tokenizer_source, [SOURCE_LLAMA2C] = open_tokenizer_beside };
+    return recognise(s, err) && opens[s->kind](s, err) && note_weights(s, err)
+        && (!opens_tokenizer[s->kind] || opens_tokenizer[s->kind](s, err));
 }
 
 bool source_open(Source *s, const char *path, Error *err)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/path.h"
 #include "source/folder_chat.h"
 #include "source/hf_folder.h"
@@ -30,12 +31,9 @@ static bool is_tokenizer_json(const FileMap *m)
 
 bool tokenizer_file_is(const FileMap *m)
 {
-    size_t i = 0;
     if (m->size > 8 && m->data[6] == 0 && m->data[7] == 0 && m->data[8] == '{') /* the length of a safetensors header, and the header */
         return false;
-    while (i < m->size && (m->data[i] == ' ' || (m->data[i] >= '\t' && m->data[i] <= '\r')))
-        i++;
-    return i < m->size && m->data[i] == '{' ? is_tokenizer_json(m) : tokenizer_looks_like((const char *)m->data, m->size);
+    return json_object_begins(m->data, m->size) ? is_tokenizer_json(m) : tokenizer_looks_like((const char *)m->data, m->size);
 }
 
 /* ---- Making it -------------------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/json.h"
 #include "base/path.h"
 #include "base/utf8.h"
 #include "tokmake/vocab_draft.h"
@@ -263,14 +264,12 @@ static bool from_json_file(Draft *d, const char *path, const TokenizerMakeOption
 static bool from_file(Draft *d, const char *path, const TokenizerMakeOptions *opt, bool *there)
 {
     char   head[256];
-    size_t n, at = 0;
+    size_t n;
     *there = true;
     if (!draft_read_head(d, path, head, &n))
         return false;
-    while (at < n && (head[at] == ' ' || (head[at] >= '\t' && head[at] <= '\r')))
-        at++;
     bool llama2c = llama2c_vocab_looks_like(head, n);
-    if (at < n && head[at] == '{')
+    if (json_object_begins(head, n))
         return from_json_file(d, path, opt, there);
     if (rank_file_looks_like(head, n) && !llama2c)
         return rank_file_read(d, path);
