@@ -359,10 +359,8 @@ static bool open_path(BlockInput *in, Error *err)
         free(text);
         return ok;
     }
-    if (!source_open(&in->source, in->path, err))
+    if (!source_open(&in->source, in->path, err) || !source_need_weights(&in->source, err))
         return false;
-    if (!in->source.has_weights)
-        return fail(err, INPUT, "%s: expected weights, found only a tokenizer", in->path);
     in->origin = BLOCK_OF_MODEL;
     in->config = in->source.checkpoint.config;
     return one_layer(&in->config, in->path, in->opt->layer, err);

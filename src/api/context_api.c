@@ -88,10 +88,8 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     KvType        kv  = KV_F32;
     if (!opt)
         opt = &defaults;
-    if (!m->has_weights) {
-        fail(err, INPUT, "%s: expected weights, found only a tokenizer", m->source.path);
+    if (!source_need_weights(&m->source, err))
         return NULL;
-    }
     tblock_context *c = calloc(1, sizeof *c);
     if (!c) {
         fail(err, SYSTEM, "out of memory");

@@ -106,6 +106,12 @@ const Tensor *golden_sibling(const GoldenFile *g, const GoldenCase *k, const cha
 
 const char *golden_meta(const GoldenFile *g, const char *key) { return g->st.tensors ? tensor_meta(&g->st, key) : NULL; }
 
+bool golden_is_ours(const GoldenFile *g)
+{
+    const char *format = golden_meta(g, "format");
+    return format && strcmp(format, "tblock-logits") == 0;
+}
+
 /* replayed: there must be room for the continuation, which follows the tokens; its last one is compared, not run. */
 static bool check_greedy(const GoldenFile *g, const GoldenCase *k, const tblock_context *c, bool replayed, Error *err)
 {

@@ -34,6 +34,7 @@ void golden_close(GoldenFile *g);    /* a zeroed one is accepted */
 /* [PREFIX.]name of a case; NULL: none. */
 const Tensor *golden_sibling(const GoldenFile *g, const GoldenCase *k, const char *name);
 const char   *golden_meta(const GoldenFile *g, const char *key);
+bool          golden_is_ours(const GoldenFile *g);   /* written by tblock logits, which records settings */
 
 /* Whether t, after leading dimensions of 1, is [rows, columns] (columns 0: [rows]) and holds floats that golden_value reads. */
 bool golden_is_floats(const Tensor *t);

@@ -81,11 +81,8 @@ static bool check_options(const tblock_grad_options *opt, const tblock_adamw *a,
 static bool prepare(Grad *g, const char *model, const char *tokens, const char *out, Error *err)
 {
     const Config *c = &g->source.checkpoint.config;
-    if (!source_open(&g->source, model, err))
-        return false;
-    if (!g->source.has_weights)
-        return fail(err, INPUT, "%s: expected weights, found only a tokenizer", model);
-    if (!source_check_apart(&g->source, out, err) || !train_supported(c, model, err) || !params_layout(&g->params, c, err)
+    if (!source_open(&g->source, model, err) || !source_need_weights(&g->source, err)
+        || !source_check_apart(&g->source, out, err) || !train_supported(c, model, err) || !params_layout(&g->params, c, err)
         || !read_tokens(g, tokens, err) || !check_tokens(g, tokens, err) || !crew_open(&g->crew, g->opt->threads, err))
         return false;
     bool steps = g->opt->adamw_steps > 0;

@@ -30,10 +30,8 @@ static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *
     if (!o->init && !train_config(&x->config, o->config, 0, err))
         return false;
     if (o->init) {
-        if (!source_open(&x->source, o->init, err))
+        if (!source_open(&x->source, o->init, err) || !source_need_weights(&x->source, err))
             return false;
-        if (!x->source.has_weights)
-            return fail(err, INPUT, "%s: expected weights, found only a tokenizer", o->init);
         x->config = x->source.checkpoint.config;
         if (!train_supported(&x->config, o->init, err))
             return false;

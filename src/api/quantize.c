@@ -67,10 +67,8 @@ static bool blocks_made(void *user, int tensor, const TensorSpec *s, int first, 
 
 static bool open_source(Quantize *q, const char *path, Error *err)
 {
-    if (!source_open(&q->in, path, err))
+    if (!source_open(&q->in, path, err) || !source_need_weights(&q->in, err))
         return false;
-    if (!q->in.has_weights)
-        return fail(err, INPUT, "%s: expected weights, found only a tokenizer", path);
     q->n    = q->in.checkpoint.n;
     q->from = q->in.checkpoint.tensor;
     q->sum  = calloc((size_t)q->n, sizeof *q->sum);

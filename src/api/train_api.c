@@ -242,9 +242,7 @@ static bool open_source(Train *x, const char *path, Error *err)
     for (int i = 0; i < 3 && out[i]; i++)
         if (!source_check_apart(&x->init, out[i], err))
             return false;
-    if (x->opt->init && !x->init.has_weights)
-        return fail(err, INPUT, "%s: expected weights, found only a tokenizer", path);
-    if (x->opt->init && !train_supported(&x->init.checkpoint.config, path, err))
+    if (x->opt->init && (!source_need_weights(&x->init, err) || !train_supported(&x->init.checkpoint.config, path, err)))
         return false;
     return tensor_meta(&x->init.file, "tokenizer")
         || fail(err, INPUT, "%s: tokenizer: expected one for the text, found none", path);

@@ -90,6 +90,11 @@ bool source_open(Source *s, const char *path, Error *err)
     return ok;
 }
 
+bool source_need_weights(const Source *s, Error *err)
+{
+    return s->has_weights || fail(err, INPUT, "%s: expected weights, found only a tokenizer", s->path);
+}
+
 void source_close(Source *s)
 {
     checkpoint_free(&s->checkpoint);

@@ -42,6 +42,9 @@ typedef struct Source {
 bool source_open(Source *s, const char *path, Error *err);
 void source_close(Source *s);     /* a zeroed Source is accepted */
 
+/* Fails (INPUT) if the source has only a tokenizer. */
+bool source_need_weights(const Source *s, Error *err);
+
 /* What the path is called: "GGUF" ... */
 const char *source_kind_name(SourceKind k);
 
