@@ -25,7 +25,8 @@ typedef struct Block {
     LabCheck   check[BLOCK_PAGE_PARTS];
 } Block;
 
-/* Shares of the time, roughly: each pass over a block takes about as long as another, in double far longer. */
+/* When which share of the work is done, roughly: all passes over a block take about the same time, those in
+ * double precision far longer. */
 static Progress progress_of(const Block *b, double from, double to)
 {
     Progress whole = { b->opt->progress, b->opt->user, 0, 1 };

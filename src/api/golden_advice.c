@@ -72,8 +72,8 @@ static void advise_weights(Advice *a, const GoldenFile *g, const tblock_model *m
         add(a->rounds, sizeof a->rounds, ", ", "weights are rounded to %s while they are loaded", m->retyped);
         add(a->options, sizeof a->options, " ", "without --type");
     } else if (model_is_quantized(&m->weights) && strcmp(types, m->types) != 0) {
-        snprintf(tail, n, "the weights are %s: if the golden is of the weights they were made from, no option makes it equal; allow for it with "
-                 "--tol, or measure it with tblock eval --against", m->types);
+        snprintf(tail, n, "the weights are %s: if the golden was recorded before quantization, no option makes the logits "
+                          "equal; allow a difference with --tol, or measure it with tblock eval --against", m->types);
     }
 }
 

@@ -188,13 +188,11 @@ static bool check_outputs(const Train *x, Error *err)
     return true;
 }
 
-/* Is there room for the checkpoint and the model? A checkpoint is replaced by one that is written beside it first. The tokenizer is left out
- * here: it is small. */
+/* Is there room for the checkpoint and the model? A new checkpoint is written beside the old one before it
+ * replaces it. The tokenizer does not count: it is small. */
 static bool check_room(const Train *x, const TrainSettings *s, Error *err)
 {
-    size_t weights = 0, checkpoint;
-    for (int i = 0; i < x->params.n; i++)
-        weights += params_length(&x->params, i) * sizeof(float);
+    size_t weights = x->params.n_floats * sizeof(float), checkpoint;
     if (!mul_size(3, weights, &checkpoint) || checkpoint > SIZE_MAX / 4) /* with the two moments of each weight */
         return fail(err, SYSTEM, "%s: cannot write: the size overflows", x->ckpt_path);
     checkpoint += (size_t)s->n_steps * sizeof(float); /* losses */
@@ -202,7 +200,7 @@ static bool check_room(const Train *x, const TrainSettings *s, Error *err)
     return file_check_room(x->ckpt_path, checkpoint, checkpoint + more, err);
 }
 
-/* A training that was stopped, or a file that is none of ours, is not replaced unasked. */
+/* Refuses to overwrite a training that was stopped, or a file that tblock did not write. */
 static bool spare_checkpoint(const Train *x, Error *err)
 {
     TensorFile f = { 0 };

@@ -445,10 +445,10 @@ static bool check_room(const char *path, const struct statvfs *fs, size_t n_byte
     char          needed[24], there[24];
     double        n_free = (double)fs->f_bavail * (double)fs->f_frsize; /* what df calls available */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < n_bytes)
-        return fail(err, SYSTEM, "%s: cannot write: needs a file of %s, and the limit is %s (ulimit -f)", path,
+        return fail(err, SYSTEM, "%s: cannot write: needs a file of %s, but the limit is %s (ulimit -f)", path,
                     form_bytes((double)n_bytes, needed, sizeof needed), form_bytes((double)limit.rlim_cur, there, sizeof there));
     if (fs->f_blocks != 0 && (double)n_stored > n_free)
-        return fail(err, SYSTEM, "%s: cannot write: needs %s, and %s are free: free some space, or write to another disk", path,
+        return fail(err, SYSTEM, "%s: cannot write: needs %s, but only %s are free: free some space, or write to another disk", path,
                     form_bytes((double)n_stored, needed, sizeof needed), form_bytes(n_free, there, sizeof there));
     return true;
 }
@@ -475,7 +475,7 @@ bool file_check_room(const char *path, size_t n_bytes, size_t n_stored, Error *e
 bool out_file_extend(OutFile *f, size_t n_bytes, Error *err)
 {
     if (f->in_place)
-        return fail(err, USAGE, "%s: expected the name of a regular file, as a file with holes needs, found a pipe or a device", f->path);
+        return fail(err, USAGE, "%s: expected a regular file, because the output has holes, found a pipe or a device", f->path);
     if (n_bytes > INT64_MAX || ftruncate(f->fd, (off_t)n_bytes) != 0)
         return fail(err, SYSTEM, "%s: cannot write: a file of %zu bytes: %s", f->path, n_bytes, n_bytes > INT64_MAX ? "too large" : strerror(errno));
     return true;

@@ -55,12 +55,12 @@ bool file_check_apart(const char *output, const char *input, Error *err);
 bool file_check_output(const char *path, Error *err);
 
 /* Is there room for the file: n_bytes long, n_stored of them on the disk (less than n_bytes: with holes)? Fails (SYSTEM) naming what is needed
- * and what there is: free space of the file system, the largest file allowed (ulimit -f). Where nobody can say (a pipe, a device,
+ * and what there is: free space of the file system, the largest file allowed (ulimit -f). Where that is unknown (a pipe, a device,
  * some network file systems): true. file_check_room asks the same of a file that is not open yet. */
 bool out_file_room(const OutFile *f, size_t n_bytes, size_t n_stored, Error *err);
 bool file_check_room(const char *path, size_t n_bytes, size_t n_stored, Error *err);
 
-/* Make the file n_bytes long; what nobody writes reads as zeros and takes no space. Regular files only. */
+/* Make the file n_bytes long; bytes that are never written read as zeros and take no space. Regular files only. */
 bool out_file_extend(OutFile *f, size_t n_bytes, Error *err);
 
 bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err); /* append */

@@ -6,7 +6,8 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* Does a name stand there? Also that of a symbolic link that leads nowhere, which is an error when it is opened rather than no file. */
+/* Is there a file, a folder or a symbolic link? A link to a file that does not exist counts too: opening it
+ * is an error, which must not pass for a file that is absent. */
 bool path_exists(const char *path);
 bool path_is_folder(const char *path);
 

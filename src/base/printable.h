@@ -1,4 +1,4 @@
-/* base/printable.h: text from files and command lines as a terminal may be shown it: one place says what is safe there. */
+/* base/printable.h: how a terminal shows text from files and command lines: the one place that says what is safe. */
 #ifndef BASE_PRINTABLE_H
 #define BASE_PRINTABLE_H
 

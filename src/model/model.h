@@ -69,7 +69,8 @@ typedef struct Model {
 /* Bind the tensors of a checkpoint to the layers of its config. Panels are used where they lie; rows are packed here
  * (model.owned), by all threads. Its files must outlive the model, the checkpoint need not. types: of each tensor (type_plan.h), NULL: as
  * stored. Matrices of other types than the stored ones are made here: the bits that `quantize` writes. The pages of a file that
- * something is made of leave this process's memory. progress: of all tensors, by their bytes; may be NULL. Fails (INPUT) where a weight is not finite or too large for its type. */
+ * something is made of leave this process's memory. progress: bytes of the tensors that are bound; may be
+ * NULL. Fails (INPUT) where a weight is not finite or too large for its type. */
 bool model_bind(Model *m, const Checkpoint *c, const WeightType *types, const Progress *progress, Error *err);
 
 /* The same of a model file's tensors (checkpoint_from_file), as stored. */

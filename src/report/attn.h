@@ -23,8 +23,8 @@ typedef struct AttnView {
 /* Takes the output in pieces; false, with err filled, stops. */
 typedef struct AttnSink { bool (*put)(void *user, const char *data, size_t n_bytes, Error *err); void *user; } AttnSink;
 
-/* Both fail where the sink does, and without memory. A page has fewer than ATTN_PAGE_BYTES, whatever
- * it shows; that fails (USAGE) with more heads than have room for one cell each. */
+/* Both fail where the sink does, and without memory. A page of HTML has fewer than ATTN_PAGE_BYTES;
+ * attn_html fails (USAGE) if there are more heads than have room for one cell each. */
 enum { ATTN_PAGE_BYTES = 3000000 };
 bool attn_html(const AttnView *v, const AttnSink *out, Error *err);
 bool attn_json(const AttnView *v, const AttnSink *out, Error *err);

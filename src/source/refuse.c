@@ -131,6 +131,6 @@ bool refuse_file(const FileMap *m, Error *err)
         return refuse_json(m, err);
     if (other || is_text(m))
         return fail(err, INPUT, "%s: expected a model (a model file, a Hugging Face folder, a .gguf, a Meta folder or a llama2.c .bin), found %s",
-                    m->path, other ? other : "a text");
+                    m->path, other ? other : "a text file");
     return true;
 }

@@ -1,4 +1,4 @@
-/* source/refuse.h: what to say of a path that is no model: what it is instead, and what to do next. Each returns false. */
+/* source/refuse.h: the errors for a path that is no model: what it is instead, and what to do next. */
 #ifndef SOURCE_REFUSE_H
 #define SOURCE_REFUSE_H
 
@@ -14,7 +14,7 @@ bool refuse_folder(const char *folder, Error *err);
 /* A folder with a config.json and without weights. */
 bool refuse_without_weights(const char *folder, Error *err);
 
-/* A file of no kind that is known; true: nothing is known of it either, and a reader's error will have to do. */
+/* A file of no known kind. Returns true if nothing is known about it: a reader's error has to do then. */
 bool refuse_file(const FileMap *map, Error *err);
 
 #endif

@@ -100,7 +100,8 @@ static void check_piece(void *arg, int piece, float *scratch)
         check_tensor(c, c->first + piece, w, w + c->p->n_floats);
 }
 
-/* In rounds of as many parameters as threads, which take about the same time each: the same number of passes. */
+/* In rounds of one parameter for each thread, so that progress can be told between them. Parameters take about
+ * the same time each, so rounds cost nothing. */
 static void check_all(Check *c, const Progress *progress)
 {
     crew_each(c->crew, c->pieces, widen_piece, c);
