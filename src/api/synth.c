@@ -157,7 +157,8 @@ static bool synth(const char *config_path, const char *out_path, const tblock_sy
         return fail(err, USAGE, "type: expected f32, f16, bf16, q8 or q4, found '%s'%s", opt->type, weight_type_hint(opt->type));
     if (opt->threads < 0 || opt->threads > 1024)
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", opt->threads);
-    return file_check_apart(out_path, config_path, err) && config_source_read(&c, config_path, err) && config_supported(&c, config_path, err)
+    return file_check_apart(out_path, config_path, err) && (!opt->sparse || file_check_holes(out_path, err))
+        && config_source_read(&c, config_path, err) && config_supported(&c, config_path, err)
         && write_file(out_path, config_path, &c, type, opt, err);
 }
 

@@ -425,16 +425,28 @@ static bool write_all(const OutFile *f, int fd, off_t at, const char *data, size
     return true;
 }
 
+/* Would it be written where it is? Opening one can be noticed: a FIFO's reader would see an end. */
+static bool is_in_place(const char *path)
+{
+    struct stat st;
+    return descriptor_of(path) >= 0 || (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)));
+}
+
 bool file_check_output(const char *path, Error *err)
 {
-    OutFile     f;
-    struct stat st;
-    if (descriptor_of(path) >= 0 || (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode))))
-        return true; /* opening one can be noticed: a FIFO's reader would see an end */
+    OutFile f;
+    if (is_in_place(path))
+        return true;
     if (!out_file_open(&f, path, err))
         return false;
     out_file_abort(&f);
     return true;
+}
+
+bool file_check_holes(const char *path, Error *err)
+{
+    return !is_in_place(path) || fail(err, USAGE, "%s: expected a regular file, because a sparse "
+                                                  "file has holes, found a pipe, a device or an open file", path);
 }
 
 /* ---- Room ---- */
@@ -474,8 +486,6 @@ bool file_check_room(const char *path, size_t n_bytes, size_t n_stored, Error *e
 
 bool out_file_extend(OutFile *f, size_t n_bytes, Error *err)
 {
-    if (f->in_place)
-        return fail(err, USAGE, "%s: expected a regular file, because the output has holes, found a pipe or a device", f->path);
     if (n_bytes > INT64_MAX || ftruncate(f->fd, (off_t)n_bytes) != 0)
         return fail(err, SYSTEM, "%s: cannot write: a file of %zu bytes: %s", f->path, n_bytes, n_bytes > INT64_MAX ? "too large" : strerror(errno));
     return true;

@@ -60,7 +60,11 @@ bool file_check_output(const char *path, Error *err);
 bool out_file_room(const OutFile *f, size_t n_bytes, size_t n_stored, Error *err);
 bool file_check_room(const char *path, size_t n_bytes, size_t n_stored, Error *err);
 
-/* Make the file n_bytes long; bytes that are never written read as zeros and take no space. Regular files only. */
+/* May the file have holes (out_file_extend)? Fails (USAGE) for a pipe, a device or an open file, which is written in
+ * place. Opens nothing: opening a FIFO waits for its reader. */
+bool file_check_holes(const char *path, Error *err);
+
+/* Make the file n_bytes long; bytes that are never written read as zeros and take no space. */
 bool out_file_extend(OutFile *f, size_t n_bytes, Error *err);
 
 bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err); /* append */
