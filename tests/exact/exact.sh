@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The same bits everywhere: exact.c on the cases of tests/golden/make_cases.py, and a digest of logits for
 # every model there is, compared with digests.txt for each instruction set.
-#   tests/exact/exact.sh [--compilers | --update]
+#   tests/exact/exact.sh [--wide | --compilers | --update]
+# --wide: instead exact.c on the cases that take longer than all the others together (make test-long).
 # --compilers: instead the digests of what the other compiler makes (make test-compilers).
 # --update rewrites digests.txt: read the diff, and raise TBLOCK_NUMERICS_VERSION.
 # Uses BUILD, CC, PYTHON and TBLOCK_TEST_DATA as tests/run.sh sets them.
@@ -98,7 +99,15 @@ if [ "${1:-}" = --compilers ]; then
     exit $failures
 fi
 
-"$exact" "${cases[@]}" || failures=1
+wide=() others=()
+for model in "${cases[@]}"; do
+    case $(basename "$model") in wide[.-]* | chunks[.-]*) wide+=("$model") ;; *) others+=("$model") ;; esac
+done
+if [ "${1:-}" = --wide ]; then
+    "$exact" "${wide[@]}"
+    exit
+fi
+"$exact" "${others[@]}" || failures=1
 for isa in scalar avx2 avxvnni avx512 avx512vnni neon neondot; do
     options=(--isa "$isa")
     if "$exact" --digest --isa "$isa" "${cases[0]}" 2>&1 | grep -q 'isa: expected one that this processor'; then
