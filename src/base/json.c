@@ -410,7 +410,7 @@ static void shortest_text(char text[NUMBER_TEXT], double x)
     }
 }
 
-/* The fewest digits that read back as x, which is finite. */
+/* The fewest digits that read back as x, which is finite. Not inlined either: its callers compare doubles. */
 FP_ENV_WORK
 static void number_text(char text[NUMBER_TEXT], double x)
 {

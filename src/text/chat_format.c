@@ -77,7 +77,7 @@ static bool check_form(const ChatForm *f, const FormRule *rule, const char *name
         FormPartKind kind = f->part[i].kind;
         unsigned     bit = 1u << kind;
         if (!(rule->may & bit))
-            return fail(err, INPUT, "%s: a placeholder that has no place here", name);
+            return fail(err, INPUT, "%s: one of its placeholders is not allowed here", name);
         if ((seen & bit & (CONTENT | SYSTEM_TEXT)))
             return fail(err, INPUT, "%s: expected each text once, found one twice", name);
         if ((kind == FORM_TRIM && trimming) || (kind == FORM_TRIM_END && !trimming))

@@ -117,7 +117,7 @@ static void bad_formats_are_refused(void)
         { FORM("\"user\": \"{content}\", \"open\": \"\""), "assistant" },
         { FORM("\"user\": \"U\", \"assistant\": \"{content}\", \"open\": \"\""), "{content}" },
         { FORM("\"user\": \"{content}{content}\", \"assistant\": \"{content}\", \"open\": \"\""), "twice" },
-        { FORM("\"user\": \"{system}{content}\", \"assistant\": \"{content}\", \"open\": \"\""), "no place" },
+        { FORM("\"user\": \"{system}{content}\", \"assistant\": \"{content}\", \"open\": \"\""), "not allowed here" },
         { FORM("\"user\": \"{trim}{content}\", \"assistant\": \"{content}\", \"open\": \"\""), "{/trim}" },
         { FORM("\"user\": \"{content}{/trim}\", \"assistant\": \"{content}\", \"open\": \"\""), "pairs" },
         { FORM("\"user\": \"{trim}{trim}{content}{/trim}{/trim}\", \"assistant\": \"{content}\", \"open\": \"\""), "pairs" },
