@@ -240,10 +240,10 @@ static bool write_drawing(const tblock_attention *a, const char *path, const cha
 /* "65,0": the window of each layer that is kept; 0: none. */
 static bool window_list(const tblock_attention *a, TensorWriter *w, Error *err)
 {
-    JsonOut text = {0};
+    TextOut text = {0};
     for (int i = 0; i < a->n_layers; i++)
-        json_out(&text, "%s%d", i ? "," : "", config_window(&a->model->weights.cfg, a->layer[i]));
-    char *list = json_out_take(&text, err);
+        text_out(&text, "%s%d", i ? "," : "", config_window(&a->model->weights.cfg, a->layer[i]));
+    char *list = text_out_take(&text, err);
     bool  ok   = list && tensor_writer_meta(w, "windows", list, err);
     free(list);
     return ok;
@@ -252,10 +252,10 @@ static bool window_list(const tblock_attention *a, TensorWriter *w, Error *err)
 /* "0,2,5": the rows of attn.layerI, in the order of its first dimension. */
 static bool head_list(const tblock_attention *a, TensorWriter *w, Error *err)
 {
-    JsonOut text = {0};
+    TextOut text = {0};
     for (int i = 0; i < a->n_heads; i++)
-        json_out(&text, "%s%d", i ? "," : "", a->head[i]);
-    char *list = json_out_take(&text, err);
+        text_out(&text, "%s%d", i ? "," : "", a->head[i]);
+    char *list = text_out_take(&text, err);
     bool  ok   = list && tensor_writer_meta(w, "heads", list, err);
     free(list);
     return ok;

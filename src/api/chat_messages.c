@@ -26,20 +26,20 @@ static bool check_messages(const tblock_chat_message *m, size_t n, Error *err)
 
 bool tblock_chat_to_json(const tblock_chat_message *m, size_t n, char **json, tblock_error *err)
 {
-    JsonOut o = { 0 };
+    TextOut o = { 0 };
     *json = NULL;
     if (!check_messages(m, n, err))
         return false;
-    json_out(&o, "{\"messages\": [");
+    text_out(&o, "{\"messages\": [");
     for (size_t i = 0; i < n; i++) {
-        json_out(&o, "%s\n  {\"role\": ", i ? "," : "");
+        text_out(&o, "%s\n  {\"role\": ", i ? "," : "");
         json_out_string(&o, m[i].role, strlen(m[i].role));
-        json_out(&o, ", \"content\": ");
+        text_out(&o, ", \"content\": ");
         json_out_string(&o, m[i].text, m[i].n_bytes);
-        json_out(&o, "}");
+        text_out(&o, "}");
     }
-    json_out(&o, "\n]}\n");
-    *json = json_out_take(&o, err);
+    text_out(&o, "\n]}\n");
+    *json = text_out_take(&o, err);
     return *json != NULL;
 }
 

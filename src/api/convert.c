@@ -97,28 +97,28 @@ static const char *base_name(const char *path)
 /* The metadata "source"; of a model file what it was made from. */
 static char *make_source(const Convert *c, Error *err)
 {
-    JsonOut     o   = { 0 };
+    TextOut     o   = { 0 };
     const char *old = source_meta(&c->in, "source"), *end = old ? strrchr(old, ']') : NULL;
     if (c->in.kind == SOURCE_MODEL_FILE && end) {
-        json_out(&o, "%.*s", (int)(end - old), old);
+        text_out(&o, "%.*s", (int)(end - old), old);
     } else {
-        json_out(&o, "[");
+        text_out(&o, "[");
         for (int i = 0; i < c->n_files; i++) {
-            json_out(&o, i ? ", {\"file\": " : "{\"file\": ");
+            text_out(&o, i ? ", {\"file\": " : "{\"file\": ");
             json_out_string(&o, base_name(c->file[i]), strlen(base_name(c->file[i])));
-            json_out(&o, ", \"sha256\": \"%s\"}", c->hex[i]);
+            text_out(&o, ", \"sha256\": \"%s\"}", c->hex[i]);
         }
     }
     if (c->quantized) {
-        json_out(&o, "%s{\"quantized\": \"%s\"", o.n > 1 ? ", " : "", c->quantized);
+        text_out(&o, "%s{\"quantized\": \"%s\"", o.n > 1 ? ", " : "", c->quantized);
         for (size_t i = 0; i < c->opt->n_keep; i++) {
-            json_out(&o, i ? ", " : ", \"keep\": [");
+            text_out(&o, i ? ", " : ", \"keep\": [");
             json_out_string(&o, c->opt->keep[i], strlen(c->opt->keep[i]));
         }
-        json_out(&o, c->opt->n_keep ? "]}" : "}");
+        text_out(&o, c->opt->n_keep ? "]}" : "}");
     }
-    json_out(&o, "]");
-    return json_out_take(&o, err);
+    text_out(&o, "]");
+    return text_out_take(&o, err);
 }
 
 /* ---- Making ---- */
@@ -262,7 +262,7 @@ static bool write_file(Convert *c, const char *out, Error *err)
 static bool make_report(const Convert *c, tblock_convert_report *out, Error *err)
 {
     const char *lines[] = { c->in.warnings, c->tokenizer.warnings };
-    JsonOut     o       = { 0 };
+    TextOut     o       = { 0 };
     int         i       = 0;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->in.checkpoint.config, &s); i++) {
         out->n_params += tensor_spec_params(&s);
@@ -270,12 +270,12 @@ static bool make_report(const Convert *c, tblock_convert_report *out, Error *err
         out->flushed  += c->sum[i].flushed;
     }
     for (int k = 0; k < 2; k++)
-        json_out(&o, "%s", lines[k] ? lines[k] : "");
+        text_out(&o, "%s", lines[k] ? lines[k] : "");
     if (c->in.tokenizer_note && !c->opt->tokenizer && !c->opt->no_tokenizer)
-        json_out(&o, "%s: %s%s\n", c->in.path, source_meta(&c->in, "tokenizer") ? "" : "the file gets no tokenizer: ", c->in.tokenizer_note);
+        text_out(&o, "%s: %s%s\n", c->in.path, source_meta(&c->in, "tokenizer") ? "" : "the file gets no tokenizer: ", c->in.tokenizer_note);
     out->source     = source_kind_name(c->in.kind);
     out->not_finite = c->not_finite;
-    out->warnings   = json_out_take(&o, err);
+    out->warnings   = text_out_take(&o, err);
     return out->warnings != NULL;
 }
 

@@ -23,7 +23,7 @@ typedef struct ChoicesRun {
     int32_t        *held;              /* tokens of sequence 0, [n_ctx] */
     size_t          n_held;
     double         *row;               /* [vocab_size] */
-    JsonOut         text;              /* context, delimiter and choice */
+    TextOut         text;              /* context, delimiter and choice */
     size_t          cap_rows, n_scores, cap_scores;
     tblock_choices_report *out;
 } ChoicesRun;
@@ -98,8 +98,8 @@ static bool score_choice(ChoicesRun *r, const Tokens *context, const char *choic
 {
     Tokens whole = {0};
     size_t n_context = r->text.n, n_ctx = (size_t)r->c->n_ctx;
-    json_out_bytes(&r->text, r->delimiter, strlen(r->delimiter));
-    json_out_bytes(&r->text, choice, strlen(choice));
+    text_out_bytes(&r->text, r->delimiter, strlen(r->delimiter));
+    text_out_bytes(&r->text, choice, strlen(choice));
     bool ok = r->text.failed ? fail(err, SYSTEM, "out of memory")
                              : tblock_tokenize(r->c->model, r->text.text, r->text.n, r->flags, &whole.id, &whole.n, err);
     r->text.n = n_context;
@@ -152,7 +152,7 @@ static bool score_question(ChoicesRun *r, const Question *q, const char *where, 
     int    i = 0;
     bool   ok = tblock_tokenize(r->c->model, q->context, strlen(q->context), r->flags, &context.id, &context.n, err);
     r->text.n = 0;
-    json_out_bytes(&r->text, q->context, strlen(q->context));
+    text_out_bytes(&r->text, q->context, strlen(q->context));
     for (const Json *j = json_first(q->choices); ok && j; j = json_next(j), i++) {
         char                 what[600];
         const char          *choice = "";
@@ -288,7 +288,7 @@ bool tblock_eval_choices(tblock_context *c, const char *path, const tblock_choic
     }
     free(r.held);
     free(r.row);
-    free(r.text.text);
+    text_out_free(&r.text);
     tblock_seq_rewind(c, 0, 0, NULL);
     host_env_leave(&host);
     return ok;

@@ -9,11 +9,11 @@
 
 #include "base/file.h"
 #include "base/host_env.h"
-#include "base/json.h"
+#include "base/text_out.h"
 #include "base/utf8.h"
 
 /* Attribute or text: markup escaped; U+FFFD for bytes that are not UTF-8 and for what XML 1.0 forbids (section 2.2). */
-static void put_xml(JsonOut *o, const char *s)
+static void put_xml(TextOut *o, const char *s)
 {
     static const char replacement[] = "\xEF\xBF\xBD";
     for (size_t n = strlen(s); n > 0;) {
@@ -22,22 +22,22 @@ static void put_xml(JsonOut *o, const char *s)
         bool     allowed = length > 0 && (point >= 0x20 || point == '\t' || point == '\n' || point == '\r') && point != 0xFFFE
                        && point != 0xFFFF;
         if (!allowed)
-            json_out_bytes(o, replacement, 3);
+            text_out_bytes(o, replacement, 3);
         else if (point < 0x80 && (point < 0x20 || strchr("&<>\"'", (int)point)))
-            json_out(o, "&#%u;", (unsigned)point);
+            text_out(o, "&#%u;", (unsigned)point);
         else
-            json_out_bytes(o, s, (size_t)length);
+            text_out_bytes(o, s, (size_t)length);
         size_t used = (size_t)(length > 0 ? length : -length);
         s += used;
         n -= used;
     }
 }
 
-static void put_attribute(JsonOut *o, const char *name, const char *value)
+static void put_attribute(TextOut *o, const char *name, const char *value)
 {
-    json_out(o, " %s=\"", name);
+    text_out(o, " %s=\"", name);
     put_xml(o, value);
-    json_out(o, "\"");
+    text_out(o, "\"");
 }
 
 /* printf writes NaN with its sign, which is noise. */
@@ -75,7 +75,7 @@ void tblock_verify_explain(const tblock_verify_report *report, const tblock_veri
 }
 
 /* What a failure's text adds: whether the golden's run was another one, as far as the golden says. */
-static void put_settings(JsonOut *o, const tblock_verify_report *report)
+static void put_settings(TextOut *o, const tblock_verify_report *report)
 {
     put_xml(o, report->settings[0] ? "recorded with other settings: " : report->recorded ? "recorded with the same settings" : "");
     put_xml(o, report->settings);
@@ -83,53 +83,53 @@ static void put_settings(JsonOut *o, const tblock_verify_report *report)
     put_xml(o, report->advice);
 }
 
-static void put_row(JsonOut *o, const char *suite, const tblock_verify_report *report, const tblock_verify_row *r)
+static void put_row(TextOut *o, const char *suite, const tblock_verify_report *report, const tblock_verify_row *r)
 {
     char text[512], far[24], mean_kl[24], max_kl[24];
-    json_out(o, "    <testcase");
+    text_out(o, "    <testcase");
     put_attribute(o, "classname", suite);
     put_attribute(o, "name", r->name[0] ? r->name : "tokens");
-    json_out(o, ">\n");
+    text_out(o, ">\n");
     if (!r->ok) {
         explain(report, r, text, sizeof text);
-        json_out(o, "      <failure type=\"difference\"");
+        text_out(o, "      <failure type=\"difference\"");
         put_attribute(o, "message", text);
-        json_out(o, ">");
+        text_out(o, ">");
         put_settings(o, report);
-        json_out(o, "</failure>\n");
+        text_out(o, "</failure>\n");
     }
-    json_out(o, "      <system-out>%zu tokens, max |diff| %s, mean KL %s, max KL %s, top-1 %.2f%%, top-5 %.2f%%</system-out>\n"
+    text_out(o, "      <system-out>%zu tokens, max |diff| %s, mean KL %s, max KL %s, top-1 %.2f%%, top-5 %.2f%%</system-out>\n"
                 "    </testcase>\n",
              r->n_tokens, spell(r->max_abs, far), spell(r->mean_kl, mean_kl), spell(r->max_kl, max_kl), 100 * r->top1, 100 * r->top5);
 }
 
-static void put_error(JsonOut *o, const char *suite, const tblock_error *why)
+static void put_error(TextOut *o, const char *suite, const tblock_error *why)
 {
-    json_out(o, "    <testcase");
+    text_out(o, "    <testcase");
     put_attribute(o, "classname", suite);
-    json_out(o, " name=\"verify\">\n      <error type=\"status %d\"", why ? why->status : SYSTEM);
+    text_out(o, " name=\"verify\">\n      <error type=\"status %d\"", why ? why->status : SYSTEM);
     put_attribute(o, "message", why ? why->msg : "");
-    json_out(o, "/>\n    </testcase>\n");
+    text_out(o, "/>\n    </testcase>\n");
 }
 
 FP_ENV_WORK
 static bool junit(const char *path, const char *name, const tblock_verify_report *report, const tblock_error *why, tblock_error *err)
 {
-    JsonOut o = {0};
+    TextOut o = {0};
     size_t  n = report ? report->n_rows : 1, failures = 0;
     for (size_t i = 0; report && i < n; i++)
         failures += !report->rows[i].ok;
-    json_out(&o, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"%zu\" failures=\"%zu\" errors=\"%d\">\n  <testsuite", n,
+    text_out(&o, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"%zu\" failures=\"%zu\" errors=\"%d\">\n  <testsuite", n,
              failures, !report);
     put_attribute(&o, "name", name);
-    json_out(&o, " tests=\"%zu\" failures=\"%zu\" errors=\"%d\" skipped=\"0\">\n", n, failures, !report);
+    text_out(&o, " tests=\"%zu\" failures=\"%zu\" errors=\"%d\" skipped=\"0\">\n", n, failures, !report);
     for (size_t i = 0; report && i < n; i++)
         put_row(&o, name, report, &report->rows[i]);
     if (!report)
         put_error(&o, name, why);
-    json_out(&o, "  </testsuite>\n</testsuites>\n");
+    text_out(&o, "  </testsuite>\n</testsuites>\n");
     size_t n_bytes = o.n;
-    char  *text = json_out_take(&o, err);
+    char  *text = text_out_take(&o, err);
     bool   ok = text && file_write(path, text, n_bytes, err);
     tblock_free(text);
     return ok;

@@ -73,11 +73,11 @@ FP_ENV_WORK
 static bool plot(const char *path, const char *title, const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point,
                  size_t n_points, tblock_error *err)
 {
-    JsonOut svg = { 0 };
+    TextOut svg = { 0 };
     if (!check_plot(roof, n_roofs, point, n_points, err))
         return false;
     draw_roofline(&svg, &(RooflinePlot){ .title = title, .roof = roof, .n_roofs = n_roofs, .point = point, .n_points = n_points });
-    char *text = json_out_take(&svg, err);
+    char *text = text_out_take(&svg, err);
     bool  ok   = text && file_write(path, text, strlen(text), err);
     free(text);
     return ok;

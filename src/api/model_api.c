@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/host_env.h"
-#include "base/json.h"
+#include "base/text_out.h"
 #include "model/data_check.h"
 #include "model/type_plan.h"
 
@@ -16,11 +16,11 @@ void        tblock_free(void *p) { free(p); }
 /* "q4 embed=f16": what makes these weights of the file's. */
 static bool note_types(tblock_model *m, WeightType type, const tblock_open_options *opt, Error *err)
 {
-    JsonOut o = { 0 }; /* a growing text; JSON has no part in it */
-    json_out(&o, "%s", weight_type_name(type));
+    TextOut o = { 0 };
+    text_out(&o, "%s", weight_type_name(type));
     for (size_t i = 0; i < opt->n_keep; i++)
-        json_out(&o, " %s", opt->keep[i]);
-    m->retyped = json_out_take(&o, err);
+        text_out(&o, " %s", opt->keep[i]);
+    m->retyped = text_out_take(&o, err);
     return m->retyped != NULL;
 }
 

@@ -80,7 +80,7 @@ static bool make_source(Quantize *q, const tblock_quantize_options *opt, Error *
 {
     const char *old = source_meta(&q->in, "source"), *hash = source_meta(&q->in, "sha256");
     char        what[512];
-    JsonOut     o = { 0 };
+    TextOut     o = { 0 };
     old = old ? old : "[]";
     snprintf(what, sizeof what, "%s: source", q->in.path);
     Json *list = json_parse(old, strlen(old), what, err);
@@ -89,22 +89,22 @@ static bool make_source(Quantize *q, const tblock_quantize_options *opt, Error *
     const char *end = strrchr(old, ']');
     bool        ok  = end && json_is_array(list);
     if (ok)
-        json_out(&o, "%.*s%s{\"quantized\": \"%s\"", (int)(end - old), old, json_count(list) ? ", " : "",
+        text_out(&o, "%.*s%s{\"quantized\": \"%s\"", (int)(end - old), old, json_count(list) ? ", " : "",
                  weight_type_name(q->target));
     json_free(list);
     if (!ok)
         return fail(err, INPUT, "%s: expected an array", what);
     for (size_t i = 0; i < opt->n_keep; i++) {
-        json_out(&o, i ? ", " : ", \"keep\": [");
+        text_out(&o, i ? ", " : ", \"keep\": [");
         json_out_string(&o, opt->keep[i], strlen(opt->keep[i]));
     }
-    json_out(&o, opt->n_keep ? "]" : "");
+    text_out(&o, opt->n_keep ? "]" : "");
     if (hash) {
-        json_out(&o, ", \"from_sha256\": ");
+        text_out(&o, ", \"from_sha256\": ");
         json_out_string(&o, hash, strlen(hash));
     }
-    json_out(&o, "}]");
-    q->source = json_out_take(&o, err);
+    text_out(&o, "}]");
+    q->source = text_out_take(&o, err);
     return q->source != NULL;
 }
 

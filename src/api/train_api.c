@@ -328,7 +328,7 @@ static bool prepare(Train *x, Error *err)
 
 static bool write_plot(const Train *x, Error *err)
 {
-    JsonOut    o = { 0 };
+    TextOut    o = { 0 };
     LossPoint *held = x->opt->plot ? calloc(x->t.n_val + 1, sizeof *held) : NULL;
     if (!held)
         return !x->opt->plot || fail(err, SYSTEM, "%s: out of memory", x->opt->plot);
@@ -336,7 +336,7 @@ static bool write_plot(const Train *x, Error *err)
         held[i] = (LossPoint){ x->t.val[i].step, x->t.val[i].loss };
     draw_losses(&o, &(LossCurve){ x->t.loss, x->t.step, held, x->t.n_val });
     size_t n   = o.n;
-    char  *svg = json_out_take(&o, err);
+    char  *svg = text_out_take(&o, err);
     bool   ok  = svg && file_write(x->opt->plot, svg, n, err);
     free(svg);
     free(held);

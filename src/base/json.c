@@ -5,7 +5,6 @@
 #include <cjson/cJSON.h>
 #include <float.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -483,53 +482,6 @@ bool json_read_string(const Json *j, const char *what, const char **out, Error *
 
 /* ---- Output ----------------------------------------------------------------------------------------------------- */
 
-/* Room for n more bytes and a NUL. */
-static bool reserve(JsonOut *o, size_t n)
-{
-    if (o->failed || n >= SIZE_MAX / 4 || o->n >= SIZE_MAX / 4) {
-        o->failed = true;
-        return false;
-    }
-    if (o->n + n + 1 <= o->cap)
-        return true;
-    size_t cap = o->cap < 256 ? 256 : o->cap;
-    while (cap < o->n + n + 1)
-        cap *= 2;
-    char *text = realloc(o->text, cap);
-    if (!text) {
-        o->failed = true;
-        return false;
-    }
-    o->text = text;
-    o->cap = cap;
-    return true;
-}
-
-void json_out_bytes(JsonOut *o, const char *s, size_t n)
-{
-    if (n == 0 || !reserve(o, n))
-        return;
-    memcpy(o->text + o->n, s, n);
-    o->n += n;
-}
-
-void json_out(JsonOut *o, const char *fmt, ...)
-{
-    va_list  ap, again;
-    HostEnv env;
-    host_env_enter(&env);
-    va_start(ap, fmt);
-    va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
-    if (n < 0)
-        o->failed = true;
-    else if (reserve(o, (size_t)n))
-        o->n += (size_t)vsnprintf(o->text + o->n, (size_t)n + 1, fmt, again);
-    va_end(again);
-    va_end(ap);
-    host_env_leave(&env);
-}
-
 static size_t escape(char out[13], uint32_t code)
 {
     static const char short_for[] = "\"\"\\\\\bb\ff\nn\rr\tt";
@@ -544,44 +496,30 @@ static size_t escape(char out[13], uint32_t code)
     return (size_t)snprintf(out, 13, "\\u%04x\\u%04x", (unsigned)(0xD800 + (code >> 10)), (unsigned)(0xDC00 + (code & 0x3FF)));
 }
 
-void json_out_string(JsonOut *o, const char *s, size_t n)
+void json_out_string(TextOut *o, const char *s, size_t n)
 {
-    json_out_bytes(o, "\"", 1);
+    text_out_bytes(o, "\"", 1);
     for (size_t i = 0; i < n;) {
         size_t run = i; /* plain ASCII goes out in one piece */
         while (run < n && s[run] >= 0x20 && s[run] < 0x7F && s[run] != '"' && s[run] != '\\')
             run++;
-        json_out_bytes(o, s + i, run - i);
+        text_out_bytes(o, s + i, run - i);
         i = run;
         if (i == n)
             break;
         uint32_t code = 0xFFFD;
         int      length = utf8_decode(s + i, n - i, &code);
         char     text[13];
-        json_out_bytes(o, text, escape(text, code));
+        text_out_bytes(o, text, escape(text, code));
         i += (size_t)(length < 0 ? -length : length);
     }
-    json_out_bytes(o, "\"", 1);
+    text_out_bytes(o, "\"", 1);
 }
 
-void json_out_double(JsonOut *o, double x)
+void json_out_double(TextOut *o, double x)
 {
     char text[NUMBER_TEXT] = "null";
     if (isfinite(x))
         number_text(text, x);
-    json_out_bytes(o, text, strlen(text));
-}
-
-char *json_out_take(JsonOut *o, Error *err)
-{
-    char *text = NULL;
-    if (reserve(o, 0)) {
-        text = o->text;
-        text[o->n] = 0;
-    } else {
-        fail(err, SYSTEM, "out of memory for JSON output");
-        free(o->text);
-    }
-    *o = (JsonOut){ 0 };
-    return text;
+    text_out_bytes(o, text, strlen(text));
 }

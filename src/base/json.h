@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 #include "base/error.h"
+#include "base/text_out.h"
 
 typedef struct cJSON Json;
 
@@ -46,15 +47,8 @@ bool json_read_string(const Json *j, const char *what, const char **out, Error *
 
 bool json_equal(const Json *a, const Json *b); /* the order of an object's keys does not matter */
 
-/* A growing text for JSON output; zero it to begin. Lack of memory is reported once, by json_out_take. */
-typedef struct JsonOut { char *text; size_t n, cap; bool failed; } JsonOut;
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-void  json_out(JsonOut *o, const char *fmt, ...);           /* printf, the decimal point is always '.' */
-void  json_out_bytes(JsonOut *o, const char *s, size_t n);  /* raw */
-void  json_out_string(JsonOut *o, const char *s, size_t n); /* quoted, ASCII only, invalid UTF-8 becomes \ufffd */
-void  json_out_double(JsonOut *o, double x);                /* fewest digits that read back as x; null when not finite */
-char *json_out_take(JsonOut *o, Error *err);                /* the text, NUL-terminated; NULL: no memory; resets o */
+/* JSON of our own, into a growing text. */
+void json_out_string(TextOut *o, const char *s, size_t n); /* quoted, ASCII only, invalid UTF-8 becomes \ufffd */
+void json_out_double(TextOut *o, double x);                /* fewest digits that read back as x; null when not finite */
 
 #endif

@@ -167,33 +167,33 @@ static bool check_names(const TensorWriter *w, Error *err)
 /* The 8 bytes of length, the JSON and its padding. */
 static bool make_header(const TensorWriter *w, char **header, size_t *n_bytes, Error *err)
 {
-    JsonOut o = { 0 };
-    json_out(&o, "........{"); /* the length is filled in below */
+    TextOut o = { 0 };
+    text_out(&o, "........{"); /* the length is filled in below */
     for (size_t i = 0; i < w->n_meta; i++) {
-        json_out(&o, i ? ", " : "\"__metadata__\": {");
+        text_out(&o, i ? ", " : "\"__metadata__\": {");
         json_out_string(&o, w->meta[i].key, strlen(w->meta[i].key));
-        json_out(&o, ": ");
+        text_out(&o, ": ");
         json_out_string(&o, w->meta[i].value, strlen(w->meta[i].value));
     }
-    json_out(&o, w->n_meta ? "}" : "");
+    text_out(&o, w->n_meta ? "}" : "");
     for (size_t i = 0; i < w->n_tensors; i++) {
         const Declared *t = &w->tensor[i];
-        json_out(&o, i || w->n_meta ? ",\n" : "");
+        text_out(&o, i || w->n_meta ? ",\n" : "");
         json_out_string(&o, t->name, strlen(t->name));
-        json_out(&o, ": {\"dtype\": \"%s\", \"shape\": [", dtype_name(t->dtype));
+        text_out(&o, ": {\"dtype\": \"%s\", \"shape\": [", dtype_name(t->dtype));
         for (int d = 0; d < t->rank; d++)
-            json_out(&o, "%s%lld", d ? ", " : "", (long long)t->shape[d]);
-        json_out(&o, "], \"data_offsets\": [%zu, %zu]}", t->begin, t->begin + t->n_bytes);
+            text_out(&o, "%s%lld", d ? ", " : "", (long long)t->shape[d]);
+        text_out(&o, "], \"data_offsets\": [%zu, %zu]}", t->begin, t->begin + t->n_bytes);
     }
-    json_out(&o, "}");
+    text_out(&o, "}");
     if (!o.failed)
-        json_out(&o, "%*s", (int)(round_up(o.n, w->data_align) - o.n), "");
+        text_out(&o, "%*s", (int)(round_up(o.n, w->data_align) - o.n), "");
     size_t n = o.n;
     if (n - 8 > MAX_HEADER && !o.failed) {
-        free(o.text);
+        text_out_free(&o);
         return fail(err, SYSTEM, "%s: expected a header of at most %d bytes, found %zu", w->out.path, MAX_HEADER, n - 8);
     }
-    *header = json_out_take(&o, err);
+    *header = text_out_take(&o, err);
     if (!*header)
         return false;
     uint64_t length = n - 8;

@@ -248,52 +248,52 @@ bool config_parse(Config *c, const char *json, size_t n_bytes, const char *what,
 /* ---- Writing ---- */
 
 /* The fewest digits that read back as the same double. */
-static void out_double(JsonOut *o, double value)
+static void out_double(TextOut *o, double value)
 {
     if (value < 1e15 && value == (double)(int64_t)value) /* config_check bounds it below */
-        json_out(o, "%" PRId64, (int64_t)value);
+        text_out(o, "%" PRId64, (int64_t)value);
     else
         json_out_double(o, value);
 }
 
-static void out_rope(JsonOut *o, const Rope *r);
+static void out_rope(TextOut *o, const Rope *r);
 
-static void out_eos(JsonOut *o, const Config *c)
+static void out_eos(TextOut *o, const Config *c)
 {
-    json_out(o, "[");
+    text_out(o, "[");
     for (int i = 0; i < c->n_eos; i++)
-        json_out(o, "%s%d", i ? ", " : "", c->eos[i]);
-    json_out(o, "]");
+        text_out(o, "%s%d", i ? ", " : "", c->eos[i]);
+    text_out(o, "]");
 }
 
-static void out_word(JsonOut *o, const ConfigKey *key, int value)
+static void out_word(TextOut *o, const ConfigKey *key, int value)
 {
     if (key->or_false && value == 0)
-        json_out(o, "false");
+        text_out(o, "false");
     else
-        json_out(o, "\"%s\"", key->words[value]);
+        text_out(o, "\"%s\"", key->words[value]);
 }
 
-static void out_layers(JsonOut *o, const Layers *set)
+static void out_layers(TextOut *o, const Layers *set)
 {
     const char *comma = "";
-    json_out(o, "[");
+    text_out(o, "[");
     for (int l = 0; l < MAX_LAYERS; l++)
         if (layers_has(set, l)) {
-            json_out(o, "%s%d", comma, l);
+            text_out(o, "%s%d", comma, l);
             comma = ", ";
         }
-    json_out(o, "]");
+    text_out(o, "]");
 }
 
-static void out_key(JsonOut *o, const ConfigKey *key, const void *base)
+static void out_key(TextOut *o, const ConfigKey *key, const void *base)
 {
     const void *field = (const char *)base + key->at;
-    json_out(o, "\"%s\": ", key->name);
+    text_out(o, "\"%s\": ", key->name);
     switch (key->kind) {
-    case KEY_INT:    json_out(o, "%d", *(const int *)field); break;
+    case KEY_INT:    text_out(o, "%d", *(const int *)field); break;
     case KEY_DOUBLE: out_double(o, *(const double *)field); break;
-    case KEY_BOOL:   json_out(o, "%s", *(const bool *)field ? "true" : "false"); break;
+    case KEY_BOOL:   text_out(o, "%s", *(const bool *)field ? "true" : "false"); break;
     case KEY_WORD:   out_word(o, key, config_word_get(field)); break;
     case KEY_LAYERS: out_layers(o, field); break;
     case KEY_FAMILY: json_out_string(o, field, strlen(field)); break;
@@ -302,19 +302,19 @@ static void out_key(JsonOut *o, const ConfigKey *key, const void *base)
     }
 }
 
-static void out_rope(JsonOut *o, const Rope *r)
+static void out_rope(TextOut *o, const Rope *r)
 {
-    json_out(o, "{\"type\": \"%s\"", rope_type_words[r->type]);
+    text_out(o, "{\"type\": \"%s\"", rope_type_words[r->type]);
     for (const ConfigKey *key = rope_keys; key->name; key++) {
         bool absent = (key->at == offsetof(Rope, attention_factor) && r->attention_factor < 0)
                    || (key->at == offsetof(Rope, mscale) && r->mscale == 0)
                    || (key->at == offsetof(Rope, mscale_all_dim) && r->mscale_all_dim == 0);
         if (absent || !(key->types >> r->type & 1))
             continue;
-        json_out(o, ", ");
+        text_out(o, ", ");
         out_key(o, key, r);
     }
-    json_out(o, "}");
+    text_out(o, "}");
 }
 
 /* A key that is left out: it has the value that its absence means. */
@@ -331,13 +331,13 @@ static bool is_default(const ConfigKey *key, const Config *c)
 
 char *config_to_json(const Config *c, Error *err)
 {
-    JsonOut o = { 0 };
+    TextOut o = { 0 };
     for (const ConfigKey *key = config_keys; key->name; key++) {
         if (key->sparse && is_default(key, c))
             continue;
-        json_out(&o, "%s", key == config_keys ? "{" : ", ");
+        text_out(&o, "%s", key == config_keys ? "{" : ", ");
         out_key(&o, key, c);
     }
-    json_out(&o, "}");
-    return json_out_take(&o, err);
+    text_out(&o, "}");
+    return text_out_take(&o, err);
 }

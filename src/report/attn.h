@@ -30,10 +30,10 @@ bool attn_html(const AttnView *v, const AttnSink *out, Error *err);
 bool attn_json(const AttnView *v, const AttnSink *out, Error *err);
 
 /* Hand what *text has collected to the sink and empty it. */
-bool attn_flush(JsonOut *text, const AttnSink *out, Error *err);
+bool attn_flush(TextOut *text, const AttnSink *out, Error *err);
 
 /* A token as a person can read it, a JSON string: white space, control characters, invisible characters and bytes that are
  * not UTF-8 are spelled. After `limit` bytes it ends with an ellipsis. */
-void attn_label(JsonOut *out, const AttnPiece *piece, size_t limit);
+void attn_label(TextOut *out, const AttnPiece *piece, size_t limit);
 
 #endif

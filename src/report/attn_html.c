@@ -16,29 +16,29 @@ static const char *const page[] = {
 };
 
 /* Inside a script element nothing may look like a tag; in JSON '<' only stands in strings. */
-static void script_text(JsonOut *o, const JsonOut *json)
+static void script_text(TextOut *o, const TextOut *json)
 {
     for (size_t i = 0; i < json->n; i++)
         if (json->text[i] == '<')
-            json_out_bytes(o, "\\u003c", 6);
+            text_out_bytes(o, "\\u003c", 6);
         else
-            json_out_bytes(o, json->text + i, 1);
+            text_out_bytes(o, json->text + i, 1);
     o->failed |= json->failed;
 }
 
-static void ints(JsonOut *o, const char *key, const int *x, size_t n)
+static void ints(TextOut *o, const char *key, const int *x, size_t n)
 {
-    json_out(o, ",\n\"%s\":[", key);
+    text_out(o, ",\n\"%s\":[", key);
     for (size_t i = 0; i < n; i++)
-        json_out(o, "%s%d", i ? "," : "", x[i]);
-    json_out(o, "]");
+        text_out(o, "%s%d", i ? "," : "", x[i]);
+    text_out(o, "]");
 }
 
-static void text(JsonOut *o, const char *key, const char *s)
+static void text(TextOut *o, const char *key, const char *s)
 {
-    json_out(o, "\"%s\":", key);
+    text_out(o, "\"%s\":", key);
     json_out_string(o, s, strlen(s));
-    json_out(o, ",");
+    text_out(o, ",");
 }
 
 /* Bytes of a label: enough for any word. All labels together take under half of the page, even if
@@ -49,42 +49,42 @@ static size_t label_limit(size_t n_tokens)
     return share < 16 ? 16 : share > 64 ? 64 : share;
 }
 
-static void about(JsonOut *o, const AttnView *v)
+static void about(TextOut *o, const AttnView *v)
 {
-    JsonOut json = {0};
-    json_out(&json, "{");
+    TextOut json = {0};
+    text_out(&json, "{");
     text(&json, "model", v->model);
     text(&json, "sha256", v->sha256);
     text(&json, "kvType", v->kv_type);
-    json_out(&json, "\"modelLayers\":%d,\"modelHeads\":%d,\"kvHeads\":%d,\"window\":%d", v->cfg->n_layers, v->cfg->heads,
+    text_out(&json, "\"modelLayers\":%d,\"modelHeads\":%d,\"kvHeads\":%d,\"window\":%d", v->cfg->n_layers, v->cfg->heads,
              v->cfg->kv_heads, v->cfg->window);
-    json_out(&json, ",\"windows\":");
+    text_out(&json, ",\"windows\":");
     for (int i = 0; i < v->n_layers; i++)
-        json_out(&json, "%s%d", i ? "," : "[", config_window(v->cfg, v->layer[i]));
-    json_out(&json, "]");
+        text_out(&json, "%s%d", i ? "," : "[", config_window(v->cfg, v->layer[i]));
+    text_out(&json, "]");
     ints(&json, "layers", v->layer, (size_t)v->n_layers);
     ints(&json, "heads", v->head, (size_t)v->n_heads);
     ints(&json, "ids", v->token, v->n_tokens);
-    json_out(&json, ",\n\"labels\":");
+    text_out(&json, ",\n\"labels\":");
     for (size_t i = 0; v->piece && i < v->n_tokens; i++) {
-        json_out(&json, i ? "," : "[");
+        text_out(&json, i ? "," : "[");
         attn_label(&json, &v->piece[i], label_limit(v->n_tokens));
     }
-    json_out(&json, v->piece ? "]}" : "null}");
-    json_out(o, "<script type=\"application/json\" id=\"about\">\n");
+    text_out(&json, v->piece ? "]}" : "null}");
+    text_out(o, "<script type=\"application/json\" id=\"about\">\n");
     script_text(o, &json);
-    json_out(o, "\n</script>\n");
-    free(json.text);
+    text_out(o, "\n</script>\n");
+    text_out_free(&json);
 }
 
-typedef struct Base64 { JsonOut *out; unsigned held; int n; } Base64; /* n: bytes in held */
+typedef struct Base64 { TextOut *out; unsigned held; int n; } Base64; /* n: bytes in held */
 
 static void base64_byte(Base64 *b, unsigned byte)
 {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     b->held = b->held << 8 | byte;
     if (++b->n == 3) {
-        json_out_bytes(b->out, (char[]){digit[b->held >> 18 & 63], digit[b->held >> 12 & 63], digit[b->held >> 6 & 63], digit[b->held & 63]}, 4);
+        text_out_bytes(b->out, (char[]){digit[b->held >> 18 & 63], digit[b->held >> 12 & 63], digit[b->held >> 6 & 63], digit[b->held & 63]}, 4);
         b->held = 0;
         b->n    = 0;
     }
@@ -173,12 +173,12 @@ static void head_data(Base64 *b, const AttnView *v, const Cells *c, size_t windo
         }
 }
 
-static bool put_cells(JsonOut *o, const AttnView *v, const Cells *c, const AttnSink *out,
+static bool put_cells(TextOut *o, const AttnView *v, const Cells *c, const AttnSink *out,
                       Error *err)
 {
     Base64       b = {.out = o};
     const float *p = v->p;
-    json_out(o, "<script type=\"text/plain\" id=\"data\" data-block=\"%zu\" data-exact=\"%d\">",
+    text_out(o, "<script type=\"text/plain\" id=\"data\" data-block=\"%zu\" data-exact=\"%d\">",
              c->block, c->exact);
     for (int l = 0; l < v->n_layers; l++)
         for (int h = 0; h < v->n_heads; h++, p += v->n_tokens * v->n_tokens) {
@@ -187,29 +187,29 @@ static bool put_cells(JsonOut *o, const AttnView *v, const Cells *c, const AttnS
                 return false;
         }
     base64_end(&b);
-    json_out(o, "</script>\n");
+    text_out(o, "</script>\n");
     return true;
 }
 
 /* ---- The page ---- */
 
-static bool put_page(JsonOut *o, const AttnView *v, const JsonOut *texts, const Cells *c,
+static bool put_page(TextOut *o, const AttnView *v, const TextOut *texts, const Cells *c,
                      const AttnSink *out, Error *err)
 {
     size_t n_lines = sizeof page / sizeof *page, i = 0;
     for (; i < n_lines && strcmp(page[i], "@DATA@\n") != 0; i++)
-        json_out_bytes(o, page[i], strlen(page[i]));
-    json_out_bytes(o, texts->text, texts->n);
+        text_out_bytes(o, page[i], strlen(page[i]));
+    text_out_bytes(o, texts->text, texts->n);
     if (!put_cells(o, v, c, out, err))
         return false;
     for (i++; i < n_lines; i++)
-        json_out_bytes(o, page[i], strlen(page[i]));
+        text_out_bytes(o, page[i], strlen(page[i]));
     return attn_flush(o, out, err);
 }
 
 bool attn_html(const AttnView *v, const AttnSink *out, Error *err)
 {
-    JsonOut o = {0}, texts = {0};
+    TextOut o = {0}, texts = {0};
     Cells   c = {0};
     size_t  used = CELLS_TAGS;
     for (size_t i = 0; i < sizeof page / sizeof *page; i++)
@@ -219,6 +219,6 @@ bool attn_html(const AttnView *v, const AttnSink *out, Error *err)
     bool ok = (!texts.failed || fail(err, SYSTEM, "out of memory"))
            && choose_cells(&c, v, ATTN_PAGE_BYTES - least(used, ATTN_PAGE_BYTES), err)
            && put_page(&o, v, &texts, &c, out, err);
-    free(texts.text);
+    text_out_free(&texts);
     return ok;
 }

@@ -4,78 +4,78 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool attn_flush(JsonOut *text, const AttnSink *out, Error *err)
+bool attn_flush(TextOut *text, const AttnSink *out, Error *err)
 {
     size_t n    = text->n;
-    char  *data = json_out_take(text, err);
+    char  *data = text_out_take(text, err);
     bool   ok   = data && out->put(out->user, data, n, err);
     free(data);
     return ok;
 }
 
-static void int_list(JsonOut *o, const char *key, const int *x, size_t n)
+static void int_list(TextOut *o, const char *key, const int *x, size_t n)
 {
-    json_out(o, "\"%s\": [", key);
+    text_out(o, "\"%s\": [", key);
     for (size_t i = 0; i < n; i++)
-        json_out(o, "%s%d", i ? ", " : "", x[i]);
-    json_out(o, "],\n ");
+        text_out(o, "%s%d", i ? ", " : "", x[i]);
+    text_out(o, "],\n ");
 }
 
-static void heading(JsonOut *o, const AttnView *v)
+static void heading(TextOut *o, const AttnView *v)
 {
-    json_out(o, "{\"model\": ");
+    text_out(o, "{\"model\": ");
     json_out_string(o, v->model, strlen(v->model));
-    json_out(o, ", \"sha256\": ");
+    text_out(o, ", \"sha256\": ");
     json_out_string(o, v->sha256, strlen(v->sha256));
-    json_out(o, ", \"kv_type\": \"%s\", \"window\": %d, \"windows\": ", v->kv_type, v->cfg->window);
+    text_out(o, ", \"kv_type\": \"%s\", \"window\": %d, \"windows\": ", v->kv_type, v->cfg->window);
     for (int i = 0; i < v->n_layers; i++)
-        json_out(o, "%s%d", i ? ", " : "[", config_window(v->cfg, v->layer[i]));
-    json_out(o, "],\n ");
+        text_out(o, "%s%d", i ? ", " : "[", config_window(v->cfg, v->layer[i]));
+    text_out(o, "],\n ");
     int_list(o, "tokens", v->token, v->n_tokens);
-    json_out(o, "\"pieces\": ");
+    text_out(o, "\"pieces\": ");
     for (size_t i = 0; v->piece && i < v->n_tokens; i++) {
-        json_out(o, i ? ", " : "[");
+        text_out(o, i ? ", " : "[");
         json_out_string(o, v->piece[i].bytes, v->piece[i].n_bytes);
     }
-    json_out(o, v->piece ? "],\n " : "null,\n ");
+    text_out(o, v->piece ? "],\n " : "null,\n ");
     int_list(o, "layers", v->layer, (size_t)v->n_layers);
     int_list(o, "heads", v->head, (size_t)v->n_heads);
-    json_out(o, "\"attention\": [");
+    text_out(o, "\"attention\": [");
 }
 
 /* One query's probabilities on a line. Nine digits read back as the same float. */
-static void row(JsonOut *o, const float *p, size_t n)
+static void row(TextOut *o, const float *p, size_t n)
 {
-    json_out_bytes(o, "   [", 4);
+    text_out_bytes(o, "   [", 4);
     for (size_t k = 0; k < n; k++) {
         if (k > 0)
-            json_out_bytes(o, ", ", 2);
+            text_out_bytes(o, ", ", 2);
         if (p[k] == 0)
-            json_out_bytes(o, "0", 1);
+            text_out_bytes(o, "0", 1);
         else if (isfinite(p[k]))
-            json_out(o, "%.9g", (double)p[k]);
+            text_out(o, "%.9g", (double)p[k]);
         else
-            json_out_bytes(o, "null", 4);
+            text_out_bytes(o, "null", 4);
     }
-    json_out_bytes(o, "]", 1);
+    text_out_bytes(o, "]", 1);
 }
 
 bool attn_json(const AttnView *v, const AttnSink *out, Error *err)
 {
-    JsonOut      o = {0};
+    TextOut      o = {0};
     const float *p = v->p;
     heading(&o, v);
     for (int l = 0; l < v->n_layers; l++)
         for (int h = 0; h < v->n_heads; h++) {
-            json_out(&o, "%s\n  {\"layer\": %d, \"head\": %d, \"p\": [", l || h ? "," : "", v->layer[l], v->head[h]);
+            text_out(&o, "%s\n  {\"layer\": %d, \"head\": %d, \"p\": [", l || h ? "," : "", v->layer[l], v->head[h]);
             for (size_t q = 0; q < v->n_tokens; q++, p += v->n_tokens) {
-                json_out(&o, q ? ",\n" : "\n");
+                text_out(&o, q ? ",\n" : "\n");
                 row(&o, p, v->n_tokens);
                 if (!attn_flush(&o, out, err))
                     return false;
             }
-            json_out(&o, "]}");
+            text_out(&o, "]}");
         }
-    json_out(&o, "]}\n");
+    text_out(&o, "]}\n");
     return attn_flush(&o, out, err);
 }

@@ -38,9 +38,9 @@ static bool is_mark(uint32_t code)
     return c == MN || c == ME;
 }
 
-void attn_label(JsonOut *out, const AttnPiece *piece, size_t limit)
+void attn_label(TextOut *out, const AttnPiece *piece, size_t limit)
 {
-    JsonOut text = {0};
+    TextOut text = {0};
     for (size_t i = 0; i < piece->n_bytes;) {
         uint32_t    code = 0;
         char        room[32];
@@ -48,20 +48,20 @@ void attn_label(JsonOut *out, const AttnPiece *piece, size_t limit)
         int         length = utf8_decode(at, piece->n_bytes - i, &code);
         const char *shown  = length > 0 ? spelling(code, room, sizeof room) : NULL;
         for (int b = 0; b < -length; b++) /* bytes that are not UTF-8 */
-            json_out(&text, OPEN "%02X" CLOSE, (unsigned)(unsigned char)at[b]);
+            text_out(&text, OPEN "%02X" CLOSE, (unsigned)(unsigned char)at[b]);
         if (length > 0 && !shown && i == 0 && is_mark(code))
-            json_out_bytes(&text, "\xE2\x97\x8C", 3); /* U+25CC carries a mark that has nothing to stand on */
+            text_out_bytes(&text, "\xE2\x97\x8C", 3); /* U+25CC carries a mark that has nothing to stand on */
         if (shown)
-            json_out_bytes(&text, shown, strlen(shown));
+            text_out_bytes(&text, shown, strlen(shown));
         else if (length > 0)
-            json_out_bytes(&text, at, (size_t)length);
+            text_out_bytes(&text, at, (size_t)length);
         i += (size_t)abs(length);
         if (text.n >= limit && i < piece->n_bytes) {
-            json_out_bytes(&text, "\xE2\x80\xA6", 3); /* U+2026 */
+            text_out_bytes(&text, "\xE2\x80\xA6", 3); /* U+2026 */
             break;
         }
     }
     json_out_string(out, text.text ? text.text : "", text.n);
     out->failed |= text.failed;
-    free(text.text);
+    text_out_free(&text);
 }

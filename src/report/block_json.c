@@ -4,159 +4,159 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void text_of(JsonOut *o, const char *key, const char *value)
+static void text_of(TextOut *o, const char *key, const char *value)
 {
-    json_out(o, "\"%s\": ", key);
+    text_out(o, "\"%s\": ", key);
     json_out_string(o, value, strlen(value));
 }
 
-static void number_of(JsonOut *o, const char *key, double value)
+static void number_of(TextOut *o, const char *key, double value)
 {
-    json_out(o, ", \"%s\": ", key);
+    text_out(o, ", \"%s\": ", key);
     json_out_double(o, value);
 }
 
-static void flag_of(JsonOut *o, const char *key, bool value) { json_out(o, ", \"%s\": %s", key, value ? "true" : "false"); }
+static void flag_of(TextOut *o, const char *key, bool value) { text_out(o, ", \"%s\": %s", key, value ? "true" : "false"); }
 
-static void draw_config(JsonOut *o, const BlockPage *b)
+static void draw_config(TextOut *o, const BlockPage *b)
 {
     static const char *const places[] = { "pre", "post", "both", "parallel", "parallel2", "output" };
     const Config *c = b->cfg;
-    json_out(o, "\"config\": {\"d_model\": %d, \"heads\": %d, \"kv_heads\": %d, \"head_dim\": %d, \"d_ff\": %d, \"norm\": \"%s\"", c->d_model,
+    text_out(o, "\"config\": {\"d_model\": %d, \"heads\": %d, \"kv_heads\": %d, \"head_dim\": %d, \"d_ff\": %d, \"norm\": \"%s\"", c->d_model,
              c->heads, c->kv_heads, c->head_dim, c->d_ff, c->norm == NORM_LAYER ? "layer" : "rms");
-    json_out(o, ", \"norm_placement\": \"%s\", \"ffn\": \"%s\", \"window\": %d, \"rope\": %s", places[c->norm_placement], info_ffn(c),
+    text_out(o, ", \"norm_placement\": \"%s\", \"ffn\": \"%s\", \"window\": %d, \"rope\": %s", places[c->norm_placement], info_ffn(c),
              c->window, c->positions == POS_ROPE ? "true" : "false");
     flag_of(o, "causal", b->causal);
     number_of(o, "theta", c->theta);
     number_of(o, "norm_eps", c->norm_eps);
-    json_out(o, "}, \"batch\": %d, \"length\": %d", b->n_seqs, b->seq_len);
+    text_out(o, "}, \"batch\": %d, \"length\": %d", b->n_seqs, b->seq_len);
 }
 
-static void draw_steps(JsonOut *o, const BlockPage *b)
+static void draw_steps(TextOut *o, const BlockPage *b)
 {
-    json_out(o, ", \"steps\": [");
+    text_out(o, ", \"steps\": [");
     for (int i = 0; i < b->n_steps; i++) {
         const BlockPageStep *s = &b->step[i];
-        json_out(o, "%s\n  {", i ? "," : "");
+        text_out(o, "%s\n  {", i ? "," : "");
         text_of(o, "step", s->key);
-        json_out(o, ", ");
+        text_out(o, ", ");
         text_of(o, "symbol", s->symbol);
-        json_out(o, ", ");
+        text_out(o, ", ");
         text_of(o, "formula", s->formula);
-        json_out(o, ", \"shape\": [");
+        text_out(o, ", \"shape\": [");
         for (int k = 0; k < s->rank; k++)
-            json_out(o, "%s%" PRId64, k ? ", " : "", s->shape[k]);
-        json_out(o, "]");
+            text_out(o, "%s%" PRId64, k ? ", " : "", s->shape[k]);
+        text_out(o, "]");
         flag_of(o, "stream", s->stream);
         number_of(o, "rms", s->rms);
         number_of(o, "largest", s->largest);
         number_of(o, "gradient_rms", s->d_rms);
         number_of(o, "flop", s->flops);
-        json_out(o, ", \"not_finite\": %zu, \"gradient_not_finite\": %zu}", s->n_bad, s->d_n_bad);
+        text_out(o, ", \"not_finite\": %zu, \"gradient_not_finite\": %zu}", s->n_bad, s->d_n_bad);
     }
-    json_out(o, "]");
+    text_out(o, "]");
 }
 
-static void draw_tensors(JsonOut *o, const BlockPage *b)
+static void draw_tensors(TextOut *o, const BlockPage *b)
 {
-    json_out(o, ",\n \"tensors\": [");
+    text_out(o, ",\n \"tensors\": [");
     for (int i = 0; i < b->n_tensors; i++) {
         const BlockPageTensor *t = &b->tensor[i];
-        json_out(o, "%s\n  {", i ? "," : "");
+        text_out(o, "%s\n  {", i ? "," : "");
         text_of(o, "name", t->name);
-        json_out(o, ", \"shape\": [%d", t->rows);
+        text_out(o, ", \"shape\": [%d", t->rows);
         if (t->k)
-            json_out(o, ", %d", t->k);
-        json_out(o, "], \"parameters\": %" PRIu64, t->params);
+            text_out(o, ", %d", t->k);
+        text_out(o, "], \"parameters\": %" PRIu64, t->params);
         number_of(o, "rms", t->rms);
         number_of(o, "gradient_rms", t->d_rms);
-        json_out(o, "}");
+        text_out(o, "}");
     }
-    json_out(o, "],\n \"parameters\": {\"attention\": %" PRIu64 ", \"ffn\": %" PRIu64 ", \"norms\": %" PRIu64 ", \"block\": %" PRIu64 "}",
+    text_out(o, "],\n \"parameters\": {\"attention\": %" PRIu64 ", \"ffn\": %" PRIu64 ", \"norms\": %" PRIu64 ", \"block\": %" PRIu64 "}",
              b->attn_params, b->ffn_params, b->norm_params, b->params);
 }
 
-static void draw_costs(JsonOut *o, const BlockPage *b)
+static void draw_costs(TextOut *o, const BlockPage *b)
 {
-    json_out(o, ",\n \"flop\": {\"forward\": ");
+    text_out(o, ",\n \"flop\": {\"forward\": ");
     json_out_double(o, b->forward_flops);
     number_of(o, "backward", b->backward_flops);
     for (int g = 0; g < GROUP_COUNT; g++)
         number_of(o, flop_group_key((FlopGroup)g), b->flops[g]);
-    json_out(o, "}, \"seconds\": {\"forward\": ");
+    text_out(o, "}, \"seconds\": {\"forward\": ");
     json_out_double(o, b->forward_seconds);
     number_of(o, "backward", b->backward_seconds);
-    json_out(o, "},\n \"bytes\": {\"weights\": %zu, \"kept\": %zu, \"shared\": %zu, \"scores_a_thread\": %zu", b->weight_bytes, b->kept_bytes,
+    text_out(o, "},\n \"bytes\": {\"weights\": %zu, \"kept\": %zu, \"shared\": %zu, \"scores_a_thread\": %zu", b->weight_bytes, b->kept_bytes,
              b->shared_bytes, b->tile_bytes);
     number_of(o, "scores_whole", b->score_bytes);
-    json_out(o, "}");
+    text_out(o, "}");
     number_of(o, "gradient_ratio", b->ratio);
 }
 
-static void draw_stack(JsonOut *o, const BlockPage *b)
+static void draw_stack(TextOut *o, const BlockPage *b)
 {
     static const char *const keys[] = { "pre", "post" };
-    json_out(o, ",\n \"stack\": {\"blocks\": %d", b->n_stack);
+    text_out(o, ",\n \"stack\": {\"blocks\": %d", b->n_stack);
     for (int p = 0; p < 2; p++) {
-        json_out(o, ", \"%s\": {\"rms\": [", keys[p]);
+        text_out(o, ", \"%s\": {\"rms\": [", keys[p]);
         for (int i = 0; i <= b->n_stack; i++) {
-            json_out(o, "%s", i ? ", " : "");
+            text_out(o, "%s", i ? ", " : "");
             json_out_double(o, b->stack_rms[p][i]);
         }
-        json_out(o, "], \"gradient_ratio\": [");
+        text_out(o, "], \"gradient_ratio\": [");
         for (int i = 0; i <= b->n_stack; i++) {
-            json_out(o, "%s", i ? ", " : "");
+            text_out(o, "%s", i ? ", " : "");
             json_out_double(o, b->stack_ratio[p][i]);
         }
-        json_out(o, "]}");
+        text_out(o, "]}");
     }
-    json_out(o, "}");
+    text_out(o, "}");
 }
 
-static void draw_checks(JsonOut *o, const BlockPage *b)
+static void draw_checks(TextOut *o, const BlockPage *b)
 {
-    json_out(o, ",\n \"not_finite\": ");
+    text_out(o, ",\n \"not_finite\": ");
     if (b->bad[0])
         json_out_string(o, b->bad, strlen(b->bad));
     else
-        json_out(o, "null");
-    json_out(o, ", \"fused\": {\"forward_same\": %s", b->fused_forward ? "true" : "false");
+        text_out(o, "null");
+    text_out(o, ", \"fused\": {\"forward_same\": %s", b->fused_forward ? "true" : "false");
     flag_of(o, "backward_same", b->fused_backward);
     number_of(o, "seconds", b->fused_seconds);
     number_of(o, "seconds_apart", b->plain_seconds);
-    json_out(o, "}");
+    text_out(o, "}");
     if (b->n_checks == 0)
         return;
-    json_out(o, ",\n \"gradient_check\": {\"limit\": ");
+    text_out(o, ",\n \"gradient_check\": {\"limit\": ");
     json_out_double(o, b->check_limit);
     number_of(o, "y_difference", b->y_error);
-    json_out(o, ", \"tensors\": [");
+    text_out(o, ", \"tensors\": [");
     for (int i = 0; i < b->n_checks; i++) {
         const BlockPageCheck *k = &b->check[i];
-        json_out(o, "%s\n  {", i ? "," : "");
+        text_out(o, "%s\n  {", i ? "," : "");
         text_of(o, "name", k->name);
-        json_out(o, ", \"places\": %d, \"at\": %zu", k->samples, k->at);
+        text_out(o, ", \"places\": %d, \"at\": %zu", k->samples, k->at);
         number_of(o, "error", k->error);
         number_of(o, "computed", k->computed);
         number_of(o, "expected", k->expected);
-        json_out(o, "}");
+        text_out(o, "}");
     }
-    json_out(o, "]}");
+    text_out(o, "]}");
 }
 
 bool block_json(const BlockPage *b, char **text, Error *err)
 {
-    JsonOut o = { 0 };
-    json_out(&o, "{\"path\": ");
+    TextOut o = { 0 };
+    text_out(&o, "{\"path\": ");
     if (b->path)
         json_out_string(&o, b->path, strlen(b->path));
     else
-        json_out(&o, "null");
-    json_out(&o, ", ");
+        text_out(&o, "null");
+    text_out(&o, ", ");
     draw_config(&o, b);
-    json_out(&o, ", ");
+    text_out(&o, ", ");
     text_of(&o, "weights", b->weights);
-    json_out(&o, ", ");
+    text_out(&o, ", ");
     text_of(&o, "input", b->input);
     draw_steps(&o, b);
     draw_tensors(&o, b);
@@ -164,7 +164,7 @@ bool block_json(const BlockPage *b, char **text, Error *err)
     if (b->n_stack)
         draw_stack(&o, b);
     draw_checks(&o, b);
-    json_out(&o, "}");
-    *text = json_out_take(&o, err);
+    text_out(&o, "}");
+    *text = text_out_take(&o, err);
     return *text != NULL;
 }

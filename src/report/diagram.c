@@ -7,39 +7,39 @@
 
 enum { MIDDLE = 250, LANE = 492, WIDTH = 520, HEIGHT = 1030 };
 
-static void text(JsonOut *o, int x, int y, const char *cls, const char *words)
+static void text(TextOut *o, int x, int y, const char *cls, const char *words)
 {
-    json_out(o, "<text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>", x, y, cls, words);
+    text_out(o, "<text x=\"%d\" y=\"%d\" class=\"%s\">%s</text>", x, y, cls, words);
 }
 
 /* A box around (x, top), with a title and, in a box of 40 and more, a line under it. */
-static void box(JsonOut *o, const char *colour, int x, int top, int w, int h, const char *title, const char *sub)
+static void box(TextOut *o, const char *colour, int x, int top, int w, int h, const char *title, const char *sub)
 {
-    json_out(o, "<rect class=\"box %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"7\"/>", colour, x - w / 2, top, w, h);
+    text_out(o, "<rect class=\"box %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"7\"/>", colour, x - w / 2, top, w, h);
     text(o, x, top + (sub ? h / 2 - 4 : h / 2 + 5), "t m", title);
     if (sub)
         text(o, x, top + h / 2 + 14, "s m", sub);
 }
 
-static void wire(JsonOut *o, const char *path) { json_out(o, "<path class=\"wire\" d=\"%s\" marker-end=\"url(#tip)\"/>", path); }
+static void wire(TextOut *o, const char *path) { text_out(o, "<path class=\"wire\" d=\"%s\" marker-end=\"url(#tip)\"/>", path); }
 
-static void down(JsonOut *o, int x, int from, int to)
+static void down(TextOut *o, int x, int from, int to)
 {
     char path[64];
     snprintf(path, sizeof path, "M%d %dV%d", x, from, to - 1);
     wire(o, path);
 }
 
-static void joint(JsonOut *o, int x, int y, const char *sign)
+static void joint(TextOut *o, int x, int y, const char *sign)
 {
-    json_out(o, "<circle class=\"box other\" cx=\"%d\" cy=\"%d\" r=\"13\"/>", x, y);
+    text_out(o, "<circle class=\"box other\" cx=\"%d\" cy=\"%d\" r=\"13\"/>", x, y);
     text(o, x, y + 5, "t m", sign);
 }
 
 /* The residual stream beside a half of the block: from a point above it to the sum below it. */
-static void residual(JsonOut *o, int from, int to)
+static void residual(TextOut *o, int from, int to)
 {
-    json_out(o, "<path class=\"skip\" d=\"M%d %dH%dV%dH%d\" marker-end=\"url(#tip)\"/>", MIDDLE, from, LANE, to, MIDDLE + 15);
+    text_out(o, "<path class=\"skip\" d=\"M%d %dH%dV%dH%d\" marker-end=\"url(#tip)\"/>", MIDDLE, from, LANE, to, MIDDLE + 15);
 }
 
 #if defined(__GNUC__)
@@ -57,7 +57,7 @@ static const char *words(char buf[96], const char *fmt, ...)
 static const char *norm_name(const Config *c) { return c->norm == NORM_LAYER ? "LayerNorm" : "RMSNorm"; }
 static const char *act_name(const Config *c) { return c->ffn == FFN_SWIGLU ? "SiLU" : c->ffn == FFN_RELU ? "ReLU" : "GELU"; }
 
-static void draw_projections(JsonOut *o, const Config *c)
+static void draw_projections(TextOut *o, const Config *c)
 {
     char a[96];
     box(o, "other", MIDDLE, 64, 150, 34, norm_name(c), NULL);
@@ -81,11 +81,11 @@ static void draw_projections(JsonOut *o, const Config *c)
     down(o, 395, 170, 262);
 }
 
-static void draw_attention(JsonOut *o, const Info *info)
+static void draw_attention(TextOut *o, const Info *info)
 {
     const Config *c = info->cfg;
     char a[96], b[96], number[32];
-    json_out(o, "<rect class=\"box embed\" x=\"186\" y=\"262\" width=\"273\" height=\"48\" rx=\"7\"/>");
+    text_out(o, "<rect class=\"box embed\" x=\"186\" y=\"262\" width=\"273\" height=\"48\" rx=\"7\"/>");
     text(o, 322, 282, "t m", words(a, "KV cache, %s", info->kv_type));
     text(o, 322, 300, "s m", words(a, "t &#215; 2 &#215; %d &#215; %d: %s bytes per token", c->kv_heads, c->head_dim,
                                    form_count(info->kv.layer_bytes, number, sizeof number)));
@@ -106,7 +106,7 @@ static void draw_attention(JsonOut *o, const Info *info)
     joint(o, MIDDLE, 625, "+");
 }
 
-static void draw_ffn(JsonOut *o, const Config *c)
+static void draw_ffn(TextOut *o, const Config *c)
 {
     char a[96];
     down(o, MIDDLE, 638, 664);
@@ -136,58 +136,58 @@ bool diagram_shows(const Config *c)
 }
 
 /* What is added to x: the sublayer's result, normed behind it where the family does so, times the residual's number. */
-static void draw_sum(JsonOut *o, const Config *c, const char *what)
+static void draw_sum(TextOut *o, const Config *c, const char *what)
 {
     bool behind = c->norm_placement == PLACE_BOTH || c->norm_placement == PLACE_OUTPUT;
-    json_out(o, "x = x + %s%s%s", behind ? norm_name(c) : "", behind ? "(" : "", what);
-    json_out(o, "%s", behind ? ")" : "");
+    text_out(o, "x = x + %s%s%s", behind ? norm_name(c) : "", behind ? "(" : "", what);
+    text_out(o, "%s", behind ? ")" : "");
     if (c->residual_scale != 1)
-        json_out(o, " &#215; %.6g", c->residual_scale);
-    json_out(o, "\n");
+        text_out(o, " &#215; %.6g", c->residual_scale);
+    text_out(o, "\n");
 }
 
-static void draw_ffn_formulas(JsonOut *o, const Config *c)
+static void draw_ffn_formulas(TextOut *o, const Config *c)
 {
     if (count_moe(c)) {
-        json_out(o, "p = softmax(router m), the %d largest of %d%s\n", c->experts_used, c->n_experts, c->renormalize ? ", to sum 1" : "");
-        json_out(o, "f<sub>e</sub> = W<sub>down</sub> (%s(W<sub>gate</sub> m) &#215; W<sub>up</sub> m), of expert e\n", act_name(c));
+        text_out(o, "p = softmax(router m), the %d largest of %d%s\n", c->experts_used, c->n_experts, c->renormalize ? ", to sum 1" : "");
+        text_out(o, "f<sub>e</sub> = W<sub>down</sub> (%s(W<sub>gate</sub> m) &#215; W<sub>up</sub> m), of expert e\n", act_name(c));
         draw_sum(o, c, c->shared_d_ff ? "&#931; p<sub>e</sub> f<sub>e</sub> + the shared expert" : "&#931; p<sub>e</sub> f<sub>e</sub>");
         return;
     }
     if (config_gated(c))
-        json_out(o, "h = %s(W<sub>gate</sub> m) &#215; W<sub>up</sub> m\n", act_name(c));
+        text_out(o, "h = %s(W<sub>gate</sub> m) &#215; W<sub>up</sub> m\n", act_name(c));
     else
-        json_out(o, "h = %s(W<sub>up</sub> m)\n", act_name(c));
+        text_out(o, "h = %s(W<sub>up</sub> m)\n", act_name(c));
     draw_sum(o, c, "W<sub>down</sub> h");
 }
 
-void draw_block_formulas(JsonOut *o, const Config *c)
+void draw_block_formulas(TextOut *o, const Config *c)
 {
     bool two = c->norm_placement == PLACE_PARALLEL2, parallel = two || c->norm_placement == PLACE_PARALLEL;
     bool before = c->norm_placement != PLACE_OUTPUT;
-    json_out(o, "<pre class=\"formulas\">n = %s%s\n", before ? norm_name(c) : "x", before ? " x" : "");
+    text_out(o, "<pre class=\"formulas\">n = %s%s\n", before ? norm_name(c) : "x", before ? " x" : "");
     if (parallel)
-        json_out(o, "m = %s%s\n", two ? norm_name(c) : "n", two ? " x" : "");
-    json_out(o, "q, k, v = W<sub>Q</sub> n, W<sub>K</sub> n, W<sub>V</sub> n\n");
+        text_out(o, "m = %s%s\n", two ? norm_name(c) : "n", two ? " x" : "");
+    text_out(o, "q, k, v = W<sub>Q</sub> n, W<sub>K</sub> n, W<sub>V</sub> n\n");
     if (c->qk_norm)
-        json_out(o, "q, k = %s q, %s k\n", norm_name(c), norm_name(c));
+        text_out(o, "q, k = %s q, %s k\n", norm_name(c), norm_name(c));
     if (c->positions == POS_ROPE)
-        json_out(o, "q, k = RoPE q, RoPE k\n");
+        text_out(o, "q, k = RoPE q, RoPE k\n");
     draw_sum(o, c, "W<sub>O</sub> attention(q, k, v)");
     if (!parallel)
-        json_out(o, "m = %s%s\n", before ? norm_name(c) : "x", before ? " x" : "");
+        text_out(o, "m = %s%s\n", before ? norm_name(c) : "x", before ? " x" : "");
     draw_ffn_formulas(o, c);
-    json_out(o, "</pre>\n");
+    text_out(o, "</pre>\n");
 }
 
-void draw_block_diagram(JsonOut *o, const Info *info)
+void draw_block_diagram(TextOut *o, const Info *info)
 {
     const Config *c = info->cfg;
     char a[96];
-    json_out(o, "<svg class=\"flow-svg\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Data flow of one block\">", WIDTH, HEIGHT);
-    json_out(o, "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">"
+    text_out(o, "<svg class=\"flow-svg\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Data flow of one block\">", WIDTH, HEIGHT);
+    text_out(o, "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">"
                 "<path class=\"tip\" d=\"M0 0.5L8 4L0 7.5Z\"/></marker></defs>");
-    json_out(o, "<rect class=\"zone\" x=\"16\" y=\"52\" width=\"458\" height=\"554\" rx=\"12\"/>"
+    text_out(o, "<rect class=\"zone\" x=\"16\" y=\"52\" width=\"458\" height=\"554\" rx=\"12\"/>"
                 "<rect class=\"zone\" x=\"16\" y=\"652\" width=\"458\" height=\"290\" rx=\"12\"/>");
     text(o, 30, 74, "s", "attention");
     text(o, 30, 674, "s", "FFN");
@@ -199,5 +199,5 @@ void draw_block_diagram(JsonOut *o, const Info *info)
     residual(o, 645, 965);
     draw_ffn(o, c);
     box(o, "embed", MIDDLE, 998, 170, 28, words(a, "x: n &#215; %d", c->d_model), NULL);
-    json_out(o, "</svg>\n");
+    text_out(o, "</svg>\n");
 }

@@ -8,18 +8,18 @@
 #include <string.h>
 #include "base/printable.h"
 
-void form_safe(JsonOut *o, const char *s)
+void form_safe(TextOut *o, const char *s)
 {
     for (size_t n = strlen(s), n_read; n > 0; s += n_read, n -= n_read) {
         char   shown[PRINTABLE_BYTES];
         size_t n_shown = printable(shown, s, n, &n_read);
-        json_out_bytes(o, shown, n_shown);
+        text_out_bytes(o, shown, n_shown);
     }
 }
 
-void form_verdict(JsonOut *o, bool colour, bool good, const char *text)
+void form_verdict(TextOut *o, bool colour, bool good, const char *text)
 {
-    json_out(o, "%s%s%s", !colour ? "" : good ? "\033[32m" : "\033[1;31m", text, colour ? "\033[0m" : "");
+    text_out(o, "%s%s%s", !colour ? "" : good ? "\033[32m" : "\033[1;31m", text, colour ? "\033[0m" : "");
 }
 
 const char *form_count(uint64_t v, char *buf, size_t n)

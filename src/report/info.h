@@ -67,8 +67,8 @@ bool info_html(const Info *info, const tblock_report_options *opt, char **text, 
 
 /* ---- Forms that the reports share (forms.c); those with a buf fill it, of n bytes, and return it ---- */
 
-void        form_safe(JsonOut *o, const char *s);           /* text of a file or a command line, for a terminal */
-void        form_verdict(JsonOut *o, bool colour, bool good, const char *text); /* green or red, where there are colours */
+void        form_safe(TextOut *o, const char *s);           /* text of a file or a command line, for a terminal */
+void        form_verdict(TextOut *o, bool colour, bool good, const char *text); /* green or red, where there are colours */
 const char *form_count(uint64_t v, char *buf, size_t n);    /* 1234567: "1,234,567"                          */
 const char *form_si(double v, char *buf, size_t n);         /* four digits: "274.9 G"                        */
 const char *form_percent(double part, double whole, char *buf, size_t n); /* "33.2%"                         */

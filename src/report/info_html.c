@@ -21,7 +21,7 @@ static const char *escaped(uint32_t code)
     }
 }
 
-void page_text(JsonOut *o, const char *s)
+void page_text(TextOut *o, const char *s)
 {
     size_t n = strlen(s);
     while (n > 0) {
@@ -29,49 +29,49 @@ void page_text(JsonOut *o, const char *s)
         int         length = utf8_decode(s, n, &code);
         const char *as = length < 0 ? "&#xfffd;" : escaped(code);
         length = length < 0 ? -length : length;
-        as ? json_out_bytes(o, as, strlen(as)) : json_out_bytes(o, s, (size_t)length);
+        as ? text_out_bytes(o, as, strlen(as)) : text_out_bytes(o, s, (size_t)length);
         s += length;
         n -= (size_t)length;
     }
 }
 
 /* The name of an operation, its ^T raised. */
-static void page_name(JsonOut *o, const char *name)
+static void page_name(TextOut *o, const char *name)
 {
     const char *raised = strstr(name, "^T");
     if (raised)
-        json_out(o, "%.*s<sup>T</sup>%s", (int)(raised - name), name, raised + 2);
+        text_out(o, "%.*s<sup>T</sup>%s", (int)(raised - name), name, raised + 2);
     else
-        json_out(o, "%s", name);
+        text_out(o, "%s", name);
 }
 
-void page_bar(JsonOut *o, const PagePiece *piece, int n)
+void page_bar(TextOut *o, const PagePiece *piece, int n)
 {
     char   share[16];
     double whole = 0;
     for (int i = 0; i < n; i++)
         whole += piece[i].value;
-    json_out(o, "<div class=\"bar\">");
+    text_out(o, "<div class=\"bar\">");
     for (int i = 0; i < n; i++)
         if (piece[i].value > 0)
-            json_out(o, "<div class=\"%s\" style=\"flex:%.6f 0 0\" title=\"%s: %s\"></div>", piece[i].colour, piece[i].value / whole,
+            text_out(o, "<div class=\"%s\" style=\"flex:%.6f 0 0\" title=\"%s: %s\"></div>", piece[i].colour, piece[i].value / whole,
                      piece[i].name, piece[i].text);
-    json_out(o, "</div>\n<ul class=\"legend\">");
+    text_out(o, "</div>\n<ul class=\"legend\">");
     for (int i = 0; i < n; i++) {
         if (piece[i].value <= 0)
             continue;
-        json_out(o, "<li><i class=\"key %s\"></i>", piece[i].colour);
+        text_out(o, "<li><i class=\"key %s\"></i>", piece[i].colour);
         page_name(o, piece[i].name);
-        json_out(o, " <b>%s</b> <span>%s</span></li>", form_percent(piece[i].value, whole, share, sizeof share), piece[i].text);
+        text_out(o, " <b>%s</b> <span>%s</span></li>", form_percent(piece[i].value, whole, share, sizeof share), piece[i].text);
     }
-    json_out(o, "</ul>\n");
+    text_out(o, "</ul>\n");
 }
 
 /* A cell with a share as bar and as number. */
-static void share_cell(JsonOut *o, const char *colour, double part, double whole)
+static void share_cell(TextOut *o, const char *colour, double part, double whole)
 {
     char share[16];
-    json_out(o, "<td class=\"share\"><div><b><i class=\"%s\" style=\"width:%.2f%%\"></i></b><span>%s</span></div></td>", colour,
+    text_out(o, "<td class=\"share\"><div><b><i class=\"%s\" style=\"width:%.2f%%\"></i></b><span>%s</span></div></td>", colour,
              whole > 0 ? 100 * part / whole : 0.0, whole > 0 ? form_percent(part, whole, share, sizeof share) : "-");
 }
 
@@ -95,19 +95,19 @@ static const char *params_text(double v, char *buf, size_t n)
 
 /* ---- Head ---- */
 
-static void tile(JsonOut *o, const char *number, const char *what)
+static void tile(TextOut *o, const char *number, const char *what)
 {
-    json_out(o, "<div class=\"tile\"><b>%s</b><span>%s</span></div>\n", number, what);
+    text_out(o, "<div class=\"tile\"><b>%s</b><span>%s</span></div>\n", number, what);
 }
 
-static void draw_tiles(JsonOut *o, const Info *info)
+static void draw_tiles(TextOut *o, const Info *info)
 {
     const Config *c = info->cfg;
     char          a[48], b[96], types[64];
     unsigned      used = 0;
     for (int i = 0; i < info->count->n_parts; i++)
         used |= info->count->part[i].k ? info->count->part[i].types : 0;
-    json_out(o, "<div class=\"tiles\">\n");
+    text_out(o, "<div class=\"tiles\">\n");
     tile(o, params_text((double)info->count->params, a, sizeof a), "parameters");
     snprintf(b, sizeof b, "weights, %s", form_types(used, types, sizeof types));
     tile(o, form_bytes((double)info->count->bytes, a, sizeof a), b);
@@ -119,7 +119,7 @@ static void draw_tiles(JsonOut *o, const Info *info)
     tile(o, form_bytes((double)info->kv.token_bytes, a, sizeof a), b);
     snprintf(b, sizeof b, "memory at full context, %d tokens", c->n_ctx);
     tile(o, form_bytes((double)info->memory.total, a, sizeof a), b);
-    json_out(o, "</div>\n");
+    text_out(o, "</div>\n");
 }
 
 /* The last part of a path is the name of the model. */
@@ -129,21 +129,21 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-static void draw_head(JsonOut *o, const Info *info)
+static void draw_head(TextOut *o, const Info *info)
 {
-    json_out(o, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    text_out(o, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                 "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
                 "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline'\">\n<title>");
     page_text(o, base_name(info->path));
-    json_out(o, "</title>\n<style>\n");
+    text_out(o, "</title>\n<style>\n");
     for (int i = 0; page_style[i]; i++)
-        json_out_bytes(o, page_style[i], strlen(page_style[i]));
-    json_out(o, "</style>\n</head>\n<body>\n<main>\n<div class=\"kicker\">%s</div>\n<h1>",
+        text_out_bytes(o, page_style[i], strlen(page_style[i]));
+    text_out(o, "</style>\n</head>\n<body>\n<main>\n<div class=\"kicker\">%s</div>\n<h1>",
              !info->contents ? "Model config" : !info->cfg ? "Tokenizer" : info->ours ? "Model file" : info->kind);
     page_text(o, base_name(info->path));
-    json_out(o, "</h1>\n<p class=\"sub\">");
+    text_out(o, "</h1>\n<p class=\"sub\">");
     page_text(o, info->path);
-    json_out(o, "</p>\n");
+    text_out(o, "</p>\n");
 }
 
 /* ---- Parameters ---- */
@@ -159,33 +159,33 @@ static const char *part_colour(const CountPart *p)
     }
 }
 
-static void param_row(JsonOut *o, const char *cls, const char *colour, const char *name, const char *shape, uint64_t params,
+static void param_row(TextOut *o, const char *cls, const char *colour, const char *name, const char *shape, uint64_t params,
                       uint64_t whole, uint64_t bytes, const char *types)
 {
     char a[32], b[16];
-    json_out(o, "<tr class=\"%s\"><td><i class=\"key %s\"></i>%s</td><td class=\"l dim\">%s</td><td>%s</td>", cls, colour, name, shape,
+    text_out(o, "<tr class=\"%s\"><td><i class=\"key %s\"></i>%s</td><td class=\"l dim\">%s</td><td>%s</td>", cls, colour, name, shape,
              form_count(params, a, sizeof a));
     share_cell(o, colour, (double)params, (double)whole);
-    json_out(o, "<td>%s</td><td class=\"l dim\">%s</td></tr>\n", form_bytes((double)bytes, b, sizeof b), types);
+    text_out(o, "<td>%s</td><td class=\"l dim\">%s</td></tr>\n", form_bytes((double)bytes, b, sizeof b), types);
 }
 
-static void open_param_table(JsonOut *o)
+static void open_param_table(TextOut *o)
 {
-    json_out(o, "<div class=\"wide\"><table><thead><tr><th></th><th class=\"l\">shape</th><th>parameters</th><th>share</th>"
+    text_out(o, "<div class=\"wide\"><table><thead><tr><th></th><th class=\"l\">shape</th><th>parameters</th><th>share</th>"
                 "<th>bytes</th><th class=\"l\">type</th></tr></thead><tbody>\n");
 }
 
-static void part_row(JsonOut *o, const CountPart *p, uint64_t whole)
+static void part_row(TextOut *o, const CountPart *p, uint64_t whole)
 {
     char shape[40], types[64];
     param_row(o, "", part_colour(p), p->name, form_shape(p, shape, sizeof shape), p->one_params, whole, p->one_bytes,
               form_types(p->types, types, sizeof types));
 }
 
-static void draw_block_table(JsonOut *o, const Info *info)
+static void draw_block_table(TextOut *o, const Info *info)
 {
     const Count *n = info->count;
-    json_out(o, "<h3>Parameters of one block</h3>\n%s", info_sizes_differ(info) ? "<p class=\"say\">This is the first block; the blocks differ.</p>\n" : "");
+    text_out(o, "<h3>Parameters of one block</h3>\n%s", info_sizes_differ(info) ? "<p class=\"say\">This is the first block; the blocks differ.</p>\n" : "");
     open_param_table(o);
     for (int i = 0; i < n->n_parts; i++)
         if (n->part[i].in_layer)
@@ -193,13 +193,13 @@ static void draw_block_table(JsonOut *o, const Info *info)
     param_row(o, "sum first", "proj", "attention", "", n->attn_params, n->layer_params, n->attn_bytes, "");
     param_row(o, "sum", "ffn", "FFN", "", n->ffn_params, n->layer_params, n->ffn_bytes, "");
     param_row(o, "sum", "other", "norms", "", n->norm_params, n->layer_params, n->norm_bytes, "");
-    json_out(o, "<tr class=\"total\"><td>one block</td><td></td>");
+    text_out(o, "<tr class=\"total\"><td>one block</td><td></td>");
     char a[32], b[16];
-    json_out(o, "<td>%s</td><td></td><td>%s</td><td></td></tr>\n</tbody></table></div>\n",
+    text_out(o, "<td>%s</td><td></td><td>%s</td><td></td></tr>\n</tbody></table></div>\n",
              form_count(n->layer_params, a, sizeof a), form_bytes((double)n->layer_bytes, b, sizeof b));
 }
 
-static void draw_model_bar(JsonOut *o, const Info *info)
+static void draw_model_bar(TextOut *o, const Info *info)
 {
     const Count *n = info->count;
     double       blocks[BLOCK_PARTS] = { 0 }; /* of all of them */
@@ -219,11 +219,11 @@ static void draw_model_bar(JsonOut *o, const Info *info)
     page_bar(o, piece, 5);
 }
 
-static void draw_parameters(JsonOut *o, const Info *info)
+static void draw_parameters(TextOut *o, const Info *info)
 {
     const Count *n = info->count;
     char         blocks[32], a[32], b[16];
-    json_out(o, "<section>\n<h2>Parameters</h2>\n<p class=\"say\">%s in total%s.</p>\n", form_count(n->params, a, sizeof a),
+    text_out(o, "<section>\n<h2>Parameters</h2>\n<p class=\"say\">%s in total%s.</p>\n", form_count(n->params, a, sizeof a),
              info->cfg->tied_embeddings ? "; the head is the embedding (tied), which counts once" : "");
     draw_model_bar(o, info);
     open_param_table(o);
@@ -234,46 +234,46 @@ static void draw_parameters(JsonOut *o, const Info *info)
         if (!n->part[i].in_layer)
             part_row(o, &n->part[i], n->params);
     }
-    json_out(o, "<tr class=\"total first\"><td>total</td><td></td><td>%s</td><td></td><td>%s</td><td></td></tr>\n",
+    text_out(o, "<tr class=\"total first\"><td>total</td><td></td><td>%s</td><td></td><td>%s</td><td></td></tr>\n",
              form_count(n->params, a, sizeof a), form_bytes((double)n->bytes, b, sizeof b));
     if (n->active_params != n->params)
-        json_out(o, "<tr><td>active</td><td></td><td>%s</td><td></td><td></td><td>used per token, "
+        text_out(o, "<tr><td>active</td><td></td><td>%s</td><td></td><td></td><td>used per token, "
                     "with the experts it chooses</td></tr>\n",
                  form_count(n->active_params, a, sizeof a));
-    json_out(o, "</tbody></table></div>\n");
-    json_out(o, "</section>\n");
+    text_out(o, "</tbody></table></div>\n");
+    text_out(o, "</section>\n");
 }
 
 /* ---- Config and block ---- */
 
 /* A line that only some models have. */
-static void draw_if_any(JsonOut *o, const char *name, const char *words)
+static void draw_if_any(TextOut *o, const char *name, const char *words)
 {
     if (words[0])
-        json_out(o, "</dd>\n<dt>%s</dt><dd>%s", name, words);
+        text_out(o, "</dd>\n<dt>%s</dt><dd>%s", name, words);
 }
 
-static void draw_config(JsonOut *o, const Config *c)
+static void draw_config(TextOut *o, const Config *c)
 {
     char words[128];
-    json_out(o, "<dl>\n<dt>family</dt><dd>");
+    text_out(o, "<dl>\n<dt>family</dt><dd>");
     page_text(o, c->family);
-    json_out(o, "</dd>\n<dt>blocks</dt><dd>%d, %s</dd>\n<dt>width</dt><dd>%d, FFN %d (%s)", c->n_layers,
+    text_out(o, "</dd>\n<dt>blocks</dt><dd>%d, %s</dd>\n<dt>width</dt><dd>%d, FFN %d (%s)", c->n_layers,
              info_norms(c, words, sizeof words), c->d_model, c->d_ff, info_ffn(c));
     draw_if_any(o, "experts", info_experts(c, words, sizeof words));
-    json_out(o, "</dd>\n<dt>attention</dt><dd>%d heads of %d, %d KV head%s%s%s", c->heads, c->head_dim, c->kv_heads,
+    text_out(o, "</dd>\n<dt>attention</dt><dd>%d heads of %d, %d KV head%s%s%s", c->heads, c->head_dim, c->kv_heads,
              c->kv_heads > 1 ? "s" : "", info_windows(c, words, sizeof words), c->qk_norm ? ", Q and K normalised" : "");
     draw_if_any(o, "positions", info_positions(c, words, sizeof words));
     draw_if_any(o, "numbers", info_numbers(c, words, sizeof words));
-    json_out(o, "</dd>\n<dt>biases</dt><dd>%s%s%s%s</dd>\n", c->qkv_bias ? "Q K V " : "", c->out_bias ? "output " : "",
+    text_out(o, "</dd>\n<dt>biases</dt><dd>%s%s%s%s</dd>\n", c->qkv_bias ? "Q K V " : "", c->out_bias ? "output " : "",
              c->ffn_bias ? "FFN" : "", c->qkv_bias || c->out_bias || c->ffn_bias ? "" : "none");
-    json_out(o, "<dt>vocabulary</dt><dd>%d, %s</dd>\n<dt>context</dt><dd>%d tokens</dd>\n</dl>\n", c->vocab_size,
+    text_out(o, "<dt>vocabulary</dt><dd>%d, %s</dd>\n<dt>context</dt><dd>%d tokens</dd>\n</dl>\n", c->vocab_size,
              c->tied_embeddings ? "head tied to the embedding" : "separate head", c->n_ctx);
 }
 
-static void draw_block(JsonOut *o, const Info *info)
+static void draw_block(TextOut *o, const Info *info)
 {
-    json_out(o, "<section>\n<h2>One block</h2>\n<p class=\"say\">What happens to n tokens; t is "
+    text_out(o, "<section>\n<h2>One block</h2>\n<p class=\"say\">What happens to n tokens; t is "
                 "the number of positions in the cache. The model has %d of these blocks, one after "
                 "the other.%s</p>\n<div class=\"flow\"><div>\n",
              info->cfg->n_layers, diagram_shows(info->cfg) ? " Dashed: the residual stream." : "");
@@ -281,46 +281,46 @@ static void draw_block(JsonOut *o, const Info *info)
         draw_block_diagram(o, info);
     else
         draw_block_formulas(o, info->cfg);
-    json_out(o, "</div><div>\n");
+    text_out(o, "</div><div>\n");
     draw_config(o, info->cfg);
     draw_block_table(o, info);
-    json_out(o, "</div></div>\n</section>\n");
+    text_out(o, "</div></div>\n</section>\n");
 }
 
 /* ---- FLOP ---- */
 
-static void flop_cells(JsonOut *o, const FlopRow *prefill, const FlopRow *decode, const Info *info, bool shares, const char *colour)
+static void flop_cells(TextOut *o, const FlopRow *prefill, const FlopRow *decode, const Info *info, bool shares, const char *colour)
 {
     char a[24], b[24], c[24], d[24], e[24];
-    json_out(o, "<td>%s</td><td>%s</td>", form_si(prefill->full, a, sizeof a), form_si(prefill->computed, b, sizeof b));
+    text_out(o, "<td>%s</td><td>%s</td>", form_si(prefill->full, a, sizeof a), form_si(prefill->computed, b, sizeof b));
     if (shares)
         share_cell(o, colour, prefill->computed, info->prefill.block.computed);
     else
-        json_out(o, "<td></td>");
-    json_out(o, "<td>%s</td><td>%s</td>", form_ratio(flop_intensity(prefill), c, sizeof c), form_si(decode->computed, d, sizeof d));
+        text_out(o, "<td></td>");
+    text_out(o, "<td>%s</td><td>%s</td>", form_ratio(flop_intensity(prefill), c, sizeof c), form_si(decode->computed, d, sizeof d));
     if (shares)
         share_cell(o, colour, decode->computed, info->decode.block.computed);
     else
-        json_out(o, "<td></td>");
-    json_out(o, "<td>%s</td></tr>\n", form_ratio(flop_intensity(decode), e, sizeof e));
+        text_out(o, "<td></td>");
+    text_out(o, "<td>%s</td></tr>\n", form_ratio(flop_intensity(decode), e, sizeof e));
 }
 
-static void flop_row(JsonOut *o, const char *cls, const char *colour, const char *name, const FlopRow *prefill, const FlopRow *decode,
+static void flop_row(TextOut *o, const char *cls, const char *colour, const char *name, const FlopRow *prefill, const FlopRow *decode,
                      const Info *info)
 {
-    json_out(o, "<tr class=\"%s\"><td><i class=\"key %s\"></i>", cls, colour);
+    text_out(o, "<tr class=\"%s\"><td><i class=\"key %s\"></i>", cls, colour);
     page_name(o, name);
-    json_out(o, "</td>");
+    text_out(o, "</td>");
     flop_cells(o, prefill, decode, info, true, colour);
 }
 
-static void flop_total(JsonOut *o, const char *cls, const char *name, const FlopRow *prefill, const FlopRow *decode, const Info *info)
+static void flop_total(TextOut *o, const char *cls, const char *name, const FlopRow *prefill, const FlopRow *decode, const Info *info)
 {
-    json_out(o, "<tr class=\"%s\"><td>%s</td>", cls, name);
+    text_out(o, "<tr class=\"%s\"><td>%s</td>", cls, name);
     flop_cells(o, prefill, decode, info, false, "");
 }
 
-static void draw_flop_bar(JsonOut *o, const char *title, const Flops *f, bool full)
+static void draw_flop_bar(TextOut *o, const char *title, const Flops *f, bool full)
 {
     PagePiece piece[GROUP_COUNT];
     char      text[GROUP_COUNT][24], total[24];
@@ -328,15 +328,15 @@ static void draw_flop_bar(JsonOut *o, const char *title, const Flops *f, bool fu
         double v = full ? f->group[g].full : f->group[g].computed;
         piece[g] = (PagePiece){ flop_group_name((FlopGroup)g), group_colours[g], v, form_si(v, text[g], sizeof text[g]) };
     }
-    json_out(o, "<h3>%s: %s</h3>\n", title, form_si(full ? f->block.full : f->block.computed, total, sizeof total));
+    text_out(o, "<h3>%s: %s</h3>\n", title, form_si(full ? f->block.full : f->block.computed, total, sizeof total));
     page_bar(o, piece, GROUP_COUNT);
 }
 
-static void draw_flop_table(JsonOut *o, const Info *info)
+static void draw_flop_table(TextOut *o, const Info *info)
 {
     const Flops *f = &info->prefill, *g = &info->decode;
     char         blocks[32];
-    json_out(o, "<div class=\"wide\"><table><thead><tr><th></th><th class=\"c\" colspan=\"4\">prompt</th><th class=\"c\" colspan=\"3\">decode "
+    text_out(o, "<div class=\"wide\"><table><thead><tr><th></th><th class=\"c\" colspan=\"4\">prompt</th><th class=\"c\" colspan=\"3\">decode "
                 "step</th></tr><tr><th></th><th>square</th><th>%s</th><th>share</th><th>FLOP/byte</th><th>FLOP</th><th>share</th>"
                 "<th>FLOP/byte</th></tr></thead><tbody>\n", info_seen(info));
     for (int i = 0; i < OP_COUNT; i++)
@@ -349,13 +349,13 @@ static void draw_flop_table(JsonOut *o, const Info *info)
     flop_total(o, "first", blocks, &f->blocks, &g->blocks, info);
     flop_total(o, "", "norm and head", &f->head, &g->head, info);
     flop_total(o, "total", "model", &f->total, &g->total, info);
-    json_out(o, "</tbody></table></div>\n");
+    text_out(o, "</tbody></table></div>\n");
 }
 
-static void draw_flops(JsonOut *o, const Info *info)
+static void draw_flops(TextOut *o, const Info *info)
 {
     char number[32], title[96];
-    json_out(o, "<section>\n<h2>What one block computes</h2>\n<p class=\"say\">FLOP for a prompt "
+    text_out(o, "<section>\n<h2>What one block computes</h2>\n<p class=\"say\">FLOP for a prompt "
                 "of %s tokens and for a decode step that sees as many positions%s. A multiply-add "
                 "counts as 2. Square: every query with every position. %s: every query with the "
                 "positions it sees; this is what tblock computes.%s</p>\n",
@@ -366,40 +366,40 @@ static void draw_flops(JsonOut *o, const Info *info)
     draw_flop_bar(o, title, &info->prefill, false);
     draw_flop_bar(o, "Decode step", &info->decode, false);
     draw_flop_table(o, info);
-    json_out(o, "</section>\n");
+    text_out(o, "</section>\n");
 }
 
 /* ---- Length and memory ---- */
 
-static void say_length(JsonOut *o, int length, const char *after)
+static void say_length(TextOut *o, int length, const char *after)
 {
     char number[32];
-    json_out(o, "%s%s%s", length ? "from " : "at no length", length ? form_count((uint64_t)length, number, sizeof number) : "", after);
+    text_out(o, "%s%s%s", length ? "from " : "at no length", length ? form_count((uint64_t)length, number, sizeof number) : "", after);
 }
 
-static void draw_plots(JsonOut *o, const Info *info)
+static void draw_plots(TextOut *o, const Info *info)
 {
-    json_out(o, "<section>\n<h2>As the text grows</h2>\n<p class=\"say\">Length in tokens at which "
+    text_out(o, "<section>\n<h2>As the text grows</h2>\n<p class=\"say\">Length in tokens at which "
                 "attention costs as much as the FFN: ");
     say_length(o, info->crossover.full, " for the full square, ");
     say_length(o, info->crossover.prefill, " for a masked prompt, ");
     say_length(o, info->crossover.decode, " for a decode step.");
-    json_out(o, " Both axes of the plots are logarithmic.</p>\n<div class=\"two\"><div>\n<h3>FLOP "
+    text_out(o, " Both axes of the plots are logarithmic.</p>\n<div class=\"two\"><div>\n<h3>FLOP "
                 "of one block per token of a prompt</h3>\n");
     draw_flops_plot(o, info);
-    json_out(o, "</div><div>\n<h3>Bytes of the KV cache of one sequence</h3>\n");
+    text_out(o, "</div><div>\n<h3>Bytes of the KV cache of one sequence</h3>\n");
     draw_kv_plot(o, info);
-    json_out(o, "</div></div>\n</section>\n");
+    text_out(o, "</div></div>\n</section>\n");
 }
 
-static void memory_row(JsonOut *o, const char *name, uint64_t bytes, const char *what)
+static void memory_row(TextOut *o, const char *name, uint64_t bytes, const char *what)
 {
     char a[16], b[32];
-    json_out(o, "<tr><td>%s</td><td>%s</td><td class=\"dim exact\">%s</td><td class=\"l dim wrap\">%s</td></tr>\n", name,
+    text_out(o, "<tr><td>%s</td><td>%s</td><td class=\"dim exact\">%s</td><td class=\"l dim wrap\">%s</td></tr>\n", name,
              form_bytes((double)bytes, a, sizeof a), form_count(bytes, b, sizeof b), what);
 }
 
-static void draw_memory_bar(JsonOut *o, const MemoryPlan *m)
+static void draw_memory_bar(TextOut *o, const MemoryPlan *m)
 {
     char      text[4][16];
     PagePiece piece[] = {
@@ -413,11 +413,11 @@ static void draw_memory_bar(JsonOut *o, const MemoryPlan *m)
     page_bar(o, piece, 4);
 }
 
-static void draw_memory_table(JsonOut *o, const Info *info)
+static void draw_memory_table(TextOut *o, const Info *info)
 {
     const MemoryPlan *m = &info->memory;
     char              what[128], a[16];
-    json_out(o, "<div class=\"wide\"><table><tbody>\n");
+    text_out(o, "<div class=\"wide\"><table><tbody>\n");
     snprintf(what, sizeof what, "%s%s, %.3f bits per weight on average", info->contents ? "" : "in ",
              info->contents ? info->ours ? "mapped from the file" : "made from the file" : weight_type_name(info->type), info_bits(info->count));
     memory_row(o, "weights", m->weights, what);
@@ -430,40 +430,40 @@ static void draw_memory_table(JsonOut *o, const Info *info)
              form_bytes((double)m->each_thread, a, sizeof a));
     memory_row(o, "activations", m->activations, what);
     memory_row(o, "logits", m->logits, "for one token");
-    json_out(o, "<tr class=\"total first\"><td>total</td><td>%s</td>", form_bytes((double)m->total, a, sizeof a));
-    json_out(o, "<td class=\"exact\">%s</td><td class=\"l dim\">with one thread</td></tr>\n"
+    text_out(o, "<tr class=\"total first\"><td>total</td><td>%s</td>", form_bytes((double)m->total, a, sizeof a));
+    text_out(o, "<td class=\"exact\">%s</td><td class=\"l dim\">with one thread</td></tr>\n"
                 "</tbody></table></div>\n", form_count(m->total, what, sizeof what));
 }
 
-static void draw_memory(JsonOut *o, const Info *info)
+static void draw_memory(TextOut *o, const Info *info)
 {
     const KvCount *kv = &info->kv;
     char           a[32], b[32];
-    json_out(o, "<section>\n<h2>Memory to run</h2>\n<p class=\"say\">At full context, as the runtime allocates it.</p>\n");
+    text_out(o, "<section>\n<h2>Memory to run</h2>\n<p class=\"say\">At full context, as the runtime allocates it.</p>\n");
     draw_memory_bar(o, &info->memory);
     draw_memory_table(o, info);
-    json_out(o, "<h3>KV cache and attention scores</h3>\n<dl>\n<dt>one token</dt><dd>%s bytes per "
+    text_out(o, "<h3>KV cache and attention scores</h3>\n<dl>\n<dt>one token</dt><dd>%s bytes per "
                 "layer, %s in all layers (%s)</dd>\n",
              form_count(kv->layer_bytes, a, sizeof a), form_count(kv->token_bytes, b, sizeof b), info->kv_type);
-    json_out(o, "<dt>full context</dt><dd>%s for %d positions%s", form_bytes((double)kv->full_bytes, a, sizeof a), kv->positions,
+    text_out(o, "<dt>full context</dt><dd>%s for %d positions%s", form_bytes((double)kv->full_bytes, a, sizeof a), kv->positions,
              kv->positions < info->cfg->n_ctx ? " (the window)" : "");
     if (kv->n_windowed && kv->n_windowed < info->cfg->n_layers)
-        json_out(o, ", %d in %d of %d layers", info->cfg->window, kv->n_windowed, info->cfg->n_layers);
-    json_out(o, "</dd>\n");
+        text_out(o, ", %d in %d of %d layers", info->cfg->window, kv->n_windowed, info->cfg->n_layers);
+    text_out(o, "</dd>\n");
     if (info->cfg->kv_heads == info->cfg->heads)
-        json_out(o, "<dt>compared with MHA</dt><dd>the same: each of %d heads has its own K and "
+        text_out(o, "<dt>compared with MHA</dt><dd>the same: each of %d heads has its own K and "
                     "V</dd>\n", info->cfg->heads);
     else
-        json_out(o, "<dt>compared with MHA</dt><dd>%.4g of it: %d query heads share %d KV "
+        text_out(o, "<dt>compared with MHA</dt><dd>%.4g of it: %d query heads share %d KV "
                     "heads</dd>\n", kv->mha_ratio, info->cfg->heads, info->cfg->kv_heads);
-    json_out(o, "<dt>scores</dt><dd>%s per layer if stored whole for %d tokens; tblock uses tiles "
+    text_out(o, "<dt>scores</dt><dd>%s per layer if stored whole for %d tokens; tblock uses tiles "
                 "of %s per thread at any length</dd>\n</dl>\n</section>\n",
              form_bytes(info->score_bytes, a, sizeof a), info->load.seq, form_bytes((double)info->memory.attention, b, sizeof b));
 }
 
 /* ---- File ---- */
 
-static void draw_sources(JsonOut *o, const Json *source)
+static void draw_sources(TextOut *o, const Json *source)
 {
     const char *name, *hash;
     Error       ignored;
@@ -471,97 +471,97 @@ static void draw_sources(JsonOut *o, const Json *source)
         const SourceForm *form = info_source_form(i);
         if (!form || !json_read_string(json_get(i, form->key), "", &name, &ignored))
             continue;
-        json_out(o, "<dt>source</dt><dd>%s", form->before);
+        text_out(o, "<dt>source</dt><dd>%s", form->before);
         page_text(o, name);
         if (form->hash_key && json_read_string(json_get(i, form->hash_key), "", &hash, &ignored)) {
-            json_out(o, ",%s <code>", form->hash_of);
+            text_out(o, ",%s <code>", form->hash_of);
             page_text(o, hash);
-            json_out(o, "</code>");
+            text_out(o, "</code>");
         }
-        json_out(o, "</dd>\n");
+        text_out(o, "</dd>\n");
     }
 }
 
-static void draw_check_part(JsonOut *o, const char *name, const CheckPart *p, const char *good, const char *none)
+static void draw_check_part(TextOut *o, const char *name, const CheckPart *p, const char *good, const char *none)
 {
-    json_out(o, "<dt>%s</dt><dd>", name);
+    text_out(o, "<dt>%s</dt><dd>", name);
     if (p->answer == CHECK_BAD) {
-        json_out(o, "<span class=\"wrong\">wrong</span> ");
+        text_out(o, "<span class=\"wrong\">wrong</span> ");
         page_text(o, p->found);
         if (p->n_bad > 1)
-            json_out(o, " (%d tensors in total)", p->n_bad);
+            text_out(o, " (%d tensors in total)", p->n_bad);
     } else {
-        json_out(o, "<span class=\"ok\">%s</span>", p->answer == CHECK_OK ? good : none);
+        text_out(o, "<span class=\"ok\">%s</span>", p->answer == CHECK_OK ? good : none);
     }
-    json_out(o, "</dd>\n");
+    text_out(o, "</dd>\n");
 }
 
-static void draw_check(JsonOut *o, const DataCheck *d)
+static void draw_check(TextOut *o, const DataCheck *d)
 {
-    json_out(o, "<h3>Check of the data</h3>\n<dl>\n");
+    text_out(o, "<h3>Check of the data</h3>\n<dl>\n");
     draw_check_part(o, "sha256", &d->hash, "matches the metadata", "none recorded");
     draw_check_part(o, "padding", &d->padding, "all zero", "none in this file");
     draw_check_part(o, "weights", &d->finite, "all finite", "none in this file");
-    json_out(o, "</dl>\n");
+    text_out(o, "</dl>\n");
 }
 
-static void draw_tensors(JsonOut *o, const SourceContents *c)
+static void draw_tensors(TextOut *o, const SourceContents *c)
 {
     char shape[160], a[32], b[32];
-    json_out(o, "<h3>Tensors</h3>\n<details><summary>%zu tensors</summary>\n<div class=\"wide\"><table><thead><tr><th class=\"l\">name</th>"
+    text_out(o, "<h3>Tensors</h3>\n<details><summary>%zu tensors</summary>\n<div class=\"wide\"><table><thead><tr><th class=\"l\">name</th>"
                 "<th class=\"l\">dtype</th><th class=\"l\">shape</th><th>bytes</th><th>offset</th></tr></thead><tbody>\n", c->n_tensors);
     for (size_t i = 0; i < c->n_tensors; i++) {
         const Tensor *t = c->tensors[i];
-        json_out(o, "<tr><td>");
+        text_out(o, "<tr><td>");
         page_text(o, t->name);
-        json_out(o, "</td><td class=\"l dim\">%s</td><td class=\"l dim\">%s</td><td>%s</td><td>%s</td></tr>\n", dtype_name(t->dtype),
+        text_out(o, "</td><td class=\"l dim\">%s</td><td class=\"l dim\">%s</td><td>%s</td><td>%s</td></tr>\n", dtype_name(t->dtype),
                  tensor_shape_text(t, shape, sizeof shape), form_count(t->n_bytes, a, sizeof a), form_count(t->offset, b, sizeof b));
     }
-    json_out(o, "</tbody></table></div></details>\n");
+    text_out(o, "</tbody></table></div></details>\n");
 }
 
-static void draw_file(JsonOut *o, const Info *info, bool tensors)
+static void draw_file(TextOut *o, const Info *info, bool tensors)
 {
     Error       ignored;
     const char *type;
     int64_t     size;
     char        a[32];
-    json_out(o, "<section>\n<h2>File</h2>\n<dl>\n<dt>kind</dt><dd>%s</dd>\n<dt>size</dt><dd>%s bytes, %zu tensors</dd>\n", info->kind,
+    text_out(o, "<section>\n<h2>File</h2>\n<dl>\n<dt>kind</dt><dd>%s</dd>\n<dt>size</dt><dd>%s bytes, %zu tensors</dd>\n", info->kind,
              form_count(info->contents->bytes, a, sizeof a), info->contents->n_tensors);
     if (!info->ours && *info->contents->types)
-        json_out(o, "<dt>stored as</dt><dd>%s (tensors)</dd>\n", info->contents->types);
+        text_out(o, "<dt>stored as</dt><dd>%s (tensors)</dd>\n", info->contents->types);
     if (info->cfg && info->ours)
-        json_out(o, "<dt>layout</dt><dd>%s</dd>\n", info_layout(info->count));
-    json_out(o, "<dt>tokenizer</dt><dd>");
+        text_out(o, "<dt>layout</dt><dd>%s</dd>\n", info_layout(info->count));
+    text_out(o, "<dt>tokenizer</dt><dd>");
     if (json_read_string(json_get(info->tokenizer, "type"), "", &type, &ignored)
         && json_read_int(json_get(info->tokenizer, "size"), "", 0, INT32_MAX, &size, &ignored)) {
         page_text(o, type);
-        json_out(o, ", %d tokens</dd>\n", (int)size);
+        text_out(o, ", %d tokens</dd>\n", (int)size);
     } else {
-        json_out(o, "none</dd>\n");
+        text_out(o, "none</dd>\n");
     }
     if (info->chat) {
-        json_out(o, "<dt>chat format</dt><dd>");
+        text_out(o, "<dt>chat format</dt><dd>");
         page_text(o, info->chat);
-        json_out(o, "</dd>\n");
+        text_out(o, "</dd>\n");
     }
     draw_sources(o, info->source);
     if (info->sha256) {
-        json_out(o, "<dt>sha256</dt><dd><code>");
+        text_out(o, "<dt>sha256</dt><dd><code>");
         page_text(o, info->sha256);
-        json_out(o, "</code></dd>\n");
+        text_out(o, "</code></dd>\n");
     }
-    json_out(o, "</dl>\n");
+    text_out(o, "</dl>\n");
     if (info->check)
         draw_check(o, info->check);
     if (tensors)
         draw_tensors(o, info->contents);
-    json_out(o, "</section>\n");
+    text_out(o, "</section>\n");
 }
 
 bool info_html(const Info *info, const tblock_report_options *opt, char **text, Error *err)
 {
-    JsonOut o = { 0 };
+    TextOut o = { 0 };
     draw_head(&o, info);
     if (info->cfg) {
         draw_tiles(&o, info);
@@ -573,8 +573,8 @@ bool info_html(const Info *info, const tblock_report_options *opt, char **text, 
     }
     if (info->contents)
         draw_file(&o, info, opt->tensors);
-    json_out(&o, "<footer>tblock %s; docs/info.md explains how each number is counted.</footer>\n"
+    text_out(&o, "<footer>tblock %s; docs/info.md explains how each number is counted.</footer>\n"
                  "</main>\n</body>\n</html>\n", TBLOCK_VERSION);
-    *text = json_out_take(&o, err);
+    *text = text_out_take(&o, err);
     return *text != NULL;
 }

@@ -51,25 +51,25 @@ static Axes find_axes(const LossCurve *c)
     return a;
 }
 
-static void draw_axes(JsonOut *o, const Axes *a)
+static void draw_axes(TextOut *o, const Axes *a)
 {
     double y_tick = tick_size(a->high - a->low), x_tick = fmax(1, tick_size(a->steps));
     for (int i = 0; a->low + i * y_tick <= a->high + y_tick / 2; i++) {
         double v = a->low + i * y_tick;
-        json_out(o, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"e\" x=\"%d\" y=\"%.1f\">%.4g</text>", LEFT, y_of(a, v),
+        text_out(o, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"e\" x=\"%d\" y=\"%.1f\">%.4g</text>", LEFT, y_of(a, v),
                  WIDTH - RIGHT, LEFT - 8, y_of(a, v) + 4, v);
     }
     for (int i = 0; i * x_tick <= a->steps * 1.0001; i++)
-        json_out(o, "<text class=\"m\" x=\"%.1f\" y=\"%d\">%.6g</text>", x_of(a, i * x_tick), HEIGHT - BOTTOM + 22, i * x_tick);
-    json_out(o, "<text class=\"m\" x=\"%d\" y=\"%d\">steps</text>\n", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10);
-    json_out(o, "<text x=\"8\" y=\"54\">loss (nats per token)</text>\n");
+        text_out(o, "<text class=\"m\" x=\"%.1f\" y=\"%d\">%.6g</text>", x_of(a, i * x_tick), HEIGHT - BOTTOM + 22, i * x_tick);
+    text_out(o, "<text class=\"m\" x=\"%d\" y=\"%d\">steps</text>\n", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10);
+    text_out(o, "<text x=\"8\" y=\"54\">loss (nats per token)</text>\n");
 }
 
 /* Means over steps that lie beside each other, so that the line can be read. */
-static void draw_training(JsonOut *o, const Axes *a, const LossCurve *c)
+static void draw_training(TextOut *o, const Axes *a, const LossCurve *c)
 {
     int64_t each = c->n / POINTS + 1;
-    json_out(o, "<polyline class=\"line l0\" points=\"");
+    text_out(o, "<polyline class=\"line l0\" points=\"");
     for (int64_t i = 0; i < c->n; i += each) {
         double  sum = 0;
         int64_t n = 0;
@@ -79,38 +79,38 @@ static void draw_training(JsonOut *o, const Axes *a, const LossCurve *c)
                 n++;
             }
         if (n > 0)
-            json_out(o, "%.1f,%.1f ", x_of(a, (double)i + 0.5 * (double)each), y_of(a, sum / (double)n));
+            text_out(o, "%.1f,%.1f ", x_of(a, (double)i + 0.5 * (double)each), y_of(a, sum / (double)n));
     }
-    json_out(o, "\"/>\n");
+    text_out(o, "\"/>\n");
 }
 
-static void draw_held(JsonOut *o, const Axes *a, const LossCurve *c)
+static void draw_held(TextOut *o, const Axes *a, const LossCurve *c)
 {
-    json_out(o, "<polyline class=\"line l1\" points=\"");
+    text_out(o, "<polyline class=\"line l1\" points=\"");
     for (size_t i = 0; i < c->n_held; i++)
         if (isfinite(c->held[i].loss))
-            json_out(o, "%.1f,%.1f ", x_of(a, (double)c->held[i].step), y_of(a, (double)c->held[i].loss));
-    json_out(o, "\"/>\n");
+            text_out(o, "%.1f,%.1f ", x_of(a, (double)c->held[i].step), y_of(a, (double)c->held[i].loss));
+    text_out(o, "\"/>\n");
     for (size_t i = 0; i < c->n_held; i++)
         if (isfinite(c->held[i].loss))
-            json_out(o, "<circle class=\"f1\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"><title>step %" PRId64 ": %.4f</title></circle>\n",
+            text_out(o, "<circle class=\"f1\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"><title>step %" PRId64 ": %.4f</title></circle>\n",
                      x_of(a, (double)c->held[i].step), y_of(a, (double)c->held[i].loss), c->held[i].step, (double)c->held[i].loss);
 }
 
-void draw_losses(JsonOut *o, const LossCurve *c)
+void draw_losses(TextOut *o, const LossCurve *c)
 {
     Axes a = find_axes(c);
-    json_out(o, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
+    text_out(o, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
              "aria-label=\"Loss against steps\">\n", WIDTH, HEIGHT, SHOWN_WIDTH, SHOWN_HEIGHT);
-    json_out_bytes(o, style, sizeof style - 1);
-    json_out(o, "<rect width=\"%d\" height=\"%d\"/><text class=\"f0\" x=\"%d\" y=\"26\">training "
+    text_out_bytes(o, style, sizeof style - 1);
+    text_out(o, "<rect width=\"%d\" height=\"%d\"/><text class=\"f0\" x=\"%d\" y=\"26\">training "
                 "loss</text>", WIDTH, HEIGHT, LEFT);
     if (c->n_held > 0)
-        json_out(o, "<text class=\"f1\" x=\"%d\" y=\"26\">validation loss: %.4f</text>", LEFT + 140,
+        text_out(o, "<text class=\"f1\" x=\"%d\" y=\"26\">validation loss: %.4f</text>", LEFT + 140,
                  (double)c->held[c->n_held - 1].loss);
-    json_out(o, "\n");
+    text_out(o, "\n");
     draw_axes(o, &a);
     draw_training(o, &a, c);
     draw_held(o, &a, c);
-    json_out(o, "</svg>\n");
+    text_out(o, "</svg>\n");
 }

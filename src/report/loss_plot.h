@@ -4,13 +4,13 @@
 
 #include <stdint.h>
 
-#include "base/json.h"
+#include "base/text_out.h"
 
 typedef struct LossPoint { int64_t step; float loss; } LossPoint;
 
 /* Training losses [n] of steps 1 .. n, and losses on what is held back. Numbers that are not finite are left out. */
 typedef struct LossCurve { const float *loss; int64_t n; const LossPoint *held; size_t n_held; } LossCurve;
 
-void draw_losses(JsonOut *o, const LossCurve *c);
+void draw_losses(TextOut *o, const LossCurve *c);
 
 #endif

@@ -82,7 +82,7 @@ static const char *decade_text(const Plot *p, double decade, char *buf, size_t n
     return buf;
 }
 
-static void draw_axes(JsonOut *o, const Plot *p)
+static void draw_axes(TextOut *o, const Plot *p)
 {
     const Info *info  = p->info;
     int         first = info->curve[0].seq, last = info->curve[info->n_curve - 1].seq, octaves = 0;
@@ -94,28 +94,28 @@ static void draw_axes(JsonOut *o, const Plot *p)
         double x = x_of(p, first << i);
         if (first << i > last)
             break;
-        json_out(o, "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"s m\" x=\"%.1f\" y=\"%d\">%s</text>", x, TOP, HEIGHT - BOTTOM,
+        text_out(o, "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"s m\" x=\"%.1f\" y=\"%d\">%s</text>", x, TOP, HEIGHT - BOTTOM,
                  x, HEIGHT - BOTTOM + 18, length_text(first << i, word, sizeof word));
     }
     for (int i = 0; p->low + i <= p->high; i++) {
         double decade = p->low + i, y = y_of(p, pow(10, decade));
-        json_out(o, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"s e\" x=\"%d\" y=\"%.1f\">%s</text>", LEFT, y, WIDTH - RIGHT,
+        text_out(o, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"s e\" x=\"%d\" y=\"%.1f\">%s</text>", LEFT, y, WIDTH - RIGHT,
                  LEFT - 8, y + 4, decade_text(p, decade, word, sizeof word));
     }
-    json_out(o, "<text class=\"s m\" x=\"%d\" y=\"%d\">length in tokens</text>"
+    text_out(o, "<text class=\"s m\" x=\"%d\" y=\"%d\">length in tokens</text>"
                 "<text class=\"s\" x=\"4\" y=\"14\">%s</text>", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, p->y_name);
 }
 
-static void draw_line(JsonOut *o, const Plot *p, const Series *s)
+static void draw_line(TextOut *o, const Plot *p, const Series *s)
 {
-    json_out(o, "<polyline class=\"line %s%s\" points=\"", s->colour, s->dashed ? " dash" : "");
+    text_out(o, "<polyline class=\"line %s%s\" points=\"", s->colour, s->dashed ? " dash" : "");
     for (int i = 0; i < p->info->n_curve; i++)
-        json_out(o, "%.1f,%.1f ", x_of(p, p->info->curve[i].seq), y_of(p, value(s, &p->info->curve[i])));
-    json_out(o, "\"/>");
+        text_out(o, "%.1f,%.1f ", x_of(p, p->info->curve[i].seq), y_of(p, value(s, &p->info->curve[i])));
+    text_out(o, "\"/>");
 }
 
 /* Names stand where the lines end, from the highest down, pushed apart where they would touch. */
-static void draw_names(JsonOut *o, const Plot *p)
+static void draw_names(TextOut *o, const Plot *p)
 {
     const InfoPoint *end = &p->info->curve[p->info->n_curve - 1];
     bool             done[MAX_SERIES] = { false };
@@ -129,39 +129,39 @@ static void draw_names(JsonOut *o, const Plot *p)
         y         = y < free_from ? free_from : y;
         free_from = y + LINE_GAP;
         done[best] = true;
-        json_out(o, "<text class=\"t c%s\" x=\"%d\" y=\"%.1f\">%s</text>", p->series[best].colour, WIDTH - RIGHT + 8, y,
+        text_out(o, "<text class=\"t c%s\" x=\"%d\" y=\"%.1f\">%s</text>", p->series[best].colour, WIDTH - RIGHT + 8, y,
                  p->series[best].label);
     }
 }
 
 /* A dotted line at a length, named above the plot. */
-static void draw_mark(JsonOut *o, const Plot *p, int length, const char *what)
+static void draw_mark(TextOut *o, const Plot *p, int length, const char *what)
 {
     char   number[32];
     double x = x_of(p, length);
     if (length < p->info->curve[0].seq || length > p->info->curve[p->info->n_curve - 1].seq)
         return;
     const char *side = x > WIDTH - RIGHT - 90 ? " e" : x < LEFT + 90 ? "" : " m";
-    json_out(o, "<path class=\"mark\" d=\"M%.1f %dV%d\"/><text class=\"s halo%s\" x=\"%.1f\" y=\"%d\">%s %s</text>", x, TOP, HEIGHT - BOTTOM,
+    text_out(o, "<path class=\"mark\" d=\"M%.1f %dV%d\"/><text class=\"s halo%s\" x=\"%.1f\" y=\"%d\">%s %s</text>", x, TOP, HEIGHT - BOTTOM,
              side, x, TOP - 10, what, form_count((uint64_t)length, number, sizeof number));
 }
 
-static void open_plot(JsonOut *o, Plot *p, const char *title)
+static void open_plot(TextOut *o, Plot *p, const char *title)
 {
     find_range(p);
-    json_out(o, "<svg class=\"plot\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">", WIDTH, HEIGHT, title);
+    text_out(o, "<svg class=\"plot\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">", WIDTH, HEIGHT, title);
     draw_axes(o, p);
 }
 
-static void close_plot(JsonOut *o, const Plot *p)
+static void close_plot(TextOut *o, const Plot *p)
 {
     for (int i = 0; i < p->n_series; i++)
         draw_line(o, p, &p->series[i]);
     draw_names(o, p);
-    json_out(o, "</svg>\n");
+    text_out(o, "</svg>\n");
 }
 
-void draw_flops_plot(JsonOut *o, const Info *info)
+void draw_flops_plot(TextOut *o, const Info *info)
 {
     static const Series series[] = {
         { "FFN", "ffn", false, offsetof(InfoPoint, ffn), 0 },
@@ -176,7 +176,7 @@ void draw_flops_plot(JsonOut *o, const Info *info)
     close_plot(o, &p);
 }
 
-void draw_kv_plot(JsonOut *o, const Info *info)
+void draw_kv_plot(TextOut *o, const Info *info)
 {
     Series series[] = {
         { "f32", "embed", false, offsetof(InfoPoint, kv[0]), 0 },

@@ -45,23 +45,23 @@ static size_t cut_at(const char *text, size_t n)
     return n;
 }
 
-static void put_bytes(JsonOut *o, const char *text, size_t n)
+static void put_bytes(TextOut *o, const char *text, size_t n)
 {
     char part[TITLE_LINE + 1] = { 0 };
     memcpy(part, text, n);
     page_text(o, part);
 }
 
-static void put_name(JsonOut *o, const char *name)
+static void put_name(TextOut *o, const char *name)
 {
     size_t n = cut_at(name, LONGEST_NAME);
     put_bytes(o, name, n);
     if (name[n])
-        json_out(o, "&#8230;");
+        text_out(o, "&#8230;");
 }
 
 /* The title in lines that fit, the first at TITLE; how many. o NULL: only counts them. */
-static int draw_title(JsonOut *o, const char *title)
+static int draw_title(TextOut *o, const char *title)
 {
     int lines = 0;
     while (*title) {
@@ -70,9 +70,9 @@ static int draw_title(JsonOut *o, const char *title)
             at--;
         n = at ? at : n ? n : 1;
         if (o) {
-            json_out(o, "<text class=\"t\" x=\"8\" y=\"%d\">", TITLE + LINE_GAP * lines);
+            text_out(o, "<text class=\"t\" x=\"8\" y=\"%d\">", TITLE + LINE_GAP * lines);
             put_bytes(o, title, n);
-            json_out(o, "</text>\n");
+            text_out(o, "</text>\n");
         }
         title += n;
         lines++;
@@ -145,55 +145,55 @@ static double y_of(const Frame *f, double v)
     return f->top + PLOT_HEIGHT - (log10(v) - f->y_low) / (f->y_high - f->y_low) * PLOT_HEIGHT;
 }
 
-static void draw_axes(JsonOut *o, const Frame *f)
+static void draw_axes(TextOut *o, const Frame *f)
 {
     int bottom = f->top + PLOT_HEIGHT;
     for (int i = 0; f->x_low + i <= f->x_high; i++) {
         double d = f->x_low + i, x = x_of(f, pow(10, d));
-        json_out(o, "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"s m\" x=\"%.1f\" y=\"%d\">%g</text>", x, f->top, bottom, x,
+        text_out(o, "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"s m\" x=\"%.1f\" y=\"%d\">%g</text>", x, f->top, bottom, x,
                  bottom + 22, pow(10, d));
     }
     for (int i = 0; f->y_low + i <= f->y_high; i++) {
         double d = f->y_low + i, y = y_of(f, pow(10, d));
-        json_out(o, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"s e\" x=\"%d\" y=\"%.1f\">%g</text>", LEFT, y, WIDTH - RIGHT,
+        text_out(o, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"s e\" x=\"%d\" y=\"%.1f\">%g</text>", LEFT, y, WIDTH - RIGHT,
                  LEFT - 8, y + 4, pow(10, d));
     }
-    json_out(o, "<text class=\"s m\" x=\"%d\" y=\"%d\">operations per byte of weights and KV cache</text>", (LEFT + WIDTH - RIGHT) / 2,
+    text_out(o, "<text class=\"s m\" x=\"%d\" y=\"%d\">operations per byte of weights and KV cache</text>", (LEFT + WIDTH - RIGHT) / 2,
              bottom + 46);
-    json_out(o, "<text class=\"s\" x=\"8\" y=\"%d\">GOP/s</text>\n", f->top - 12);
+    text_out(o, "<text class=\"s\" x=\"8\" y=\"%d\">GOP/s</text>\n", f->top - 12);
 }
 
 /* ---- Roofs and points -------------------------------------------------------------------------------------------- */
 
-static void draw_roof(JsonOut *o, const Frame *f, const tblock_roof *r, size_t i)
+static void draw_roof(TextOut *o, const Frame *f, const tblock_roof *r, size_t i)
 {
     double low = pow(10, f->x_low), high = pow(10, f->x_high), bend = r->gop_per_s / r->gb_per_s;
-    json_out(o, "<polyline class=\"roof l%zu\" points=\"%.1f,%.1f ", i % COLOURS, x_of(f, low), y_of(f, roof_height(r, low)));
+    text_out(o, "<polyline class=\"roof l%zu\" points=\"%.1f,%.1f ", i % COLOURS, x_of(f, low), y_of(f, roof_height(r, low)));
     if (bend > low && bend < high)
-        json_out(o, "%.1f,%.1f ", x_of(f, bend), y_of(f, r->gop_per_s));
-    json_out(o, "%.1f,%.1f\"/>", x_of(f, high), y_of(f, roof_height(r, high)));
-    json_out(o, "<text class=\"f%zu\" x=\"%d\" y=\"%d\">", i % COLOURS, LEFT,
+        text_out(o, "%.1f,%.1f ", x_of(f, bend), y_of(f, r->gop_per_s));
+    text_out(o, "%.1f,%.1f\"/>", x_of(f, high), y_of(f, roof_height(r, high)));
+    text_out(o, "<text class=\"f%zu\" x=\"%d\" y=\"%d\">", i % COLOURS, LEFT,
              TITLE + LINE_GAP * (f->title_lines + (int)i));
     put_name(o, r->name);
-    json_out(o, ": read %.1f GB/s", r->gb_per_s);
+    text_out(o, ": read %.1f GB/s", r->gb_per_s);
     if (r->gop_per_s > 0)
-        json_out(o, ", peak %.0f GOP/s", r->gop_per_s);
-    json_out(o, "</text>\n");
+        text_out(o, ", peak %.0f GOP/s", r->gop_per_s);
+    text_out(o, "</text>\n");
 }
 
 /* The point, and a dotted line up to what its roof allows. */
-static void draw_point(JsonOut *o, const Frame *f, const RooflinePlot *p, const tblock_roof_point *a)
+static void draw_point(TextOut *o, const Frame *f, const RooflinePlot *p, const tblock_roof_point *a)
 {
     double x = x_of(f, a->operations_per_byte), y = y_of(f, a->gop_per_s), roof = roof_height(&p->roof[a->roof], a->operations_per_byte);
     if (roof > a->gop_per_s)
-        json_out(o, "<path class=\"lift l%zu\" d=\"M%.1f %.1fV%.1f\"/>", a->roof % COLOURS, x, y, y_of(f, roof));
-    json_out(o, "<circle class=\"f%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"5\"><title>", a->roof % COLOURS, x, y);
+        text_out(o, "<path class=\"lift l%zu\" d=\"M%.1f %.1fV%.1f\"/>", a->roof % COLOURS, x, y, y_of(f, roof));
+    text_out(o, "<circle class=\"f%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"5\"><title>", a->roof % COLOURS, x, y);
     page_text(o, a->name);
-    json_out(o, ": %.4g GOP/s at %.3g operations per byte, %.1f%% of the roof</title></circle>\n", a->gop_per_s, a->operations_per_byte,
+    text_out(o, ": %.4g GOP/s at %.3g operations per byte, %.1f%% of the roof</title></circle>\n", a->gop_per_s, a->operations_per_byte,
              100 * a->gop_per_s / roof);
 }
 
-static void draw_names(JsonOut *o, const Frame *f, const RooflinePlot *p)
+static void draw_names(TextOut *o, const Frame *f, const RooflinePlot *p)
 {
     LabelSpace space = { LEFT, WIDTH - 2, f->top, f->top + PLOT_HEIGHT };
     LabelBox   box[MAX_BOXES];
@@ -201,20 +201,20 @@ static void draw_names(JsonOut *o, const Frame *f, const RooflinePlot *p)
         const tblock_roof_point *a = &p->point[i];
         double width = 8.5 * (double)cut_at(a->name, LONGEST_NAME); /* of a letter at this size, on average */
         box[i] = label_place(&space, box, i, x_of(f, a->operations_per_byte), y_of(f, a->gop_per_s), width);
-        json_out(o, "<text class=\"halo\" x=\"%.1f\" y=\"%.1f\">", box[i].x, box[i].y);
+        text_out(o, "<text class=\"halo\" x=\"%.1f\" y=\"%.1f\">", box[i].x, box[i].y);
         put_name(o, a->name);
-        json_out(o, "</text>\n");
+        text_out(o, "</text>\n");
     }
 }
 
-void draw_roofline(JsonOut *o, const RooflinePlot *p)
+void draw_roofline(TextOut *o, const RooflinePlot *p)
 {
     Frame f = find_frame(p);
     int   height = f.top + PLOT_HEIGHT + BOTTOM;
-    json_out(o, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
+    text_out(o, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
              "aria-label=\"Roofline plot\">\n", WIDTH, height, SHOWN_WIDTH, height * SHOWN_WIDTH / WIDTH);
-    json_out_bytes(o, style, sizeof style - 1);
-    json_out(o, "<rect width=\"%d\" height=\"%d\"/>\n", WIDTH, height);
+    text_out_bytes(o, style, sizeof style - 1);
+    text_out(o, "<rect width=\"%d\" height=\"%d\"/>\n", WIDTH, height);
     draw_title(o, p->title);
     draw_axes(o, &f);
     for (size_t i = 0; i < p->n_roofs; i++)
@@ -222,5 +222,5 @@ void draw_roofline(JsonOut *o, const RooflinePlot *p)
     for (size_t i = 0; i < p->n_points; i++)
         draw_point(o, &f, p, &p->point[i]);
     draw_names(o, &f, p);
-    json_out(o, "</svg>\n");
+    text_out(o, "</svg>\n");
 }

@@ -2,7 +2,7 @@
 #ifndef REPORT_ROOFLINE_PLOT_H
 #define REPORT_ROOFLINE_PLOT_H
 
-#include "base/json.h"
+#include "base/text_out.h"
 #include "tblock.h"
 
 /* As tblock_roofline_plot has checked it. */
@@ -16,7 +16,7 @@ typedef struct RooflinePlot {
 /* What a roof allows at so many operations per byte: the bandwidth times them, at most the peak. */
 double roof_height(const tblock_roof *r, double operations_per_byte);
 
-void draw_roofline(JsonOut *o, const RooflinePlot *p);
+void draw_roofline(TextOut *o, const RooflinePlot *p);
 
 /* Names of points beside each other. A box is where a text stands: its left end, its baseline, its width. */
 typedef struct LabelBox { double x, y, width; } LabelBox;

@@ -108,18 +108,18 @@ const ChatKnown *chat_known_find(const char *name)
 
 const char *chat_format_known(size_t i) { return i < N_KNOWN ? known[i].name : NULL; }
 
-static void add_text(JsonOut *o, const char *key, const char *text)
+static void add_text(TextOut *o, const char *key, const char *text)
 {
     if (!text)
         return;
-    json_out(o, ", \"%s\": ", key);
+    text_out(o, ", \"%s\": ", key);
     json_out_string(o, text, strlen(text));
 }
 
 char *chat_known_json(const ChatKnown *k, Error *err)
 {
-    JsonOut o = { 0 };
-    json_out(&o, "{\"version\": 1");
+    TextOut o = { 0 };
+    text_out(&o, "{\"version\": 1");
     add_text(&o, "name", k->name);
     add_text(&o, "begin", k->begin && *k->begin ? k->begin : NULL);
     add_text(&o, "system", k->system);
@@ -134,23 +134,23 @@ char *chat_known_json(const ChatKnown *k, Error *err)
     add_text(&o, "default_system", k->default_system);
     add_text(&o, "thinking_end", k->thinking_end);
     if (k->thinking_strip)
-        json_out(&o, ", \"thinking_strip\": true");
+        text_out(&o, ", \"thinking_strip\": true");
     if (k->alternate)
-        json_out(&o, ", \"alternate\": true");
+        text_out(&o, ", \"alternate\": true");
     for (int i = 0; i < CHAT_KNOWN_STOPS && k->stop[i]; i++) {
-        json_out(&o, i ? ", " : ", \"stop\": [");
+        text_out(&o, i ? ", " : ", \"stop\": [");
         json_out_string(&o, k->stop[i], strlen(k->stop[i]));
     }
-    json_out(&o, k->stop[0] ? "]}" : "}");
-    return json_out_take(&o, err);
+    text_out(&o, k->stop[0] ? "]}" : "}");
+    return text_out_take(&o, err);
 }
 
 char *chat_format_names(Error *err)
 {
-    JsonOut o = { 0 }; /* a growing text; JSON has no part in it */
+    TextOut o = { 0 }; /* a growing text; JSON has no part in it */
     for (size_t i = 0; i < N_KNOWN; i++)
-        json_out(&o, "%s%s", i ? ", " : "", known[i].name);
-    return json_out_take(&o, err);
+        text_out(&o, "%s%s", i ? ", " : "", known[i].name);
+    return text_out_take(&o, err);
 }
 
 ChatFormat *chat_format_named(const char *name, Error *err)

@@ -348,7 +348,7 @@ static bool replace_byte_runs(const Tokenizer *t, const Ids *ids, size_t n, char
     return true;
 }
 
-static bool answer_text(const Tokenizer *t, const Request *q, JsonOut *o, Error *err)
+static bool answer_text(const Tokenizer *t, const Request *q, TextOut *o, Error *err)
 {
     char  *text = NULL, *shown = NULL;
     size_t n = 0, n_shown = 0;
@@ -359,15 +359,15 @@ static bool answer_text(const Tokenizer *t, const Request *q, JsonOut *o, Error 
                         : replace_invalid(is_sentencepiece(t), text, n, &shown, &n_shown);
         ok = ok || fail(err, SYSTEM, "request: out of memory");
         if (ok) {
-            json_out_bytes(o, "{\"text\": ", 9);
+            text_out_bytes(o, "{\"text\": ", 9);
             json_out_string(o, shown, n_shown);
-            json_out_bytes(o, ", \"bytes_hex\": \"", 16);
+            text_out_bytes(o, ", \"bytes_hex\": \"", 16);
             for (size_t i = 0; i < n; i++) {
                 static const char digit[] = "0123456789abcdef";
                 unsigned char     c = (unsigned char)text[i];
-                json_out_bytes(o, (char[2]){ digit[c >> 4], digit[c & 15] }, 2);
+                text_out_bytes(o, (char[2]){ digit[c >> 4], digit[c & 15] }, 2);
             }
-            json_out_bytes(o, "\"}", 2);
+            text_out_bytes(o, "\"}", 2);
         }
     }
     free(text);
@@ -375,15 +375,15 @@ static bool answer_text(const Tokenizer *t, const Request *q, JsonOut *o, Error 
     return ok;
 }
 
-static bool answer_ids(const Tokenizer *t, const Request *q, JsonOut *o, Error *err)
+static bool answer_ids(const Tokenizer *t, const Request *q, TextOut *o, Error *err)
 {
     Ids  ids = { 0 };
     bool ok = tokenizer_encode(t, q->text, q->n_text, q->parse_special, q->add_special, &ids, err);
     if (ok) {
-        json_out_bytes(o, "{\"ids\": [", 9);
+        text_out_bytes(o, "{\"ids\": [", 9);
         for (size_t i = 0; i < ids.n; i++)
-            json_out(o, i ? ", %d" : "%d", ids.id[i]);
-        json_out_bytes(o, "]}", 2);
+            text_out(o, i ? ", %d" : "%d", ids.id[i]);
+        text_out_bytes(o, "]}", 2);
     }
     free(ids.id);
     return ok;
@@ -393,12 +393,12 @@ bool tokenizer_answer_json(const Tokenizer *t, const char *line, size_t n_bytes,
 {
     Line    l = { .text = line, .n = n_bytes, .err = err };
     Request q = { 0 };
-    JsonOut o = { 0 };
+    TextOut o = { 0 };
     bool    ok = read_request(&l, &q) && (q.has_text ? answer_ids(t, &q, &o, err) : answer_text(t, &q, &o, err));
     if (ok)
-        ok = (*answer = json_out_take(&o, err)) != NULL;
+        ok = (*answer = text_out_take(&o, err)) != NULL;
     else
-        free(o.text);
+        text_out_free(&o);
     free(q.text);
     free(q.ids.id);
     return ok;

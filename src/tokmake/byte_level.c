@@ -74,16 +74,16 @@ const char *byte_level_pattern(const char *name)
 bool byte_level_settings(Draft *d, const char *name)
 {
     size_t  i = pattern_index(name);
-    JsonOut o = { 0 };
+    TextOut o = { 0 };
     if (i == sizeof patterns / sizeof *patterns)
         return fail(d->err, USAGE, "pattern: expected cl100k, gpt2, llama3, o200k or qwen2, found '%s'", name);
-    json_out(&o, "[");
+    text_out(&o, "[");
     draft_set_split(&o, patterns[i].pattern, strlen(patterns[i].pattern), "isolated", false);
-    json_out(&o, "]");
+    text_out(&o, "]");
     if (!draft_set(d, "pretokenize", &o) || !draft_set_bool(d, "add_prefix_space", false))
         return false;
     if (patterns[i].nfc) {
-        json_out(&o, "[{\"form\":\"nfc\"}]");
+        text_out(&o, "[{\"form\":\"nfc\"}]");
         return draft_set(d, "normalizer", &o);
     }
     return true;

@@ -92,21 +92,21 @@ static const struct Pre { const char *name; const Cutter *cutter; int flags; } k
 bool gguf_pre_settings(Draft *d, Text name, bool *add_bos)
 {
     const struct Pre *p = known, *end = known + sizeof known / sizeof *known;
-    JsonOut           o = { 0 };
+    TextOut           o = { 0 };
     while (p < end && !text_is(name, (Text){ p->name, strlen(p->name) }))
         p++;
     if (p == end)
         return fail(d->err, INPUT, "%s: tokenizer.ggml.pre: expected a known way to split a text (default, gpt-2, llama-bpe, "
                                    "qwen2, tekken ...), found '%.*s'", d->file, SHOWN(name));
-    json_out(&o, "[");
+    text_out(&o, "[");
     for (int i = 0; i < MOST_STEPS && p->cutter->regex[i]; i++)
         draft_set_split(&o, p->cutter->regex[i], strlen(p->cutter->regex[i]), "isolated", false);
-    json_out(&o, "]");
+    text_out(&o, "]");
     *add_bos = (p->flags & ADD_BOS) != 0;
     if (!draft_set(d, "pretokenize", &o) || !draft_set_bool(d, "ignore_merges", (p->flags & IGNORE_MERGES) != 0))
         return false;
     if (!(p->flags & NORMALIZE))
         return true;
-    json_out(&o, "[{\"form\":\"nfc\"}]");
+    text_out(&o, "[{\"form\":\"nfc\"}]");
     return draft_set(d, "normalizer", &o);
 }

@@ -43,7 +43,7 @@ static bool read_id(const Vocabulary *v, const char *key, int32_t *id)
     if (value >= 0 && value < (int64_t)v->n)
         *id = (int32_t)value;
     else
-        json_out(&v->d->warnings, "%s: %s: expected an id below %zu, found %lld: it is ignored\n", v->meta->path, key, v->n,
+        text_out(&v->d->warnings, "%s: %s: expected an id below %zu, found %lld: it is ignored\n", v->meta->path, key, v->n,
                  (long long)value);
     return true;
 }

@@ -188,7 +188,7 @@ static bool read_template(Draft *d, const char *path, const JsonNode *settings)
     if (rules)
         return set_template(d, bos, d->bos, &d->prefix) && set_template(d, eos, d->eos, &d->suffix);
     if (is_bool(bos) && (bos->kind == NODE_TRUE) != (d->prefix.n > 0))
-        json_out(&d->warnings, "%s: add_bos_token is %s, but the template of %s %s a token before the text: the template holds\n", path,
+        text_out(&d->warnings, "%s: add_bos_token is %s, but the template of %s %s a token before the text: the template holds\n", path,
                  bos->kind == NODE_TRUE ? "true" : "false", JSON_NAME, d->prefix.n ? "puts" : "does not put");
     return true;
 }
@@ -304,13 +304,13 @@ bool tokenizer_make(TokenizerData *out, const char *path, const TokenizerMakeOpt
 char *tokenizer_files_not_read(const char *folder)
 {
     static const char *const other[] = { "tekken.json", "tokenizer.model.v3", "tokenizer.model.v7", "spiece.model" };
-    JsonOut lines = { 0 };
+    TextOut lines = { 0 };
     char    path[PATH_BYTES];
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         if (path_there(folder, other[i], path))
-            json_out(&lines, "%s%s%s", lines.n ? ", " : folder, lines.n ? "" : ": ", other[i]);
+            text_out(&lines, "%s%s%s", lines.n ? ", " : folder, lines.n ? "" : ": ", other[i]);
     if (!lines.n)
         return NULL;
-    json_out(&lines, ": not read; %s or %s is\n", JSON_NAME, MODEL_NAME);
-    return json_out_take(&lines, NULL);
+    text_out(&lines, ": not read; %s or %s is\n", JSON_NAME, MODEL_NAME);
+    return text_out_take(&lines, NULL);
 }

@@ -103,10 +103,10 @@ static bool drop_unknown(Draft *d)
     if (!lacking && d->type == DRAFT_BPE)
         return true;
     if (lacking)
-        json_out(&d->warnings, "%s: no unknown token: the %zu bytes that no piece stands for are silently dropped from a text\n",
+        text_out(&d->warnings, "%s: no unknown token: the %zu bytes that no piece stands for are silently dropped from a text\n",
                  d->file, lacking);
     else
-        json_out(&d->warnings, "%s: no unknown token: characters that no piece stands for are silently dropped from a text\n",
+        text_out(&d->warnings, "%s: no unknown token: characters that no piece stands for are silently dropped from a text\n",
                  d->file);
     return draft_set_bool(d, "drop_unknown", true);
 }
@@ -219,10 +219,10 @@ static bool check_keys(Draft *d, const JsonNode *root)
 
 static bool set_steps(Draft *d, const JsonNode *root, bool unigram)
 {
-    JsonOut steps = { 0 };
+    TextOut steps = { 0 };
     bool    byte_level = false, add_prefix_space = false;
     if (!hf_pre_tokenizer(d, node_get(root, "pre_tokenizer"), &steps, &byte_level, &add_prefix_space)) {
-        free(steps.text);
+        text_out_free(&steps);
         return false;
     }
     d->type = unigram ? DRAFT_UNIGRAM : byte_level ? DRAFT_BPE : DRAFT_BPE_CHAR;

@@ -89,7 +89,7 @@ static bool precompiled(Draft *d, const JsonNode *j, bool *there)
     return true;
 }
 
-static bool replace_step(Draft *d, const JsonNode *j, JsonOut *o)
+static bool replace_step(Draft *d, const JsonNode *j, TextOut *o)
 {
     bool is_regex;
     Text pattern, content;
@@ -97,16 +97,16 @@ static bool replace_step(Draft *d, const JsonNode *j, JsonOut *o)
         return false;
     if (!pattern.n)
         return fail(d->err, INPUT, "%s: normalizer Replace: expected a pattern, found an empty one", d->file);
-    json_out(o, is_regex ? "{\"replace_regex\":" : "{\"replace\":");
+    text_out(o, is_regex ? "{\"replace_regex\":" : "{\"replace\":");
     json_out_string(o, pattern.p, pattern.n);
-    json_out(o, ",\"with\":");
+    text_out(o, ",\"with\":");
     json_out_string(o, content.p, content.n);
-    json_out(o, "}");
+    text_out(o, "}");
     return true;
 }
 
 /* Writes the step, or nothing where it does nothing. */
-static bool normalizer_step(Draft *d, const JsonNode *j, JsonOut *o)
+static bool normalizer_step(Draft *d, const JsonNode *j, TextOut *o)
 {
     static const char *const form[][2] = { { "NFC", "nfc" }, { "NFD", "nfd" }, { "NFKC", "nfkc" }, { "NFKD", "nfkd" } };
     const JsonNode *type = type_of(j);
@@ -115,15 +115,15 @@ static bool normalizer_step(Draft *d, const JsonNode *j, JsonOut *o)
     bool            there;
     for (int i = 0; i < 4; i++)
         if (node_is(type, form[i][0])) {
-            json_out(o, "{\"form\":\"%s\"}", form[i][1]);
+            text_out(o, "{\"form\":\"%s\"}", form[i][1]);
             return true;
         }
     if (node_is(type, "Prepend")) {
         if (!text_of(d, j, "normalizer Prepend", "prepend", &text))
             return false;
-        json_out(o, "{\"prepend\":");
+        text_out(o, "{\"prepend\":");
         json_out_string(o, text.p, text.n);
-        json_out(o, "}");
+        text_out(o, "}");
         return true;
     }
     if (node_is(type, "Replace"))
@@ -131,18 +131,18 @@ static bool normalizer_step(Draft *d, const JsonNode *j, JsonOut *o)
     if (node_is(type, "Strip")) {
         bool left = node_truth(node_get(j, "strip_left")), right = node_truth(node_get(j, "strip_right"));
         if (left || right)
-            json_out(o, "{\"strip\":\"%s\"}", left && right ? "both" : left ? "left" : "right");
+            text_out(o, "{\"strip\":\"%s\"}", left && right ? "both" : left ? "left" : "right");
         return true;
     }
     if (node_is(type, "Lowercase")) {
-        json_out(o, "{\"lowercase\":true}");
+        text_out(o, "{\"lowercase\":true}");
         return true;
     }
     if (node_is(type, "Precompiled")) {
         if (!precompiled(d, j, &there))
             return false;
         if (there)
-            json_out(o, "{\"charsmap\":true}");
+            text_out(o, "{\"charsmap\":true}");
         return true;
     }
     return fail(d->err, INPUT, "%s: normalizer: expected NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip, Lowercase, Precompiled, found %s",
@@ -152,30 +152,30 @@ static bool normalizer_step(Draft *d, const JsonNode *j, JsonOut *o)
 bool hf_normalizer(Draft *d, const JsonNode *node)
 {
     Parts   parts = { 0 };
-    JsonOut o = { 0 };
+    TextOut o = { 0 };
     if (!flatten(d, node, "normalizer", "normalizers", &parts))
         return false;
     if (parts.n > MOST_STEPS)
         return fail(d->err, INPUT, "%s: normalizer: expected at most %d steps, found %zu", d->file, MOST_STEPS, parts.n);
-    json_out(&o, "[");
+    text_out(&o, "[");
     for (size_t i = 0; i < parts.n; i++) {
-        JsonOut step = { 0 };
+        TextOut step = { 0 };
         bool    ok = normalizer_step(d, parts.node[i], &step);
         if (ok && step.n) {
-            json_out(&o, o.n > 1 ? "," : "");
-            json_out_bytes(&o, step.text, step.n);
+            text_out(&o, o.n > 1 ? "," : "");
+            text_out_bytes(&o, step.text, step.n);
         }
         o.failed |= step.failed;
-        free(step.text);
+        text_out_free(&step);
         if (!ok) {
-            free(o.text);
+            text_out_free(&o);
             return false;
         }
     }
-    json_out(&o, "]");
+    text_out(&o, "]");
     if (o.n > 2 || o.failed)
         return draft_set(d, "normalizer", &o);
-    free(o.text);
+    text_out_free(&o);
     return true;
 }
 
@@ -192,7 +192,7 @@ bool hf_normalizer(Draft *d, const JsonNode *node)
 #define WORD "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}" \
              "\\x{200C}\\x{200D}"
 
-typedef struct Steps { Draft *d; JsonOut *o; size_t n; } Steps;
+typedef struct Steps { Draft *d; TextOut *o; size_t n; } Steps;
 
 static void split(Steps *s, const char *regex, const char *behavior, bool invert)
 {
@@ -272,7 +272,7 @@ static bool metaspace_step(Steps *s, const JsonNode *j)
     if (!prepend_scheme(s->d, j, "pre_tokenizer Metaspace", &scheme))
         return false;
     bool cuts = !is_kind(node_get(j, "split"), NODE_FALSE);
-    json_out(s->o, "%s{\"metaspace\":\"%s\"%s}", s->o->n > 1 ? "," : "", scheme, cuts ? ",\"split\":true" : "");
+    text_out(s->o, "%s{\"metaspace\":\"%s\"%s}", s->o->n > 1 ? "," : "", scheme, cuts ? ",\"split\":true" : "");
     s->n++;
     return true;
 }
@@ -312,7 +312,7 @@ static bool pre_tokenizer_step(Steps *s, const JsonNode *j)
 }
 
 /* *byte_level: is it of bytes? Then ByteLevel is the last. */
-bool hf_pre_tokenizer(Draft *d, const JsonNode *node, JsonOut *o, bool *byte_level, bool *add_prefix_space)
+bool hf_pre_tokenizer(Draft *d, const JsonNode *node, TextOut *o, bool *byte_level, bool *add_prefix_space)
 {
     Parts parts = { 0 };
     Steps s = { d, o, 0 };
@@ -320,7 +320,7 @@ bool hf_pre_tokenizer(Draft *d, const JsonNode *node, JsonOut *o, bool *byte_lev
         return false;
     const JsonNode *last = parts.n ? parts.node[parts.n - 1] : NULL, *prefix = node_get(last, "add_prefix_space");
     *byte_level = node_is(type_of(last), "ByteLevel");
-    json_out(o, "[");
+    text_out(o, "[");
     for (size_t i = 0; i + *byte_level < parts.n; i++)
         if (!pre_tokenizer_step(&s, parts.node[i]))
             return false;
@@ -335,7 +335,7 @@ bool hf_pre_tokenizer(Draft *d, const JsonNode *node, JsonOut *o, bool *byte_lev
     }
     if (s.n > MOST_STEPS)
         return fail(d->err, INPUT, "%s: pre_tokenizer: expected at most %d steps, found %zu", d->file, MOST_STEPS, s.n);
-    json_out(o, "]");
+    text_out(o, "]");
     return true;
 }
 
@@ -370,8 +370,8 @@ static bool is_usual_decoder(const Parts *parts, const JsonNode **strip)
 
 static bool set_strip(Draft *d, const char *value)
 {
-    JsonOut o = { 0 };
-    json_out(&o, "\"%s\"", value);
+    TextOut o = { 0 };
+    text_out(&o, "\"%s\"", value);
     return draft_set(d, "decode_strip", &o);
 }
 

@@ -224,9 +224,9 @@ bool rank_file_read(Draft *d, const char *path)
         !(listed ? add_listed(d, beside, listed, n_ranks) : !p || add_published(d, p, n_ranks)))
         return false;
     if (!listed && p && p->ranks == LLAMA3_RANKS)
-        json_out(&d->warnings, "%s: no special_tokens.json beside it: so only the special tokens that Llama 3 and 3.1 share are known\n", path);
+        text_out(&d->warnings, "%s: no special_tokens.json beside it: so only the special tokens that Llama 3 and 3.1 share are known\n", path);
     else if (!listed && !p)
-        json_out(&d->warnings, "%s: no special_tokens.json beside it: no special tokens\n", path);
+        text_out(&d->warnings, "%s: no special_tokens.json beside it: no special tokens\n", path);
     byte_map_free(&d->spelled); /* the files beside it know its pieces by their ids */
     return set_pattern(d, p) && (d->bos < 0 || id_list_add(&d->prefix, d->bos, d->err));
 }

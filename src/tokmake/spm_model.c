@@ -166,7 +166,7 @@ static bool set_surface(Draft *d, const Field *f)
     static const char usual[] = " \xE2\x81\x87 ";
     if (!f->there || !f->is_bytes || text_is(f->bytes, (Text){ usual, sizeof usual - 1 }))
         return true;
-    JsonOut o = { 0 };
+    TextOut o = { 0 };
     json_out_string(&o, f->bytes.p, f->bytes.n);
     return draft_set(d, "unk_surface", &o);
 }

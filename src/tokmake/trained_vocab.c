@@ -47,13 +47,13 @@ bool tokenizer_make_trained(TokenizerData *out, const char *path, const char *pa
 char *tokenizer_pretokenize_steps(const char *pattern, Error *err)
 {
     const char *regex = byte_level_pattern(pattern);
-    JsonOut     o = { 0 };
+    TextOut     o = { 0 };
     if (!regex) {
         fail(err, USAGE, "pattern: expected cl100k, gpt2, llama3, o200k or qwen2, found '%s'", pattern);
         return NULL;
     }
-    json_out(&o, "[");
+    text_out(&o, "[");
     draft_set_split(&o, regex, strlen(regex), "isolated", false);
-    json_out(&o, "]");
-    return json_out_take(&o, err);
+    text_out(&o, "]");
+    return text_out_take(&o, err);
 }

@@ -72,7 +72,7 @@ void draft_free(Draft *d)
     free(d->merges);
     free(d->prefix.id);
     free(d->suffix.id);
-    free(d->warnings.text);
+    text_out_free(&d->warnings);
     free(d->files);
     *d = (Draft){ 0 };
 }
@@ -249,9 +249,9 @@ bool draft_add_known(Draft *d, int64_t id, const JsonNode *entry, const ByteMap 
 
 /* ---- Settings --------------------------------------------------------------------------------------------------- */
 
-bool draft_set(Draft *d, const char *key, JsonOut *value)
+bool draft_set(Draft *d, const char *key, TextOut *value)
 {
-    char  *json = json_out_take(value, d->err);
+    char  *json = text_out_take(value, d->err);
     size_t i = 0;
     if (!json)
         return false;
@@ -270,8 +270,8 @@ bool draft_set(Draft *d, const char *key, JsonOut *value)
 
 bool draft_set_bool(Draft *d, const char *key, bool value)
 {
-    JsonOut o = { 0 };
-    json_out(&o, "%s", value ? "true" : "false");
+    TextOut o = { 0 };
+    text_out(&o, "%s", value ? "true" : "false");
     return draft_set(d, key, &o);
 }
 
@@ -283,11 +283,11 @@ bool draft_has_setting(const Draft *d, const char *key, const char *json)
     return false;
 }
 
-void draft_set_split(JsonOut *o, const char *regex, size_t n, const char *behavior, bool invert)
+void draft_set_split(TextOut *o, const char *regex, size_t n, const char *behavior, bool invert)
 {
-    json_out(o, "%s{\"regex\":", o->n > 1 ? "," : "");
+    text_out(o, "%s{\"regex\":", o->n > 1 ? "," : "");
     json_out_string(o, regex, n);
-    json_out(o, ",\"behavior\":\"%s\",\"invert\":%s}", behavior, invert ? "true" : "false");
+    text_out(o, ",\"behavior\":\"%s\",\"invert\":%s}", behavior, invert ? "true" : "false");
 }
 
 /* ---- Files ------------------------------------------------------------------------------------------------------ */

@@ -61,7 +61,7 @@ typedef struct Draft {
     IdList      prefix, suffix;
     Setting     setting[MOST_SETTINGS]; /* the other keys of the metadata object, in their order */
     size_t      n_settings;
-    JsonOut     warnings;
+    TextOut     warnings;
     const char *pattern; /* the option */
     JsonDoc     doc[8];  /* what was parsed: pieces and spellings point into them */
     size_t      n_docs;
@@ -123,10 +123,10 @@ void merge_reader_end(MergeReader *r);              /* in any case: makes d->mer
 
 /* ---- Settings, warnings ---- */
 
-bool draft_set(Draft *d, const char *key, JsonOut *value); /* takes value's text; SYSTEM */
+bool draft_set(Draft *d, const char *key, TextOut *value); /* takes value's text; SYSTEM */
 bool draft_set_bool(Draft *d, const char *key, bool value);
 bool draft_has_setting(const Draft *d, const char *key, const char *json);
-void draft_set_split(JsonOut *o, const char *regex, size_t n, const char *behavior, bool invert); /* a pretokenize step */
+void draft_set_split(TextOut *o, const char *regex, size_t n, const char *behavior, bool invert); /* a pretokenize step */
 
 /* ---- Files ---- */
 
@@ -150,7 +150,7 @@ bool hf_json_added_tokens(Draft *d, const JsonNode *entries, const ByteMap *spel
 bool draft_add_known(Draft *d, int64_t id, const JsonNode *entry, const ByteMap *spellings);
 bool hf_read_vocab(Draft *d, const JsonNode *ids, const char *what);
 
-bool hf_pre_tokenizer(Draft *d, const JsonNode *node, JsonOut *steps, bool *byte_level, bool *add_prefix_space);
+bool hf_pre_tokenizer(Draft *d, const JsonNode *node, TextOut *steps, bool *byte_level, bool *add_prefix_space);
 bool hf_normalizer(Draft *d, const JsonNode *node);
 bool hf_decoder(Draft *d, const JsonNode *node);
 bool hf_post_processor(Draft *d, const JsonNode *node);

@@ -8,50 +8,50 @@
 
 /* ---- The metadata entry ----------------------------------------------------------------------------------------- */
 
-static void ids_out(JsonOut *o, const char *key, const IdList *ids)
+static void ids_out(TextOut *o, const char *key, const IdList *ids)
 {
-    json_out(o, ",\"%s\":[", key);
+    text_out(o, ",\"%s\":[", key);
     for (size_t i = 0; i < ids->n; i++)
-        json_out(o, i ? ",%d" : "%d", (int)ids->id[i]);
-    json_out(o, "]");
+        text_out(o, i ? ",%d" : "%d", (int)ids->id[i]);
+    text_out(o, "]");
 }
 
-static void special_out(JsonOut *o, const Draft *d)
+static void special_out(TextOut *o, const Draft *d)
 {
     static const struct { const char *key; unsigned mark; } flag[] = { { "lstrip", MARK_LSTRIP }, { "rstrip", MARK_RSTRIP },
         { "single_word", MARK_SINGLE_WORD }, { "normalized", MARK_NORMALIZED } };
     bool first = true;
-    json_out(o, ",\"special\":[");
+    text_out(o, ",\"special\":[");
     for (size_t i = 0; i < d->size; i++) {
         unsigned marks = d->marks[i];
         if (!(marks & MARK_THERE))
             continue;
-        json_out(o, first ? "{\"id\":%zu" : ",{\"id\":%zu", i);
+        text_out(o, first ? "{\"id\":%zu" : ",{\"id\":%zu", i);
         for (size_t f = 0; f < sizeof flag / sizeof *flag; f++)
             if (marks & flag[f].mark)
-                json_out(o, ",\"%s\":true", flag[f].key);
-        json_out(o, marks & MARK_SPECIAL ? "}" : ",\"special\":false}");
+                text_out(o, ",\"%s\":true", flag[f].key);
+        text_out(o, marks & MARK_SPECIAL ? "}" : ",\"special\":false}");
         first = false;
     }
-    json_out(o, "]");
+    text_out(o, "]");
 }
 
 static bool make_metadata(const Draft *d, TokenizerData *out)
 {
     static const char *const type[] = { [DRAFT_SPM] = "spm", [DRAFT_SPM_UNIGRAM] = "spm_unigram", [DRAFT_BPE] = "bpe",
                                         [DRAFT_BPE_CHAR] = "bpe_char", [DRAFT_UNIGRAM] = "unigram" };
-    JsonOut o = { 0 };
-    json_out(&o, "{\"type\":\"%s\",\"size\":%zu,\"bos\":%d,\"eos\":%d,\"unk\":%d", type[d->type], d->size, (int)d->bos, (int)d->eos,
+    TextOut o = { 0 };
+    text_out(&o, "{\"type\":\"%s\",\"size\":%zu,\"bos\":%d,\"eos\":%d,\"unk\":%d", type[d->type], d->size, (int)d->bos, (int)d->eos,
              (int)d->unk);
     ids_out(&o, "prefix", &d->prefix);
     ids_out(&o, "suffix", &d->suffix);
     special_out(&o, d);
     for (size_t i = 0; i < d->n_settings; i++) {
-        json_out(&o, ",\"%s\":", d->setting[i].key);
-        json_out_bytes(&o, d->setting[i].json, strlen(d->setting[i].json));
+        text_out(&o, ",\"%s\":", d->setting[i].key);
+        text_out_bytes(&o, d->setting[i].json, strlen(d->setting[i].json));
     }
-    json_out(&o, "}");
-    out->metadata = json_out_take(&o, d->err);
+    text_out(&o, "}");
+    out->metadata = text_out_take(&o, d->err);
     return out->metadata != NULL;
 }
 
@@ -245,7 +245,7 @@ bool draft_finish(Draft *d, TokenizerData *out)
     d->files   = NULL;
     d->n_files = 0;
     if (d->warnings.n || d->warnings.failed) {
-        out->warnings = json_out_take(&d->warnings, d->err);
+        out->warnings = text_out_take(&d->warnings, d->err);
         return out->warnings != NULL;
     }
     return true;

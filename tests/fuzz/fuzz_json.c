@@ -27,21 +27,21 @@ static void walk(const JsonNode *j)
 }
 
 /* As text again, with the same members. */
-static void write_again(JsonOut *o, const Json *j)
+static void write_again(TextOut *o, const Json *j)
 {
     double x;
     if (json_is_object(j) || json_is_array(j)) {
-        json_out(o, json_is_object(j) ? "{" : "[");
+        text_out(o, json_is_object(j) ? "{" : "[");
         for (const Json *i = json_first(j); i; i = json_next(i)) {
             if (i != json_first(j))
-                json_out(o, ",");
+                text_out(o, ",");
             if (json_key(i)) {
                 json_out_string(o, json_key(i), strlen(json_key(i)));
-                json_out(o, ":");
+                text_out(o, ":");
             }
             write_again(o, i);
         }
-        json_out(o, json_is_object(j) ? "}" : "]");
+        text_out(o, json_is_object(j) ? "}" : "]");
     } else if (json_is_string(j)) {
         const char *s = NULL;
         claim(json_read_string(j, "", &s, NULL));
@@ -49,7 +49,7 @@ static void write_again(JsonOut *o, const Json *j)
     } else if (json_is_number(j) && json_read_double(j, "", -1e308, 1e308, &x, NULL)) {
         json_out_double(o, x);
     } else {
-        json_out(o, "%s", json_is_bool(j) ? json_kind(j) : "null");
+        text_out(o, "%s", json_is_bool(j) ? json_kind(j) : "null");
     }
 }
 
@@ -69,9 +69,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     }
     json_doc_free(&d);
     if (j) {
-        JsonOut o = { 0 };
+        TextOut o = { 0 };
         write_again(&o, j);
-        char *again = json_out_take(&o, &e);
+        char *again = text_out_take(&o, &e);
         Json *k = again ? json_parse(again, strlen(again), "again", &e) : NULL;
         claim(k && json_count(k) == json_count(j));
         json_free(k);

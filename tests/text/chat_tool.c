@@ -50,7 +50,7 @@ static void answer(const Json *j)
     ChatMessage m[MOST_MESSAGES];
     Error       err = { 0 };
     ChatText    out = { 0 };
-    JsonOut     o = { 0 };
+    TextOut     o = { 0 };
     const char *named = text_of(j, "named", NULL);
     char       *json = named ? NULL : format_of(j, &err);
     ChatFormat *f = named ? chat_format_named(named, &err) : json ? chat_format_parse(json, strlen(json), "format", &err) : NULL;
@@ -59,15 +59,15 @@ static void answer(const Json *j)
         json_read_bool(json_get(j, "open"), "open", &open, NULL);
     size_t n = messages_of(j, m, &err);
     bool   ok = f && !err.status && chat_render(f, m, n, open, text_of(j, "bos", ""), text_of(j, "eos", ""), &out, &err);
-    json_out(&o, ok ? "{\"text\": " : "{\"error\": ");
+    text_out(&o, ok ? "{\"text\": " : "{\"error\": ");
     json_out_string(&o, ok ? out.text : err.msg, ok ? out.n : strlen(err.msg));
-    json_out(&o, ", \"spans\": [");
+    text_out(&o, ", \"spans\": [");
     for (size_t i = 0; ok && i < out.n_spans; i++)
-        json_out(&o, "%s[\"%s\", %zu, %zu]", i ? ", " : "", kinds[out.span[i].kind], out.span[i].start, out.span[i].end);
-    json_out(&o, "], \"format\": ");
+        text_out(&o, "%s[\"%s\", %zu, %zu]", i ? ", " : "", kinds[out.span[i].kind], out.span[i].start, out.span[i].end);
+    text_out(&o, "], \"format\": ");
     json_out_string(&o, json ? json : "", json ? strlen(json) : 0);
-    json_out(&o, "}");
-    char *line = json_out_take(&o, &err);
+    text_out(&o, "}");
+    char *line = text_out_take(&o, &err);
     puts(line ? line : "{\"error\": \"no memory\"}");
     fflush(stdout);
     free(line);
@@ -76,12 +76,12 @@ static void answer(const Json *j)
     chat_format_free(f);
 }
 
-static void out_ids(JsonOut *o, const char *key, const int32_t *ids, size_t n)
+static void out_ids(TextOut *o, const char *key, const int32_t *ids, size_t n)
 {
-    json_out(o, "\"%s\": [", key);
+    text_out(o, "\"%s\": [", key);
     for (size_t i = 0; i < n; i++)
-        json_out(o, "%s%d", i ? ", " : "", ids[i]);
-    json_out(o, "], ");
+        text_out(o, "%s%d", i ? ", " : "", ids[i]);
+    text_out(o, "], ");
 }
 
 /* The ids array of a message; caller frees. */
@@ -105,7 +105,7 @@ static void answer_of_model(const Json *j)
     tblock_model  *model = tblock_open(text_of(j, "model", ""), NULL, &err);
     tblock_chat   *chat = model ? tblock_chat_new(model, text_of(j, "chat", NULL), &err) : NULL;
     tblock_chat_info info = { 0 };
-    JsonOut        o = { 0 };
+    TextOut        o = { 0 };
     char          *text = NULL;
     int32_t       *ids = NULL, *whole = NULL;
     size_t         n = 0, n_ids, n_whole, n_text;
@@ -114,7 +114,7 @@ static void answer_of_model(const Json *j)
         m[n].n_bytes = strlen(m[n].text);
         m[n].ids = ids_of(i, &m[n].n_ids);
     }
-    json_out(&o, "{");
+    text_out(&o, "{");
     bool ok = chat && tblock_chat_render(chat, m, n, true, &ids, &n_ids, &err) && tblock_chat_text(chat, m, n, true, &text, &n_text, &err)
               && tblock_tokenize(model, text, n_text, TBLOCK_PARSE_SPECIAL, &whole, &n_whole, &err);
     if (ok) {
@@ -123,10 +123,10 @@ static void answer_of_model(const Json *j)
         out_ids(&o, "whole", whole, n_whole);
         out_ids(&o, "stop", info.stop_ids, info.n_stop_ids);
     }
-    json_out(&o, "\"stop_texts\": %zu, \"%s\": ", info.n_stop_texts, ok ? "text" : "error");
+    text_out(&o, "\"stop_texts\": %zu, \"%s\": ", info.n_stop_texts, ok ? "text" : "error");
     json_out_string(&o, ok ? text : err.msg, ok ? n_text : strlen(err.msg));
-    json_out(&o, "}");
-    char *line = json_out_take(&o, &err);
+    text_out(&o, "}");
+    char *line = text_out_take(&o, &err);
     puts(line ? line : "{\"error\": \"no memory\"}");
     fflush(stdout);
     for (size_t i = 0; i < n; i++)

@@ -177,13 +177,13 @@ static void what_does_not_exist_is_refused(void)
 
 static void check_label(const char *bytes, size_t n, const char *want)
 {
-    JsonOut got = {0}, expected = {0};
+    TextOut got = {0}, expected = {0};
     attn_label(&got, &(AttnPiece){bytes, n}, 64);
     json_out_string(&expected, want, strlen(want));
     CHECK(got.n == expected.n && memcmp(got.text, expected.text, got.n) == 0, "expected %.*s, found %.*s", (int)expected.n,
           expected.text, (int)got.n, got.text);
-    free(got.text);
-    free(expected.text);
+    text_out_free(&got);
+    text_out_free(&expected);
 }
 
 static void labels_spell_what_is_not_seen(void)

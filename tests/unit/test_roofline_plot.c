@@ -9,9 +9,9 @@
 
 static char *drawn(const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point, size_t n_points)
 {
-    JsonOut o = { 0 };
+    TextOut o = { 0 };
     draw_roofline(&o, &(RooflinePlot){ .title = "a <b> & c", .roof = roof, .n_roofs = n_roofs, .point = point, .n_points = n_points });
-    return json_out_take(&o, NULL);
+    return text_out_take(&o, NULL);
 }
 
 static int count(const char *text, const char *what)

@@ -1,0 +1,75 @@
+#include "base/text_out.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/host_env.h"
+
+bool text_out_reserve(TextOut *o, size_t n)
+{
+    size_t most = o->most ? o->most : SIZE_MAX / 4;
+    if (o->failed || n > most || o->n > most - n) {
+        o->failed = true;
+        return false;
+    }
+    if (o->n + n < o->cap)
+        return true;
+    size_t cap = 2 * o->cap > o->n + n ? 2 * o->cap : o->n + n + 64;
+    char  *text = realloc(o->text, cap);
+    if (!text) {
+        o->failed = true;
+        return false;
+    }
+    o->text = text;
+    o->cap  = cap;
+    return true;
+}
+
+bool text_out_bytes(TextOut *o, const char *s, size_t n)
+{
+    if (!text_out_reserve(o, n))
+        return false;
+    if (n)
+        memcpy(o->text + o->n, s, n);
+    o->n += n;
+    return true;
+}
+
+bool text_out(TextOut *o, const char *fmt, ...)
+{
+    va_list ap, again;
+    HostEnv env;
+    host_env_enter(&env);
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    if (n < 0)
+        o->failed = true;
+    else if (text_out_reserve(o, (size_t)n))
+        o->n += (size_t)vsnprintf(o->text + o->n, (size_t)n + 1, fmt, again);
+    va_end(again);
+    va_end(ap);
+    host_env_leave(&env);
+    return !o->failed;
+}
+
+char *text_out_take(TextOut *o, Error *err)
+{
+    char *text = NULL;
+    if (text_out_reserve(o, 0)) {
+        text = o->text;
+        text[o->n] = 0;
+        *o = (TextOut){ 0 };
+    } else {
+        fail(err, SYSTEM, "out of memory");
+        text_out_free(o);
+    }
+    return text;
+}
+
+void text_out_free(TextOut *o)
+{
+    free(o->text);
+    *o = (TextOut){ 0 };
+}
