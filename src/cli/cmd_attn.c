@@ -176,12 +176,10 @@ static bool attn(void *args, tblock_error *err)
 
 #define AT(field) offsetof(AttnArgs, field)
 static const Option options[] = {
-    { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL,
-      "the file to write; --json works without one" },
+    OPTION_OUTPUT(AT(out), NULL, "the file to write; --json works without one"),
     { "format",  0,  "html|json|safetensors", OPT_CHOICE, AT(format), 0, 0, NULL,
       "output format; by default it follows from the end of the file name" },
-    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
-      "short for --format json; without --output, print to standard output" },
+    OPTION_JSON(AT(json), "short for --format json; without --output, print to standard output"),
     { "layer",  'l', "LIST", OPT_TEXTS, AT(layers), 0, 0, NULL,
       "layers, counted from 0, such as 0,2 or 0-3; default: all" },
     { "head",    0,  "LIST", OPT_TEXTS, AT(heads), 0, 0, NULL,
@@ -190,11 +188,10 @@ static const Option options[] = {
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
-    { "Prompt: one of --prompt, --prompt-file, --ids or standard input", prompt_options, AT(prompt) },
+    GROUP_PROMPT(AT(prompt)),
     { "Options", options, 0 },
-    { "Computing", compute_options, AT(compute) },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUP_COMPUTE(AT(compute)),
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock attn model.bin --prompt 'The cat sat.' -o attn.html", "every head as a heat map, for a browser" },

@@ -197,8 +197,7 @@ static const Option options[] = {
       "amount of memory for measuring the read bandwidth" },
     { "profile",  0,  NULL, OPT_FLAG, AT(profile), 0, 0, NULL,
       "also print the time of each operation of the block" },
-    { "json",     0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
-      "print one JSON object instead of the table" },
+    OPTION_JSON(AT(json), "print one JSON object instead of the table"),
     { "csv",      0,  "FILE", OPT_TEXT, AT(csv), 0, 0, NULL, "append the rows to this file" },
     { "svg",      0,  "FILE", OPT_TEXT, AT(svg), 0, 0, NULL, "write a roofline plot" },
     { 0 },
@@ -207,8 +206,7 @@ static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
     { "Computing", compute_options + COMPUTE_SIZES, AT(compute) },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock bench model.bin", "prefill of 512 tokens, decode after 16 and after 2048" },

@@ -56,16 +56,14 @@ static const Option options[] = {
     { "tensors",  0,  "FILE", OPT_TEXT, AT(tensors), 0, 0, NULL,
       "a safetensors file with x and dy [B, L, d_model], and with the weights unless BLOCK is a "
       "model" },
-    { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL,
-      "write y, attn, dx and grad.NAME to a safetensors file" },
+    OPTION_OUTPUT(AT(out), NULL, "write y, attn, dx and grad.NAME to a safetensors file"),
     { "layer",    0,  "N", OPT_INT, AT(layer), 0, MOST, "0",
       "the layer to take from a model or its config" },
     { "batch",    0,  "N", OPT_INT, AT(batch), 0, MOST, "0",
       "number of sequences, B; 0: as in x or the case, else 2" },
     { "length",   0,  "N", OPT_INT, AT(length), 0, MOST, "0",
       "tokens per sequence, L; 0: as in x or the case, else 16" },
-    { "seed",    's', "N|random", OPT_SEED, AT(seed), 0, 0, "0",
-      "seed of the random weights and input" },
+    OPTION_SEED(AT(seed), "seed of the random weights and input"),
     { "stack",    0,  "N", OPT_INT, AT(stack), 0, TBLOCK_BLOCK_MAX_STACK, "3",
       "compare pre-norm and post-norm in a stack of N blocks, or a model's N layers from --layer "
       "on; 0: no stack" },
@@ -73,10 +71,8 @@ static const Option options[] = {
       "check the gradients with central differences in double precision" },
     { "places",   0,  "N", OPT_INT, AT(places), 1, MOST, "8",
       "elements of each tensor that --grad-check tests" },
-    { "json",     0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
-      "print one JSON object instead of the text" },
-    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
-      "number of threads; 0: one per physical core" },
+    OPTION_JSON(AT(json), "print one JSON object instead of the text"),
+    OPTION_THREADS(AT(threads), ""),
     { 0 },
 };
 static const Option shape[] = {
@@ -113,8 +109,7 @@ static const Operand operands[] = {
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
     { "Changes to the block (0: as in BLOCK)", shape, 0 },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock block", "a small block, step by step" },

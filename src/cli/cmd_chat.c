@@ -327,9 +327,8 @@ static const Operand operands[] = {
 static const OptionGroup groups[] = {
     { "Chat", chat_options, 0 },
     { "Sampling", sampling_options, AT(sampling) },
-    { "Computing", compute_options, AT(compute) },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUP_COMPUTE(AT(compute)),
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock chat model.bin --system 'Answer in one sentence.'",

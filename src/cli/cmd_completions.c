@@ -70,8 +70,7 @@ static const Operand operands[] = {
     { 0 },
 };
 static const OptionGroup groups[] = {
-    { "General", general_options, offsetof(CompletionsArgs, general) },
-    { 0 },
+    GROUPS_END(offsetof(CompletionsArgs, general)),
 };
 static const Example examples[] = {
     { "source <(tblock completions bash)", "in ~/.bashrc; for zsh in ~/.zshrc, after compinit" },

@@ -58,21 +58,18 @@ static bool convert(void *args, tblock_error *err)
 
 #define AT(field) offsetof(ConvertArgs, field)
 static const Option options[] = {
-    { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED,
-      "the model file to write; an old file is replaced only when the new one is complete" },
+    OPTION_OUTPUT(AT(out), OPT_REQUIRED,
+      "the model file to write; an old file is replaced only when the new one is complete"),
     { "type",    0,  "keep|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "keep",
       "type of the matrices; keep: each stays as it is stored" },
-    { "keep",    'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
-      "with --type: another type for matrices whose names match, such as 'embed=f16'; the first "
-      "match counts" },
+    OPTION_KEEP(AT(keep), "with --type: ", ", such as 'embed=f16'; the first match counts"),
     { "tokenizer", 0, "FILE", OPT_TEXT, AT(tokenizer), 0, 0, NULL,
       "use this tokenizer instead of the model's own" },
     { "pattern", 0,  "NAME", OPT_TEXT, AT(pattern), 0, 0, NULL,
       "with --tokenizer: how it splits text, if its files do not say: gpt2, llama3, cl100k, o200k, "
       "qwen2" },
     { "no-tokenizer", 0, NULL, OPT_FLAG, AT(no_tokenizer), 0, 0, NULL, "convert only the weights" },
-    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
-      "number of threads; 0: one per physical core" },
+    OPTION_THREADS(AT(threads), ""),
     { 0 },
 };
 static const Operand operands[] = {
@@ -81,8 +78,7 @@ static const Operand operands[] = {
 };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock convert Llama-3.2-1B -o model.bin", "keep the weights as they are; the model file is "

@@ -309,13 +309,12 @@ static bool eval(void *args, tblock_error *err)
 
 #define AT(field) offsetof(EvalArgs, field)
 static const Option text_options[] = {
-    { "ids",       0, "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL, "token ids instead of TEXT, such as 1,2,3; no BOS is added" },
+    OPTION_IDS(AT(ids), "token ids instead of TEXT, such as 1,2,3; no BOS is added"),
     { "stride",    0, "N",    OPT_INT,  AT(stride),  0, 1 << 24, "0",
       "tokens from the start of one window to the start of the next; 0: windows do not overlap" },
     { "against",   0, "PARENT", OPT_TEXT, AT(against), 0, 0, NULL,
       "the model that MODEL was quantized from; also prints the KL divergence from it" },
-    { "special",   0, NULL,   OPT_FLAG, AT(special), 0, 0, NULL,
-      "read special tokens in TEXT as special; by default they are ordinary text" },
+    OPTION_SPECIAL(AT(special), "TEXT"),
     { 0 },
 };
 static const Option choice_options[] = {
@@ -328,9 +327,8 @@ static const Option choice_options[] = {
     { 0 },
 };
 static const Option options[] = {
-    { "no-bos",    0, NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL,
-      "leave out the tokens that the tokenizer adds before a text" },
-    { "json",      0, NULL,   OPT_FLAG, AT(json),    0, 0, NULL, "print one JSON object" },
+    OPTION_NO_BOS(AT(no_bos), "leave out the tokens that the tokenizer adds before a text"),
+    OPTION_JSON(AT(json), "print one JSON object"),
     { 0 },
 };
 static const Operand operands[] = {
@@ -343,9 +341,8 @@ static const OptionGroup groups[] = {
     { "Perplexity of a text", text_options, 0 },
     { "Multiple choice", choice_options, 0 },
     { "Options", options, 0 },
-    { "Computing", compute_options, AT(compute) },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUP_COMPUTE(AT(compute)),
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock eval model.bin text.txt --stride 128",

@@ -60,27 +60,22 @@ static bool grad(void *args, tblock_error *err)
 #define AT(field) offsetof(GradArgs, field)
 static const Option options[] = {
     { "tokens",  0,  "FILE", OPT_TEXT, AT(tokens), 0, 0, OPT_REQUIRED, "a safetensors file with tokens, I32 [B, T]" },
-    { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the safetensors file to write" },
+    OPTION_OUTPUT(AT(out), OPT_REQUIRED, "the safetensors file to write"),
     { "adamw-steps", 0, "N", OPT_INT, AT(steps), 0, 1 << 20, "0",
       "AdamW steps to take on this batch" },
-    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
-      "print one JSON object instead of the text" },
-    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
-      "number of threads; 0: one per physical core" },
+    OPTION_JSON(AT(json), "print one JSON object instead of the text"),
+    OPTION_THREADS(AT(threads), ""),
     { 0 },
 };
 static const Option optimizer[] = {
-    OPTIMIZER_OPTIONS("1e-3"),
-    { "decay", 0, "all|matrices", OPT_CHOICE, offsetof(OptimizerOptions, decay), 0, 0, "all",
-      "parameters that decay; norms and biases do not count as matrices" },
+    OPTIMIZER_OPTIONS("all"),
     { 0 },
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, "a model" }, { 0 } };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
     { "Steps: constant rate, no clipping", optimizer, AT(optimizer) },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock grad model.bin --tokens tokens.safetensors -o grads.safetensors",

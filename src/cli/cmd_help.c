@@ -39,8 +39,7 @@ static const Option options[] = {
 };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
-    { "General", general_options, offsetof(HelpArgs, general) },
-    { 0 },
+    GROUPS_END(offsetof(HelpArgs, general)),
 };
 static const Example examples[] = {
     { "tblock help run", "the options of run, with their defaults and ranges" },

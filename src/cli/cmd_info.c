@@ -46,11 +46,10 @@ static const Option options[] = {
       "length of the prompt to count, and positions that a decode step sees; 0: 2048, or the "
       "model's context if that is less" },
     { "batch",   0, "N", OPT_INT,  AT(batch), 1, 1 << 16, "1", "number of such sequences at once" },
-    { "kv-type", 0, "auto|f32|f16|q8", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
-      "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" },
+    OPTION_KV_TYPE(AT(kv_type)),
     { "type",    0, "bf16|f16|f32|q8|q4", OPT_CHOICE, AT(type), 0, 0, NULL,
       "type of the weights to count if the model is only a config; default: bf16" },
-    { "json",    0, NULL, OPT_FLAG, AT(json),    0, 0, NULL, "print one JSON object" },
+    OPTION_JSON(AT(json), "print one JSON object"),
     { "html",    0, "FILE", OPT_TEXT, AT(html),  0, 0, NULL,
       "also write an HTML page with tables, drawings and plots" },
     { "tensors", 0, NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "list every tensor" },
@@ -66,8 +65,7 @@ static const Operand operands[] = {
 };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock info models/shakespeare.bin", "what the model is made of" },

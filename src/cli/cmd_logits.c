@@ -40,7 +40,7 @@ static bool logits(void *args, tblock_error *err)
 
 #define AT(field) offsetof(LogitsArgs, field)
 static const Option options[] = {
-    { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the safetensors file to write" },
+    OPTION_OUTPUT(AT(out), OPT_REQUIRED, "the safetensors file to write"),
     { "last",    0,  NULL, OPT_FLAG, AT(last),   0, 0, NULL,
       "write only the logits of the last position" },
     { "hidden",  0,  NULL, OPT_FLAG, AT(hidden), 0, 0, NULL,
@@ -50,11 +50,10 @@ static const Option options[] = {
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
-    { "Prompt: one of --prompt, --prompt-file, --ids or standard input", prompt_options, AT(prompt) },
+    GROUP_PROMPT(AT(prompt)),
     { "Options", options, 0 },
-    { "Computing", compute_options, AT(compute) },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUP_COMPUTE(AT(compute)),
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock logits model.bin --ids 1,2,3 -o golden.safetensors", "record the logits after each of three tokens" },

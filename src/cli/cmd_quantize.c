@@ -170,27 +170,22 @@ static bool quantize(void *args, tblock_error *err)
 
 #define AT(field) offsetof(QuantizeArgs, field)
 static const Option options[] = {
-    { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL, "the model file to write; replaced only when all is done" },
+    OPTION_OUTPUT(AT(out), NULL, "the model file to write; replaced only when all is done"),
     { "type",    0,  "q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, OPT_REQUIRED, "type of the matrices" },
-    { "keep",    'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
-      "another type for matrices whose names match, such as 'layers.*.w_down=q8'; the first match "
-      "counts" },
+    OPTION_KEEP(AT(keep), "", ", such as 'layers.*.w_down=q8'; the first match counts"),
     { "tensors", 0,  NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "print a line for each matrix" },
-    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
-      "print one JSON object instead of the table" },
-    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
-      "number of threads; 0: one per physical core" },
+    OPTION_JSON(AT(json), "print one JSON object instead of the table"),
+    OPTION_THREADS(AT(threads), ""),
     { 0 },
 };
 static const Operand operands[] = {
     { "MODEL", AT(in), false, MODEL_OPERAND },
-    { "OUT", AT(out_argument), true, "an older form of -o OUT" },
+    OPERAND_OUT(AT(out_argument)),
     { 0 },
 };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock quantize model.bin -o model-q4.bin --type q4",

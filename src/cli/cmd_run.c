@@ -497,8 +497,8 @@ static const Option generate_options[] = {
     { "stop",     0,  "TEXT", OPT_TEXTS, AT(stop), 0, 0, NULL,
       "stop before this text would be printed" },
     { "echo",     0,  NULL,   OPT_FLAG,  AT(echo), 0, 0, NULL, "print the prompt first" },
-    { "json",     0,  NULL,   OPT_FLAG,  AT(json), 0, 0, NULL,
-      "print one JSON object at the end instead of the text: ids, text, stop_reason, stats" },
+    OPTION_JSON(AT(json),
+      "print one JSON object at the end instead of the text: ids, text, stop_reason, stats"),
     { "stats",    0,  NULL,   OPT_FLAG,  AT(stats), 0, 0, NULL,
       "print speed, memory, settings and a hash of the last logits to standard error" },
     { "trace",    0,  "FILE", OPT_TEXT,  AT(trace), 0, 0, NULL,
@@ -525,14 +525,13 @@ static const Option draft_options[] = {
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
-    { "Prompt: one of --prompt, --prompt-file, --ids or standard input", prompt_options, AT(prompt) },
+    GROUP_PROMPT(AT(prompt)),
     { "Generating", generate_options, 0 },
     { "Sampling", sampling_options, AT(sampling) },
     { "Drafts", draft_options, 0 },
     { "State", state_options, 0 },
-    { "Computing", compute_options, AT(compute) },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUP_COMPUTE(AT(compute)),
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock run models/shakespeare.bin --prompt 'ROMEO:'",

@@ -27,16 +27,14 @@ static bool synth(void *args, tblock_error *err)
 
 #define AT(field) offsetof(SynthArgs, field)
 static const Option options[] = {
-    { "output",  'o', "FILE", OPT_TEXT, AT(out), 0, 0, OPT_REQUIRED, "the model file to write" },
+    OPTION_OUTPUT(AT(out), OPT_REQUIRED, "the model file to write"),
     { "type",     0,  "f32|f16|bf16|q8|q4", OPT_CHOICE, AT(type), 0, 0, "bf16",
       "type of the matrices; with q4, the embedding and the head are q8" },
-    { "keep",    'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
-      "another type for matrices whose names match, as in quantize" },
-    { "seed",    's', "N|random", OPT_SEED, AT(seed), 0, 0, "0", "the same seed gives the same file" },
+    OPTION_KEEP(AT(keep), "", ", as in quantize"),
+    OPTION_SEED(AT(seed), "the same seed gives the same file"),
     { "sparse",   0,  NULL, OPT_FLAG, AT(sparse), 0, 0, NULL,
       "do not write the matrices: they read as zeros and take no disk space" },
-    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
-      "number of threads; 0: one per physical core" },
+    OPTION_THREADS(AT(threads), ""),
     { 0 },
 };
 static const Operand operands[] = {
@@ -46,8 +44,7 @@ static const Operand operands[] = {
 };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock synth models/llama-3.2-1b.json -o /tmp/1b.bin",

@@ -198,26 +198,21 @@ static const Option options[] = {
       "the text; default: standard input, unless --file, --ids or --jsonl is given" },
     { "file",   'f', "FILE", OPT_TEXT, AT(file),   0, 0, NULL,
       "read the text from a file (at most 1 GB), including the last newline; -: standard input" },
-    { "ids",     0, "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL,
-      "token ids to decode into text, such as 1,2,3" },
+    OPTION_IDS(AT(ids), "token ids to decode into text, such as 1,2,3"),
     { "jsonl",   0, "FILE", OPT_TEXT, AT(jsonl),   0, 0, NULL,
       "a file with one request per line, see above; -: standard input" },
-    { "json",    0, NULL,   OPT_FLAG, AT(json),    0, 0, NULL, "print one JSON object" },
+    OPTION_JSON(AT(json), "print one JSON object"),
     { "pieces",  0, NULL,   OPT_FLAG, AT(pieces),  0, 0, NULL,
       "print one token per line, with its text" },
-    { "no-bos",  0, NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL,
-      "leave out the BOS and any other tokens that the tokenizer adds" },
-    { "special", 0, NULL,   OPT_FLAG, AT(special), 0, 0, NULL,
-      "read special tokens in the text as special; by default they are ordinary text" },
-    { "sandbox", 0, NULL,   OPT_FLAG, AT(sandbox), 0, 0, NULL,
-      "after opening the files, allow only computing, reading and writing (Linux; see SECURITY.md)" },
+    OPTION_NO_BOS(AT(no_bos), "leave out the BOS and any other tokens that the tokenizer adds"),
+    OPTION_SPECIAL(AT(special), "the text"),
+    OPTION_SANDBOX(AT(sandbox)),
     { 0 },
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND ", or a tokenizer's file or folder" }, { 0 } };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock tokenize model.bin --text 'Hello world'", "the ids, separated by spaces, on one line" },

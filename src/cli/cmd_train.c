@@ -197,8 +197,7 @@ static bool train(void *args, tblock_error *err)
 
 #define AT(field) offsetof(TrainArgs, field)
 static const Option model[] = {
-    { "output", 'o', "FILE", OPT_TEXT, AT(out), 0, 0, NULL,
-      "the model file to write; not with --grad-check" },
+    OPTION_OUTPUT(AT(out), NULL, "the model file to write; not with --grad-check"),
     { "text",    0,  "FILE", OPT_TEXT, AT(text), 0, 0, NULL, "the text to train on" },
     { "config",  0,  "FILE", OPT_TEXT, AT(config), 0, 0, NULL,
       "a JSON config, to start from random weights; default: 6 layers of width 192" },
@@ -229,16 +228,12 @@ static const Option steps[] = {
       "clip the norm of all gradients to F; 0: do not clip" },
     { "dropout", 0,  "F", OPT_FLOAT, AT(dropout), 0, 0.99, "0",
       "share of the embedding and of each sublayer's output that is set to 0" },
-    { "seed",   's', "N|random", OPT_SEED, AT(seed), 0, 0, "0",
-      "seed of the first weights, the batches and dropout" },
-    { "threads", 't', "N", OPT_INT, AT(threads), 0, 1024, "0",
-      "number of threads; 0: one per physical core; all give the same bits" },
+    OPTION_SEED(AT(seed), "seed of the first weights, the batches and dropout"),
+    OPTION_THREADS(AT(threads), "; all give the same bits"),
     { 0 },
 };
 static const Option optimizer[] = {
-    OPTIMIZER_OPTIONS("1e-3"),
-    { "decay", 0, "all|matrices", OPT_CHOICE, offsetof(OptimizerOptions, decay), 0, 0, "matrices",
-      "parameters that decay; norms and biases do not count as matrices" },
+    OPTIMIZER_OPTIONS("matrices"),
     { 0 },
 };
 static const Option output[] = {
@@ -250,8 +245,7 @@ static const Option output[] = {
       "steps between checkpoints; 0: a tenth of all steps, at least 50" },
     { "plot",    0,  "FILE", OPT_TEXT, AT(plot), 0, 0, NULL,
       "plot the losses as SVG, at every checkpoint" },
-    { "json",    0,  NULL, OPT_FLAG, AT(json), 0, 0, NULL,
-      "print one JSON object for each step, and one at the end" },
+    OPTION_JSON(AT(json), "print one JSON object for each step, and one at the end"),
     { 0 },
 };
 static const Option checking[] = {
@@ -262,7 +256,7 @@ static const Option checking[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "OUT", AT(out_argument), true, "an older form of -o OUT" },
+    OPERAND_OUT(AT(out_argument)),
     { .help = "write --text before the text to train on, -o before the model file to write" },
 };
 static const OptionGroup groups[] = {
@@ -271,8 +265,7 @@ static const OptionGroup groups[] = {
     { "AdamW", optimizer, AT(optimizer) },
     { "Output", output, 0 },
     { "Gradient check", checking, 0 },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock train -o out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg", "a model of 2.6 million parameters" },

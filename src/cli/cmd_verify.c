@@ -264,8 +264,7 @@ static const Option options[] = {
       "largest allowed difference of a logit; default: the rule in docs/numerics.md" },
     { "greedy", 0, NULL, OPT_FLAG,  AT(greedy), 0, 0, NULL,
       "also generate the greedy continuations of the golden file again" },
-    { "json",   0, NULL, OPT_FLAG,  AT(json),   0, 0, NULL,
-      "print one JSON object instead of the table" },
+    OPTION_JSON(AT(json), "print one JSON object instead of the table"),
     { "junit",  0, "FILE", OPT_TEXT, AT(junit), 0, 0, NULL,
       "also write the result as JUnit XML, with a test case for each sequence" },
     { 0 },
@@ -277,9 +276,8 @@ static const Operand operands[] = {
 };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
-    { "Computing", compute_options, AT(compute) },
-    { "General", general_options, AT(general) },
-    { 0 },
+    GROUP_COMPUTE(AT(compute)),
+    GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
     { "tblock verify model.bin golden.safetensors", "does the model still compute what was recorded?" },

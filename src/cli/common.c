@@ -28,8 +28,7 @@ const Option general_options[] = {
 #define AT(field) offsetof(ComputeOptions, field)
 const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those two */
     { "ctx",        'c', "N", OPT_INT,    AT(n_ctx),   0, 1 << 24, "0", "context length; 0: the model's own" },
-    { "threads",    't', "N", OPT_INT,    AT(threads), 0, 1024, "0",
-      "number of threads; 0: one per physical core, fewer for a tiny model" },
+    OPTION_THREADS(AT(threads), ", fewer for a tiny model"),
     { "affinity",    0,  "none|cores", OPT_CHOICE, AT(affinity), 0, 0, "none",
       "cores: pin each thread to a physical core; two such processes at once use the same cores" },
     { "isa",         0,  "auto|scalar|avx2|avxvnni|avx512|avx512vnni|neon|neondot", OPT_CHOICE, AT(isa), 0, 0, "auto",
@@ -38,10 +37,8 @@ const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those 
       "arithmetic; auto: int8 for quantized weights, f32 for others" },
     { "activations", 0,  "auto|8|16", OPT_CHOICE, AT(activations), 0, 0, "auto",
       "bits of the activations that quantized weights are multiplied with; auto: 16 for q8, else 8" },
-    { "kv-type",     0,  "auto|f32|f16|q8", OPT_CHOICE, AT(kv_type), 0, 0, "auto",
-      "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" },
-    { "sandbox",     0,  NULL, OPT_FLAG, AT(sandbox), 0, 0, NULL,
-      "after opening the files, allow only computing, reading and writing (Linux; see SECURITY.md)" },
+    OPTION_KV_TYPE(AT(kv_type)),
+    OPTION_SANDBOX(AT(sandbox)),
     { "allow-nan",   0,  NULL, OPT_FLAG, AT(allow_nan), 0, 0, NULL,
       "continue if logits are NaN; by default this is an error that names the first NaN or "
       "infinite weight" },
@@ -54,9 +51,7 @@ const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those 
     { "type",        0,  "auto|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "auto",
       "convert the matrices to this type while loading, as quantize does; auto: keep the file's "
       "types" },
-    { "keep",       'k', "PATTERN=TYPE", OPT_TEXTS, AT(keep), 0, 0, NULL,
-      "with --type: another type for matrices whose names match, such as 'embed=f16'; the first "
-      "match counts" },
+    OPTION_KEEP(AT(keep), "with --type: ", ", such as 'embed=f16'; the first match counts"),
     { 0 },
 };
 #undef AT
@@ -72,8 +67,7 @@ const Option sampling_options[] = {
       "of these, those at least F times as likely as the most likely one; 0: all" },
     { "repeat-penalty", 0, "F", OPT_FLOAT, AT(repeat_penalty), 0.01, 100, "1",
       "make tokens that are already in the text less likely; 1: off" },
-    { "seed",          's', "N|random", OPT_SEED, AT(seed), 0, 0, "0",
-      "the same seed gives the same text; random chooses one and prints it" },
+    OPTION_SEED(AT(seed), "the same seed gives the same text; random chooses one and prints it"),
     { 0 },
 };
 #undef AT
@@ -83,12 +77,9 @@ const Option prompt_options[] = {
     { "prompt",      'p', "TEXT", OPT_TEXT, AT(text),    0, 0, NULL, "the prompt" },
     { "prompt-file", 'f', "FILE", OPT_TEXT, AT(file),    0, 0, NULL,
       "read the prompt from a file (at most 64 MB), including the last newline; -: standard input" },
-    { "ids",          0,  "IDS",  OPT_IDS,  AT(ids),     0, 0, NULL,
-      "token ids instead of text, such as 1,2,3; no BOS is added" },
-    { "no-bos",       0,  NULL,   OPT_FLAG, AT(no_bos),  0, 0, NULL,
-      "leave out the BOS and any other tokens that the tokenizer adds" },
-    { "special",      0,  NULL,   OPT_FLAG, AT(special), 0, 0, NULL,
-      "read special tokens in the text as special; by default they are ordinary text" },
+    OPTION_IDS(AT(ids), "token ids instead of text, such as 1,2,3; no BOS is added"),
+    OPTION_NO_BOS(AT(no_bos), "leave out the BOS and any other tokens that the tokenizer adds"),
+    OPTION_SPECIAL(AT(special), "the text"),
     { 0 },
 };
 #undef AT

@@ -7,6 +7,36 @@
 typedef struct GeneralOptions { bool quiet, help, version; } GeneralOptions;
 extern const Option general_options[];
 
+/* Rows that several commands have in tables of their own. The command gives the field that a row
+ * fills and the words of the help that are its own. */
+#define OPTION_JSON(at, help)         { "json", 0, NULL, OPT_FLAG, at, 0, 0, NULL, help }
+#define OPTION_OUTPUT(at, need, help) { "output", 'o', "FILE", OPT_TEXT, at, 0, 0, need, help }
+#define OPTION_SEED(at, help)         { "seed", 's', "N|random", OPT_SEED, at, 0, 0, "0", help }
+#define OPTION_IDS(at, help)          { "ids", 0, "IDS", OPT_IDS, at, 0, 0, NULL, help }
+#define OPTION_NO_BOS(at, help)       { "no-bos", 0, NULL, OPT_FLAG, at, 0, 0, NULL, help }
+#define OPTION_SPECIAL(at, in)                                                                     \
+    { "special", 0, NULL, OPT_FLAG, at, 0, 0, NULL,                                                \
+      "read special tokens in " in " as special; by default they are ordinary text" }
+#define OPTION_THREADS(at, more)                                                                   \
+    { "threads", 't', "N", OPT_INT, at, 0, 1024, "0",                                              \
+      "number of threads; 0: one per physical core" more }
+#define OPTION_KEEP(at, when, more)                                                                \
+    { "keep", 'k', "PATTERN=TYPE", OPT_TEXTS, at, 0, 0, NULL,                                      \
+      when "another type for matrices whose names match" more }
+#define OPTION_KV_TYPE(at)                                                                         \
+    { "kv-type", 0, "auto|f32|f16|q8", OPT_CHOICE, at, 0, 0, "auto",                               \
+      "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" }
+#define OPTION_SANDBOX(at)                                                                         \
+    { "sandbox", 0, NULL, OPT_FLAG, at, 0, 0, NULL,                                                \
+      "after opening the files, allow only computing, reading and writing (Linux; see SECURITY.md)" }
+#define OPERAND_OUT(at) { "OUT", at, true, "an older form of -o OUT" }
+
+/* Groups, in the order of the help; the last one ends the table. */
+#define GROUP_PROMPT(at)                                                                           \
+    { "Prompt: one of --prompt, --prompt-file, --ids or standard input", prompt_options, at }
+#define GROUP_COMPUTE(at) { "Computing", compute_options, at }
+#define GROUPS_END(at)    { "General", general_options, at }, { 0 }
+
 /* What every command takes. */
 #define MODEL_OPERAND "a model file, a Hugging Face folder, a .gguf, a Meta folder or a llama2.c .bin"
 

@@ -11,13 +11,18 @@ typedef struct OptimizerOptions {
     const char *betas, *decay;
 } OptimizerOptions;
 
-/* Rows of an option table that fills an OptimizerOptions; --decay, whose default differs, is the command's own. */
-#define OPTIMIZER_OPTIONS(rate)                                                                                             \
-    { "lr",    0, "F",   OPT_FLOAT, offsetof(OptimizerOptions, lr), 0, 1e3, rate, "learning rate" },                         \
-    { "betas", 0, "F,F", OPT_TEXT,  offsetof(OptimizerOptions, betas), 0, 0, "0.9,0.95",                                  \
-      "decay rates of AdamW's two moments" },                                                                                \
-    { "eps",   0, "F",   OPT_FLOAT, offsetof(OptimizerOptions, eps), 1e-30, 1, "1e-8", "AdamW's epsilon" },                  \
-    { "weight-decay", 0, "F", OPT_FLOAT, offsetof(OptimizerOptions, weight_decay), 0, 1e3, "0.1", "decoupled weight decay" }
+/* Rows of an option table that fills an OptimizerOptions; which parameters decay without --decay differs. */
+#define OPTIMIZER_OPTION(name, argument, kind, field, min, max, fallback, help)                    \
+    { name, 0, argument, kind, offsetof(OptimizerOptions, field), min, max, fallback, help }
+#define OPTIMIZER_OPTIONS(decaying)                                                                \
+    OPTIMIZER_OPTION("lr", "F", OPT_FLOAT, lr, 0, 1e3, "1e-3", "learning rate"),                   \
+    OPTIMIZER_OPTION("betas", "F,F", OPT_TEXT, betas, 0, 0, "0.9,0.95",                            \
+                     "decay rates of AdamW's two moments"),                                        \
+    OPTIMIZER_OPTION("eps", "F", OPT_FLOAT, eps, 1e-30, 1, "1e-8", "AdamW's epsilon"),             \
+    OPTIMIZER_OPTION("weight-decay", "F", OPT_FLOAT, weight_decay, 0, 1e3, "0.1",                  \
+                     "decoupled weight decay"),                                                    \
+    OPTIMIZER_OPTION("decay", "all|matrices", OPT_CHOICE, decay, 0, 0, decaying,                   \
+                     "parameters that decay; norms and biases do not count as matrices")
 
 /* Before OpenBLAS is loaded: it need not make threads of its own, as the work is cut by ours. */
 void blas_without_threads(void);
