@@ -3,13 +3,17 @@
 #include "report/info.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 static void out_text(TextOut *o, const char *key, const char *value)
 {
     text_out(o, ", \"%s\": ", key);
-    value ? json_out_string(o, value, strlen(value)) : text_out(o, "null");
+    if (value)
+        json_out_string(o, value, strlen(value));
+    else
+        text_out(o, "null");
 }
 
 /* The string or number that stands in a parsed metadata entry, null where it does not. */
@@ -84,7 +88,7 @@ static void out_bytes(TextOut *o, const Info *info)
 static void out_flops(TextOut *o, const char *key, const FlopRow *r, const FlopRow *whole)
 {
     text_out(o, "\"%s\": {\"full\": %.0f, \"computed\": %.0f, \"bytes\": %.0f, \"intensity\": ", key, r->full, r->computed, r->bytes);
-    r->bytes > 0 ? json_out_double(o, flop_intensity(r)) : text_out(o, "null");
+    json_out_double(o, r->bytes > 0 ? flop_intensity(r) : (double)NAN);
     if (whole) {
         text_out(o, ", \"share\": ");
         json_out_double(o, r->full / whole->full);
