@@ -496,7 +496,7 @@ static size_t escape(char out[13], uint32_t code)
     return (size_t)snprintf(out, 13, "\\u%04x\\u%04x", (unsigned)(0xD800 + (code >> 10)), (unsigned)(0xDC00 + (code & 0x3FF)));
 }
 
-void json_out_string(TextOut *o, const char *s, size_t n)
+bool json_out_string(TextOut *o, const char *s, size_t n)
 {
     text_out_bytes(o, "\"", 1);
     for (size_t i = 0; i < n;) {
@@ -513,13 +513,13 @@ void json_out_string(TextOut *o, const char *s, size_t n)
         text_out_bytes(o, text, escape(text, code));
         i += (size_t)(length < 0 ? -length : length);
     }
-    text_out_bytes(o, "\"", 1);
+    return text_out_bytes(o, "\"", 1);
 }
 
-void json_out_double(TextOut *o, double x)
+bool json_out_double(TextOut *o, double x)
 {
     char text[NUMBER_TEXT] = "null";
     if (isfinite(x))
         number_text(text, x);
-    text_out_bytes(o, text, strlen(text));
+    return text_out_bytes(o, text, strlen(text));
 }

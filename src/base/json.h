@@ -47,8 +47,8 @@ bool json_read_string(const Json *j, const char *what, const char **out, Error *
 
 bool json_equal(const Json *a, const Json *b); /* the order of an object's keys does not matter */
 
-/* JSON of our own, into a growing text. */
-void json_out_string(TextOut *o, const char *s, size_t n); /* quoted, ASCII only, invalid UTF-8 becomes \ufffd */
-void json_out_double(TextOut *o, double x);                /* fewest digits that read back as x; null when not finite */
+/* JSON of our own, into a growing text; false where that failed. */
+bool json_out_string(TextOut *o, const char *s, size_t n); /* quoted, ASCII only, invalid UTF-8 becomes \ufffd */
+bool json_out_double(TextOut *o, double x);                /* fewest digits that read back as x; null when not finite */
 
 #endif

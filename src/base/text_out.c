@@ -3,37 +3,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/host_env.h"
 
-bool text_out_reserve(TextOut *o, size_t n)
+bool text_out_grow(TextOut *o, size_t n)
 {
-    size_t most = o->most ? o->most : SIZE_MAX / 4;
-    if (o->failed || n > most || o->n > most - n) {
-        o->failed = true;
+    if (o->failed)
         return false;
-    }
-    if (o->n + n < o->cap)
-        return true;
+    bool   absurd = n > SIZE_MAX / 4 || o->n > SIZE_MAX / 4;
     size_t cap = 2 * o->cap > o->n + n ? 2 * o->cap : o->n + n + 64;
-    char  *text = realloc(o->text, cap);
-    if (!text) {
-        o->failed = true;
-        return false;
-    }
-    o->text = text;
-    o->cap  = cap;
-    return true;
-}
-
-bool text_out_bytes(TextOut *o, const char *s, size_t n)
-{
-    if (!text_out_reserve(o, n))
-        return false;
-    if (n)
-        memcpy(o->text + o->n, s, n);
-    o->n += n;
-    return true;
+    o->full = o->most && (absurd || o->n + n > o->most);
+    char *text = absurd || o->full ? NULL : realloc(o->text, cap);
+    o->failed = !text;
+    if (text)
+        o->text = text, o->cap = cap;
+    return text != NULL;
 }
 
 bool text_out(TextOut *o, const char *fmt, ...)

@@ -2,6 +2,7 @@
 #ifndef BASE_TEXT_OUT_H
 #define BASE_TEXT_OUT_H
 
+#include <string.h>
 #include "base/error.h"
 
 /* Zero it to begin. When memory runs out or the text would pass `most`, it stays as it is from then on, and `failed` is set:
@@ -10,13 +11,28 @@ typedef struct TextOut {
     char  *text;   /* n bytes, not terminated; NULL: nothing was written yet */
     size_t n, cap;
     size_t most;   /* bytes that it may come to hold; 0: no limit */
-    bool   failed;
+    bool   failed, full; /* full: because of `most` */
 } TextOut;
 
-/* Room for n more bytes behind those that are there, and for a NUL; text is then not NULL. Like all that add: false where `failed`. */
-bool text_out_reserve(TextOut *o, size_t n);
+bool text_out_grow(TextOut *o, size_t n); /* what text_out_reserve does where there is no room */
 
-bool text_out_bytes(TextOut *o, const char *s, size_t n);
+/* Room for n more bytes behind those that are there, and for a NUL; text is then not NULL. Like all that add: false where `failed`. */
+static inline bool text_out_reserve(TextOut *o, size_t n)
+{
+    bool room = n < o->cap - o->n && !o->failed && (!o->most || o->n + n <= o->most);
+    return room || text_out_grow(o, n);
+}
+
+static inline bool text_out_bytes(TextOut *o, const char *s, size_t n)
+{
+    if (!text_out_reserve(o, n))
+        return false;
+    if (n)
+        memcpy(o->text + o->n, s, n);
+    o->n += n;
+    return true;
+}
+
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
