@@ -25,7 +25,7 @@ static bool info(void *args, tblock_error *err)
     progress_show(a->check ? "checking the data" : "reading the model", -1);
     bool good = tblock_report(a->path, &o, &text, err); /* a check that says no still has its report */
     progress_end();
-    if (text) {
+    if (text && (a->json || !a->html)) { /* with --html alone the page is all */
         size_t n = strlen(text);
         output_write(text, n);
         if (n == 0 || text[n - 1] != '\n')
@@ -51,7 +51,7 @@ static const Option options[] = {
       "type of the weights to count if the model is only a config; default: bf16" },
     OPTION_JSON(AT(json), "print one JSON object"),
     { "html",    0, "FILE", OPT_TEXT, AT(html),  0, 0, NULL,
-      "also write an HTML page with tables, drawings and plots" },
+      "write an HTML page with tables, drawings and plots instead of printing the text" },
     { "tensors", 0, NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "list every tensor" },
     { "check",   0, NULL, OPT_FLAG, AT(check),   0, 0, NULL,
       "read all data and check its sha256, that padding is zero and that all weights are finite; "

@@ -24,7 +24,7 @@ const char help_description[] =
 const Fact help_statuses[] = {
     { "0", "done" },
     { "1", "the answer is no: verify or a check found a difference or an error, or the training "
-           "loss became NaN" },
+           "loss became NaN or infinite" },
     { "2", "wrong usage; also tblock alone, which prints the list of commands to standard error" },
     { "3", "bad or unsupported input file" },
     { "4", "a system error: memory, disk, input or output" },

@@ -32,14 +32,19 @@ sed -n '/^check/,$p' bad.txt | sed 's/expected .*/.../'
 tblock info tiny.json --check
 echo "status $?"
 
-# A page beside the text.
-tblock info tiny.bin --html tiny.html | head -n 1
+# A page instead of the text.
+tblock info tiny.bin --html tiny.html
 head -c 15 tiny.html
 echo
+tblock info tiny.bin --html tiny.html --json | head -c 1
+echo
+tblock info bad.bin --check --html bad.html 2> /dev/null
+echo "status $?"
+grep -c 'class="wrong"' bad.html
 tblock info tiny.bin --html no/such/folder.html
 echo "status $?"
 # blocks that differ: no share of the first for what it has not
 echo '{"d_model": 64, "n_layers": 3, "heads": 4, "d_ff": 128, "vocab_size": 256, "n_experts": 4, "experts_used": 2, "expert_d_ff": 32, "dense_layers": [0]}' > mixed.json
 tblock info mixed.json | sed -n '/^one block/,/blocks differ/p'
-tblock info mixed.json --html mixed.html > /dev/null
+tblock info mixed.json --html mixed.html
 grep -oE 'title="(attention|FFN|norms): [^"]*"|in the first of 3 blocks|Of the first block; the blocks differ' mixed.html
