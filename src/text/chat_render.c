@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/bytes.h"
+#include "base/text_out.h"
 #include "text/chat_form.h"
 #include "text/unicode.h"
 
@@ -9,7 +9,7 @@
 typedef struct Render {
     const ChatFormat *f;
     const char       *bos, *eos;
-    Bytes             out;
+    TextOut           out;
     ChatSpan         *span;
     size_t            n_spans, cap_spans;
     size_t            trim_from, trim_span; /* where the open {trim} began: byte and span */
@@ -33,10 +33,15 @@ static bool add_span(Render *r, ChatSpanKind kind, size_t start, size_t message)
     return true;
 }
 
+static bool add_text(Render *r, const char *text, size_t n)
+{
+    return text_out_bytes(&r->out, text, n) || fail(r->err, SYSTEM, "chat: out of memory for a conversation");
+}
+
 static bool add_marked(Render *r, ChatSpanKind kind, const char *text, size_t n, size_t message)
 {
     size_t start = r->out.n;
-    return n == 0 || (bytes_add(&r->out, text, n, r->err) && add_span(r, kind, start, message));
+    return n == 0 || (add_text(r, text, n) && add_span(r, kind, start, message));
 }
 
 /* ---- Trimming: what Python's str.strip and Jinja's trim take for white space ------------------------------------ */
@@ -61,12 +66,12 @@ static size_t space_at(const char *p, size_t n)
 static void trim(Render *r)
 {
     size_t from = r->trim_from, len, cut = 0;
-    while (r->out.n > from && (len = space_before(r->out.p + from, r->out.n - from)) > 0)
+    while (r->out.n > from && (len = space_before(r->out.text + from, r->out.n - from)) > 0)
         r->out.n -= len;
-    while (from + cut < r->out.n && (len = space_at(r->out.p + from + cut, r->out.n - from - cut)) > 0)
+    while (from + cut < r->out.n && (len = space_at(r->out.text + from + cut, r->out.n - from - cut)) > 0)
         cut += len;
     if (cut)
-        memmove(r->out.p + from, r->out.p + from + cut, r->out.n - from - cut);
+        memmove(r->out.text + from, r->out.text + from + cut, r->out.n - from - cut);
     r->out.n -= cut;
     for (size_t i = r->trim_span; i < r->n_spans; i++) {
         ChatSpan *s = &r->span[i];
@@ -82,7 +87,7 @@ static void trim(Render *r)
 static bool add_part(Render *r, const FormPart *p, const Filling *with)
 {
     switch (p->kind) {
-    case FORM_TEXT:    return bytes_add(&r->out, p->text, p->n, r->err);
+    case FORM_TEXT:    return add_text(r, p->text, p->n);
     case FORM_CONTENT: return add_marked(r, CHAT_CONTENT, with->content, with->n_content, with->message);
     case FORM_SYSTEM:  return add_marked(r, CHAT_CONTENT, with->system, with->n_system, with->message);
     case FORM_BOS:     return add_marked(r, CHAT_BOS, r->bos, strlen(r->bos), with->message);
@@ -140,9 +145,9 @@ static bool mark_drawn(Render *r, const ChatMessage *m, size_t message, size_t s
     Render opening = { .f = r->f, .bos = r->bos, .eos = r->eos, .err = r->err };
     bool   ok = add_form(&opening, CHAT_OPEN, &(Filling){ 0 });
     size_t n = opening.out.n, n_turn = r->out.n - start;
-    bool   same = ok && n + m->n_drawn <= n_turn && (!n || memcmp(opening.out.p, r->out.p + start, n) == 0)
-                && memcmp(r->out.p + start + n, m->drawn, m->n_drawn) == 0;
-    free(opening.out.p);
+    bool   same = ok && n + m->n_drawn <= n_turn && (!n || memcmp(opening.out.text, r->out.text + start, n) == 0)
+                && memcmp(r->out.text + start + n, m->drawn, m->n_drawn) == 0;
+    free(opening.out.text);
     free(opening.span);
     if (!ok || !same)
         return ok;
@@ -217,13 +222,13 @@ bool chat_render(const ChatFormat *f, const ChatMessage *m, size_t n, bool open,
         system.system = m[0].text ? m[0].text : "", system.n_system = m[0].n;
     bool ok = add_form(&r, CHAT_BEGIN, &system) && (!system.system || add_form(&r, CHAT_SYSTEM_TURN, &system))
               && add_turns(&r, m, first, n, &system) && add_form(&r, open ? CHAT_OPEN : CHAT_CLOSE, &system)
-              && bytes_add(&r.out, "", 1, err); /* NUL-terminated too */
+              && add_text(&r, "", 1); /* NUL-terminated too */
     if (!ok) {
-        free(r.out.p);
+        free(r.out.text);
         free(r.span);
         return false;
     }
-    *out = (ChatText){ r.out.p, r.out.n - 1, r.span, r.n_spans };
+    *out = (ChatText){ r.out.text, r.out.n - 1, r.span, r.n_spans };
     return true;
 }
 
@@ -237,13 +242,13 @@ bool chat_answer_prefix(const ChatFormat *f, const char *bos, const char *eos, c
         if (turn->part[i].kind != FORM_TRIM && turn->part[i].kind != FORM_TRIM_END)
             ok = add_part(&prefix, &turn->part[i], &none);
     size_t n = opening.out.n;
-    bool   same = ok && n <= prefix.out.n && (!n || memcmp(opening.out.p, prefix.out.p, n) == 0);
-    *out = ok ? strndup(same && prefix.out.n > n ? prefix.out.p + n : "", same ? prefix.out.n - n : 0) : NULL;
+    bool   same = ok && n <= prefix.out.n && (!n || memcmp(opening.out.text, prefix.out.text, n) == 0);
+    *out = ok ? strndup(same && prefix.out.n > n ? prefix.out.text + n : "", same ? prefix.out.n - n : 0) : NULL;
     if (ok && !*out)
         ok = fail(err, SYSTEM, "chat: out of memory");
-    free(opening.out.p);
+    free(opening.out.text);
     free(opening.span);
-    free(prefix.out.p);
+    free(prefix.out.text);
     free(prefix.span);
     return ok;
 }

@@ -119,9 +119,10 @@ static bool segment(Encoder *e, const char *text, size_t n, bool at_start, Error
         return sentencepiece_segment(e, text, n, err);
     if (e->t->add_prefix_space && text[0] != ' ') {
         e->scratch.n = 0;
-        if (!bytes_add(&e->scratch, " ", 1, err) || !bytes_add(&e->scratch, text, n, err))
-            return false;
-        text = e->scratch.p;
+        e->scratch.most = NORMAL_MOST;
+        if (!text_out_bytes(&e->scratch, " ", 1) || !text_out_bytes(&e->scratch, text, n))
+            return normalized_fits(&e->scratch, err);
+        text = e->scratch.text;
         n    = e->scratch.n;
     }
     return pretokenize(e->run, text, n, at_start, pretokenized_word, e, err);
@@ -229,7 +230,7 @@ static bool normalize_spans(Encoder *e, const Part *p, size_t first, size_t n, E
     if (!grown)
         return fail(err, SYSTEM, "tokenizer: out of memory for %zu spans", n);
     e->normal_span = grown;
-    Bytes  before = { 0 };
+    TextOut before = { 0 };
     size_t work = 0;
     bool   ok = true;
     for (size_t i = 0; ok && i < 2 * n; i++) {
@@ -240,13 +241,13 @@ static bool normalize_spans(Encoder *e, const Part *p, size_t first, size_t n, E
         bool look = work <= PREFIXES_MOST;
         size_t budget = normalizer_budget(raw);
         ok = !look || normalizer_run(e->t->normalizer, e->regex, p->text, raw, &before, &e->scratch, &budget, err);
-        bool same = look && before.n <= e->normal.n && (!before.n || memcmp(before.p, e->normal.p, before.n) == 0);
+        bool same = look && before.n <= e->normal.n && (!before.n || memcmp(before.text, e->normal.text, before.n) == 0);
         if (i % 2)
             grown[i / 2].end = same && raw < p->n ? before.n : e->normal.n;
         else
             grown[i / 2] = (TextSpan){ .start = raw && same ? before.n : 0 };
     }
-    free(before.p);
+    free(before.text);
     return ok;
 }
 
@@ -268,7 +269,7 @@ static bool between_special(Encoder *e, const Part *p, size_t from, size_t to, E
     if (!normalizer_run(e->t->normalizer, e->regex, part.text, part.n, &e->normal, &e->scratch, &e->growth, err) ||
         (last > first && !normalize_spans(e, &part, first, last - first, err)))
         return false;
-    Part normal = { NORMALIZED, e->normal.p, e->normal.n, part.at_start, e->normal_span, last - first, 0 };
+    Part normal = { NORMALIZED, e->normal.text, e->normal.n, part.at_start, e->normal_span, last - first, 0 };
     return split_special(e, &normal, err);
 }
 
@@ -339,8 +340,8 @@ static bool encode(Encoder *e, const char *text, size_t n_bytes, bool add_specia
     free(e->cache);
     free(e->node);
     free(e->normal_span);
-    free(e->normal.p);
-    free(e->scratch.p);
+    free(e->normal.text);
+    free(e->scratch.text);
     return ok;
 }
 

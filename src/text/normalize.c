@@ -2,6 +2,8 @@
 #include "text/normalize.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "text/unicode.h"
 
 enum { MAX_STEPS = 16 };
@@ -151,31 +153,31 @@ static size_t next_unit(const char *p, size_t n, uint32_t *cp)
     return len ? len : 1;
 }
 
-static bool form(NormalForm which, const char *p, size_t n, Bytes *out, Error *err)
+static bool form(NormalForm which, const char *p, size_t n, TextOut *out, Error *err)
 {
     for (size_t i = 0; i < n;) {
         size_t valid = valid_prefix(p + i, n - i), n_part;
         char  *part;
         if (!normalize_form(which, p + i, valid, &part, &n_part))
             return fail(err, SYSTEM, "tokenizer: not enough memory to normalize %zu bytes", n);
-        bool ok = bytes_add(out, part ? part : p + i, n_part, err);
+        bool ok = text_out_bytes(out, part ? part : p + i, n_part);
         free(part);
         i += valid;
         for (uint32_t cp; ok && i < n && character_at(p + i, n - i, &cp) == 0; i++)
-            ok = bytes_add(out, p + i, 1, err);
+            ok = text_out_bytes(out, p + i, 1);
         if (!ok)
             return false;
     }
     return true;
 }
 
-static bool replace_text(const Step *s, const char *p, size_t n, Bytes *out, Error *err)
+static bool replace_text(const Step *s, const char *p, size_t n, TextOut *out)
 {
     size_t n_text = strlen(s->text), n_with = strlen(s->with);
     while (n) {
         const char *hit = memmem(p, n, s->text, n_text);
         size_t      before = hit ? (size_t)(hit - p) : n;
-        if (!bytes_add(out, p, before, err) || (hit && !bytes_add(out, s->with, n_with, err)))
+        if (!text_out_bytes(out, p, before) || (hit && !text_out_bytes(out, s->with, n_with)))
             return false;
         p += before + (hit ? n_text : 0);
         n -= before + (hit ? n_text : 0);
@@ -184,7 +186,7 @@ static bool replace_text(const Step *s, const char *p, size_t n, Bytes *out, Err
 }
 
 /* In valid UTF-8, of which the pattern sees what regex_text made. */
-static bool replace_matches(const Step *s, RegexRun *r, const char *p, const char *seen, size_t n, Bytes *out, Error *err)
+static bool replace_matches(const Step *s, RegexRun *r, const char *p, const char *seen, size_t n, TextOut *out, Error *err)
 {
     size_t n_with = strlen(s->with), done = 0, from = 0, start, end;
     while (from <= n) {
@@ -193,7 +195,7 @@ static bool replace_matches(const Step *s, RegexRun *r, const char *p, const cha
             return false;
         if (found == 0)
             break;
-        if (!bytes_add(out, p + done, start - done, err) || !bytes_add(out, s->with, n_with, err))
+        if (!text_out_bytes(out, p + done, start - done) || !text_out_bytes(out, s->with, n_with))
             return false;
         done = from = end;
         if (start == end) {
@@ -201,10 +203,10 @@ static bool replace_matches(const Step *s, RegexRun *r, const char *p, const cha
             from += next_unit(p + end, n - end, &cp);
         }
     }
-    return bytes_add(out, p + done, n - done, err);
+    return text_out_bytes(out, p + done, n - done);
 }
 
-static bool replace_regex(const Step *s, RegexRun *r, const char *p, size_t n, Bytes *out, Error *err)
+static bool replace_regex(const Step *s, RegexRun *r, const char *p, size_t n, TextOut *out, Error *err)
 {
     char  *room = NULL;
     size_t n_room = 0;
@@ -215,13 +217,13 @@ static bool replace_regex(const Step *s, RegexRun *r, const char *p, size_t n, B
         ok = seen && (!valid || replace_matches(s, r, p + i, seen, valid, out, err));
         i += valid;
         if (ok && i < n)
-            ok = bytes_add(out, p + i++, 1, err);
+            ok = text_out_bytes(out, p + i++, 1);
     }
     free(room);
     return ok;
 }
 
-static bool strip(const Step *s, const char *p, size_t n, Bytes *out, Error *err)
+static bool strip(const Step *s, const char *p, size_t n, TextOut *out)
 {
     uint32_t cp = 0;
     size_t   len;
@@ -229,18 +231,18 @@ static bool strip(const Step *s, const char *p, size_t n, Bytes *out, Error *err
         p += len, n -= len;
     while (s->right && (len = character_before(p, n, &cp)) > 0 && is_white_space(cp))
         n -= len;
-    return bytes_add(out, p, n, err);
+    return text_out_bytes(out, p, n);
 }
 
-static bool lowercase(const char *p, size_t n, Bytes *out, Error *err)
+static bool lowercase(const char *p, size_t n, TextOut *out)
 {
     for (size_t i = 0; i < n;) {
         uint32_t cp;
         size_t   len = next_unit(p + i, n - i, &cp);
         char     lower[4];
-        bool     ok = cp == 0x130 ? bytes_add(out, "i\xCC\x87", 3, err) /* the one character whose lower case is two */
-                      : cp        ? bytes_add(out, lower, character_write(to_lower(cp), lower), err)
-                                  : bytes_add(out, p + i, len, err);
+        bool     ok = cp == 0x130 ? text_out_bytes(out, "i\xCC\x87", 3) /* the one character whose lower case is two */
+                      : cp        ? text_out_bytes(out, lower, character_write(to_lower(cp), lower))
+                                  : text_out_bytes(out, p + i, len);
         if (!ok)
             return false;
         i += len;
@@ -267,14 +269,14 @@ static size_t cluster(const char *p, size_t n)
  * shortest prefix that is in the map becomes; else each character is looked up. */
 enum { SHORT_CLUSTER = 6 };
 
-static bool charsmap(const Charsmap *m, const char *p, size_t n, Bytes *out, Error *err)
+static bool charsmap(const Charsmap *m, const char *p, size_t n, TextOut *out)
 {
     for (size_t i = 0, end; i < n; i = end) {
         const char *by;
         size_t      n_by;
         end = i + cluster(p + i, n - i);
         if (end - i < SHORT_CLUSTER && charsmap_match(m, p + i, end - i, true, &by, &n_by)) {
-            if (!bytes_add(out, by, n_by, err))
+            if (!text_out_bytes(out, by, n_by))
                 return false;
             continue;
         }
@@ -282,42 +284,50 @@ static bool charsmap(const Charsmap *m, const char *p, size_t n, Bytes *out, Err
             uint32_t cp;
             len = next_unit(p + at, end - at, &cp);
             bool mapped = charsmap_match(m, p + at, len, true, &by, &n_by) > 0;
-            if (!(mapped ? bytes_add(out, by, n_by, err) : bytes_add(out, p + at, len, err)))
+            if (!(mapped ? text_out_bytes(out, by, n_by) : text_out_bytes(out, p + at, len)))
                 return false;
         }
     }
     return true;
 }
 
-static bool run_step(const Normalizer *z, const Step *s, RegexRun *r, const char *p, size_t n, Bytes *out, Error *err)
+static bool run_step(const Normalizer *z, const Step *s, RegexRun *r, const char *p, size_t n, TextOut *out, Error *err)
 {
     switch (s->kind) {
     case FORM:          return form(s->form, p, n, out, err);
-    case PREPEND:       return n == 0 || (bytes_add(out, s->text, strlen(s->text), err) && bytes_add(out, p, n, err));
-    case REPLACE:       return replace_text(s, p, n, out, err);
+    case PREPEND:       return n == 0 || (text_out_bytes(out, s->text, strlen(s->text)) && text_out_bytes(out, p, n));
+    case REPLACE:       return replace_text(s, p, n, out);
     case REPLACE_REGEX: return replace_regex(s, r, p, n, out, err);
-    case STRIP:         return strip(s, p, n, out, err);
-    case CHARSMAP:      return charsmap(&z->charsmap, p, n, out, err);
-    case LOWERCASE:     return lowercase(p, n, out, err);
+    case STRIP:         return strip(s, p, n, out);
+    case CHARSMAP:      return charsmap(&z->charsmap, p, n, out);
+    case LOWERCASE:     return lowercase(p, n, out);
     }
     return false;
 }
 
-bool normalizer_run(const Normalizer *z, RegexRun *r, const char *text, size_t n, Bytes *out, Bytes *scratch, size_t *budget, Error *err)
+bool normalized_fits(const TextOut *o, Error *err)
+{
+    return !o->failed
+        || (o->full ? fail(err, INPUT, "tokenizer: normalizer: expected at most %zu bytes of normalized text, found more: its rules make "
+                                       "the text grow", o->most)
+                    : fail(err, SYSTEM, "tokenizer: out of memory for a text of %zu bytes", o->n));
+}
+
+bool normalizer_run(const Normalizer *z, RegexRun *r, const char *text, size_t n, TextOut *out, TextOut *scratch, size_t *budget, Error *err)
 {
     bool ok = true;
     out->n = 0;
+    out->most = NORMAL_MOST;
     if (z->n_steps == 0)
-        return bytes_add(out, text, n, err);
+        text_out_bytes(out, text, n);
     for (int i = 0; ok && i < z->n_steps; i++) {
-        Bytes swap = *out; /* what the step before wrote becomes the input */
+        TextOut swap = *out; /* what the step before wrote becomes the input */
         *out     = *scratch;
         *scratch = swap;
         out->n    = 0;
         out->most = *budget ? *budget : 1;
-        ok = run_step(z, &z->step[i], r, i ? scratch->p : text, i ? scratch->n : n, out, err);
+        ok = run_step(z, &z->step[i], r, i ? scratch->text : text, i ? scratch->n : n, out, err);
         *budget -= out->n < *budget ? out->n : *budget;
-        out->most = 0;
     }
-    return ok;
+    return out->failed ? normalized_fits(out, err) : ok;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/byte_map.h"
 #include "base/hex.h"
-#include "text/bytes.h"
+#include "base/text_out.h"
 #include "text/char_set.h"
 #include "text/unicode.h"
 
@@ -19,7 +19,7 @@ typedef struct Atom { size_t at, set; } Atom;
 
 typedef struct Speller {
     const char *p, *what;
-    Bytes       out;      /* the pattern but for its atoms                   */
+    TextOut     out;      /* the pattern but for its atoms                   */
     Atom       *atom;
     CharSet    *set;      /* no two are equal                                */
     ByteMap     numbers;  /* from the edges of a set to its place in `set`   */
@@ -55,7 +55,7 @@ static bool spend(Speller *s, size_t work)
     return s->work <= MOST_WORK || wrong(s, "its sets of characters are too many or too large");
 }
 
-static bool copy(Speller *s, const char *p, size_t n) { return bytes_add(&s->out, p, n, s->err); }
+static bool copy(Speller *s, const char *p, size_t n) { return text_out_bytes(&s->out, p, n) || no_memory(s); }
 
 /* Room for one more of n items. */
 static void *grow(void *items, size_t n, size_t *cap, size_t size)
@@ -611,46 +611,43 @@ static bool translate(const Speller *s, const Cuts *cuts, CharSet *set)
     return !out.failed || no_memory(s);
 }
 
-static bool write_set(Speller *s, Bytes *out, const CharSet *set)
+static void write_set(TextOut *out, const CharSet *set)
 {
-    char   text[64];
-    bool   one = set->n == 2 && set->edge[0] + 1 == set->edge[1] && set->edge[0] > ' ' &&
+    bool one = set->n == 2 && set->edge[0] + 1 == set->edge[1] && set->edge[0] > ' ' &&
                set->edge[0] < 0x7F;
     if (one) {
-        int n = snprintf(text, sizeof text, is_letter_or_digit((char)set->edge[0]) ? "%c" : "\\%c",
-                         (int)set->edge[0]);
-        return bytes_add(out, text, (size_t)n, s->err);
+        char c = (char)set->edge[0];
+        text_out(out, is_letter_or_digit(c) ? "%c" : "\\%c", c);
+        return;
     }
-    if (!set->n)
-        return bytes_add(out, "[^\\x{0}-\\x{10ffff}]", 19, s->err);
-    bool ok = bytes_add(out, "[", 1, s->err);
-    for (size_t e = 0; ok && e < set->n; e += 2) {
+    text_out(out, set->n ? "[" : "[^\\x{0}-\\x{10ffff}]");
+    for (size_t e = 0; e < set->n; e += 2) {
         uint32_t last = set->edge[e + 1] - 1;
-        int      n    = set->edge[e] == last
-                            ? snprintf(text, sizeof text, "\\x{%x}", last)
-                            : snprintf(text, sizeof text, "\\x{%x}-\\x{%x}", set->edge[e], last);
-        ok = bytes_add(out, text, (size_t)n, s->err);
+        if (set->edge[e] < last)
+            text_out(out, "\\x{%x}-", set->edge[e]);
+        text_out(out, "\\x{%x}", last);
     }
-    return ok && bytes_add(out, "]", 1, s->err);
+    if (set->n)
+        text_out(out, "]");
 }
 
 static bool write_pattern(Speller *s, const Cuts *cuts, Spelling *to)
 {
-    Bytes  out = { 0 };
-    size_t done = 0;
-    bool   ok = true;
+    TextOut out = { 0 };
+    size_t  done = 0;
+    bool    ok = true;
     for (size_t i = 0; ok && !s->same && i < s->n_sets; i++)
         ok = translate(s, cuts, &s->set[i]);
     for (size_t i = 0; ok && i < s->n_atoms; i++) {
-        ok = bytes_add(&out, s->out.p + done, s->atom[i].at - done, s->err) &&
-             write_set(s, &out, &s->set[s->atom[i].set]) &&
-             (out.n <= MOST_SPELLED || wrong(s, "too many different sets"));
+        text_out_bytes(&out, s->out.text + done, s->atom[i].at - done);
+        write_set(&out, &s->set[s->atom[i].set]);
+        ok   = out.n <= MOST_SPELLED || wrong(s, "too many different sets");
         done = s->atom[i].at;
     }
-    ok = ok && bytes_add(&out, s->out.p + done, s->out.n - done, s->err) &&
-         bytes_add(&out, "", 1, s->err);
-    to->pattern = out.p;
-    return ok;
+    if (ok)
+        text_out_bytes(&out, s->out.text + done, s->out.n - done);
+    to->pattern = text_out_take(&out, NULL);
+    return ok && (to->pattern || no_memory(s));
 }
 
 /* Blocks of one class, which are most, are stored once for each class. */
@@ -714,7 +711,7 @@ bool regex_spell(Spelling *out, const char *pattern, const char *what, Error *er
     byte_map_free(&s.numbers);
     free(s.set);
     free(s.atom);
-    free(s.out.p);
+    free(s.out.text);
     if (!ok)
         regex_spelling_free(out);
     return ok;

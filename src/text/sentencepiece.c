@@ -22,7 +22,7 @@ static Rule rule_at(const Tokenizer *t, const char *text, size_t n)
 }
 
 /* Normalize text into out: rules, spaces become U+2581, extra ones go, a dummy one comes first. */
-static bool normalize(const Tokenizer *t, const char *text, size_t n, Bytes *out, Error *err)
+static void normalize(const Tokenizer *t, const char *text, size_t n, TextOut *out)
 {
     bool squeeze = t->remove_extra_whitespaces;
     out->n = 0;
@@ -33,11 +33,11 @@ static bool normalize(const Tokenizer *t, const char *text, size_t n, Bytes *out
         text += r.taken, n -= r.taken;
     }
     if (n == 0)
-        return true;
+        return;
     const char *space = t->escape_whitespaces ? META_SPACE : " ";
     size_t      n_space = strlen(space);
-    if (t->add_dummy_prefix && !bytes_add(out, space, n_space, err))
-        return false;
+    if (t->add_dummy_prefix)
+        text_out_bytes(out, space, n_space);
 
     bool after_space = squeeze;
     for (size_t i = 0; i < n;) {
@@ -49,26 +49,26 @@ static bool normalize(const Tokenizer *t, const char *text, size_t n, Bytes *out
         if (p < end)
             after_space = squeeze && end[-1] == ' ';
         for (; p < end; p++)
-            if (!(*p == ' ' ? bytes_add(out, space, n_space, err) : bytes_add(out, p, 1, err)))
-                return false;
+            if (!(*p == ' ' ? text_out_bytes(out, space, n_space) : text_out_bytes(out, p, 1)))
+                return;
     }
-    while (squeeze && out->n >= n_space && memcmp(out->p + out->n - n_space, space, n_space) == 0)
+    while (squeeze && out->n >= n_space && memcmp(out->text + out->n - n_space, space, n_space) == 0)
         out->n -= n_space;
-    return true;
 }
 
 bool sentencepiece_segment(Encoder *e, const char *text, size_t n, Error *err)
 {
-    const Bytes *normal = &e->normal;
+    const TextOut *normal = &e->normal;
     e->normal.most = e->growth ? e->growth : 1;
-    if (!normalize(e->t, text, n, &e->normal, err))
+    normalize(e->t, text, n, &e->normal);
+    if (!normalized_fits(normal, err))
         return false;
     e->growth -= normal->n < e->growth ? normal->n : e->growth;
     if (e->t->type == SPM_UNIGRAM) /* as one word: the sums of scores run through the whole text, and so does their rounding */
-        return normal->n == 0 || unigram_word(e, normal->p, normal->n, err);
+        return normal->n == 0 || unigram_word(e, normal->text, normal->n, err);
     for (size_t i = 0, end; i < normal->n; i = end) {
-        end = e->t->splits_at_space ? meta_word_end(normal->p, normal->n, i) : normal->n;
-        if (!encode_word(e, normal->p + i, end - i, err))
+        end = e->t->splits_at_space ? meta_word_end(normal->text, normal->n, i) : normal->n;
+        if (!encode_word(e, normal->text + i, end - i, err))
             return false;
     }
     return true;

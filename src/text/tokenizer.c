@@ -201,14 +201,14 @@ static bool read_metadata(Tokenizer *t, const TensorFile *f, const Json *j, cons
 /* A token that is looked for in normalized text is normalized itself. */
 static bool normalize_pattern(const Tokenizer *t, SpecialToken *s, const char **bytes, size_t *n, Error *err)
 {
-    Bytes     out = { 0 }, scratch = { 0 };
+    TextOut   out = { 0 }, scratch = { 0 };
     RegexRun *run = NULL;
     size_t    budget = normalizer_budget(*n);
     bool ok = regex_begin(&run, err) && normalizer_run(t->normalizer, run, *bytes, *n, &out, &scratch, &budget, err);
     regex_end(run);
-    free(scratch.p);
-    s->pattern = out.p;
-    *bytes = out.p;
+    free(scratch.text);
+    s->pattern = out.text;
+    *bytes = out.text;
     *n     = out.n;
     return ok;
 }

@@ -84,7 +84,7 @@ typedef struct Encoder {
     RegexRun        *regex;         /* NULL: none needed */
     PretokenizeRun  *run;
     CachedWord      *cache;         /* NULL for short texts */
-    Bytes            normal, scratch; /* normalized text of the segment */
+    TextOut          normal, scratch; /* normalized text of the segment */
     size_t           growth;        /* bytes of normalized text that are left to write (normalizer_budget) */
     struct UnigramNode *node;       /* unigram.c */
     size_t           n_node;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "text/bytes.h"
+#include "base/text_out.h"
 #include "text/unicode_data.h"
 
 static bool continues(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
@@ -318,7 +318,7 @@ static void compose(Codes *text)
     text->n = n;
 }
 
-static bool normalize_stretch(NormalForm form, const char *p, size_t n, Codes *codes, Bytes *out)
+static bool normalize_stretch(NormalForm form, const char *p, size_t n, Codes *codes, TextOut *out)
 {
     codes->n = 0;
     for (size_t i = 0; i < n;) {
@@ -332,9 +332,9 @@ static bool normalize_stretch(NormalForm form, const char *p, size_t n, Codes *c
     if (form == NFC || form == NFKC)
         compose(codes);
     for (size_t i = 0; i < codes->n; i++) {
-        if (!bytes_reserve(out, 4, NULL))
+        if (!text_out_reserve(out, 4))
             return false;
-        out->n += character_write(codes->c[i], out->p + out->n);
+        out->n += character_write(codes->c[i], out->text + out->n);
     }
     return true;
 }
@@ -343,7 +343,7 @@ static bool normalize_stretch(NormalForm form, const char *p, size_t n, Codes *c
  * one. */
 bool normalize_form(NormalForm form, const char *p, size_t n, char **out, size_t *n_out)
 {
-    Bytes  to = { 0 };
+    TextOut to = { 0 };
     Codes  codes = { 0 };
     size_t done = 0, last = 0; /* copied; the last character */
     bool   ok = true;
@@ -362,15 +362,15 @@ bool normalize_form(NormalForm form, const char *p, size_t n, char **out, size_t
         }
         while (i < n && (len = character_at(p + i, n - i, &c), !is_inert(form, c)))
             i += len;
-        ok = bytes_add(&to, p + done, last - done, NULL) &&
+        ok = text_out_bytes(&to, p + done, last - done) &&
              normalize_stretch(form, p + last, i - last, &codes, &to);
         done = last = i;
     }
-    ok = ok && (!done || bytes_add(&to, p + done, n - done, NULL));
+    ok = ok && (!done || text_out_bytes(&to, p + done, n - done));
     free(codes.c);
     if (!ok)
-        free(to.p);
-    *out   = ok && done ? to.p : NULL;
+        free(to.text);
+    *out   = ok && done ? to.text : NULL;
     *n_out = done ? to.n : n;
     return ok;
 }

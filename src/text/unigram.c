@@ -3,6 +3,7 @@
  * round as theirs: SentencePiece's are floats, the other's doubles. */
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
