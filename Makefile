@@ -59,6 +59,7 @@ SRC     := $(filter-out $(wildcard $(OTHER_ISA:%=src/kernels/%/*.c)),$(SRC))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(filter $(BUILD)/src/main.o $(BUILD)/src/cli/%,$(OBJ))
 LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
+BASE_OBJ := $(filter $(BUILD)/src/base/%,$(OBJ))
 # Unrolled bodies: to say where each variable is takes gcc as long as the rest.
 LINES  = $(if $(filter debug,$(config)),,-g1)
 # fuzzers and config=msan compute with the scalar kernels; the sanitizers take minutes for each of the others
@@ -132,7 +133,11 @@ $(BUILD)/libtblock.a: $(LIB_OBJ)
 $(BUILD)/libtblock.so: $(LIB_OBJ)
 	$(call Q,ld) $(LINK) -shared -Wl,-soname,$(@F).$(SOMAJOR) -o $@ $^ $(LIBS) && ln -sf $(@F) $@.$(SOMAJOR)
 
-$(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a
+# The program has base/ of its own: the library hides the rest of what is not in tblock.h.
+$(BUILD)/libbase.a: $(BASE_OBJ)
+	$(call Q,ar) rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a $(BUILD)/libbase.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS)
 
 $(TEST_BIN): %: %.o $(BUILD)/librooms.a

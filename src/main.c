@@ -48,12 +48,12 @@ const Command *command_find(const char *name, tblock_error *err)
     nearest_offer(&near, "--version");
     const char *meant = nearest_answer(&near);
     if (strpbrk(name, "./"))
-        cli_fail(err, TBLOCK_USAGE, "unknown command '%s'; a file comes after the command, as in tblock info %s", name,
+        fail(err, TBLOCK_USAGE, "unknown command '%s'; a file comes after the command, as in tblock info %s", name,
                  name);
     else if (meant)
-        cli_fail(err, TBLOCK_USAGE, "unknown command '%s'; did you mean %s?", name, meant);
+        fail(err, TBLOCK_USAGE, "unknown command '%s'; did you mean %s?", name, meant);
     else
-        cli_fail(err, TBLOCK_USAGE, "unknown command '%s'; tblock help lists the commands", name);
+        fail(err, TBLOCK_USAGE, "unknown command '%s'; tblock help lists the commands", name);
     return NULL;
 }
 
@@ -77,7 +77,7 @@ static bool run_command(const Command *command, int argc, char **argv, tblock_er
     const Option *now;
     void         *args = calloc(1, command->args_size);
     if (!args)
-        return cli_no_memory(err);
+        return no_memory(NULL, err);
     bool good = options_read(&command->syntax, argc, argv, args, &now, err);
     if (good && now && strcmp(now->name, "version") == 0)
         print_version();
@@ -99,7 +99,7 @@ static bool dispatch(int argc, char **argv, tblock_error *err)
     if (argc < 2) { /* nobody asked for help: a script that lost its command must see that nothing was done */
         output_to_stderr();
         help_short();
-        return cli_fail(err, TBLOCK_USAGE, "%s", "");
+        return fail(err, TBLOCK_USAGE, "%s", "");
     }
     const char *name = argv[1];
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
@@ -111,7 +111,7 @@ static bool dispatch(int argc, char **argv, tblock_error *err)
         nearest_offer(&near, "--help");
         nearest_offer(&near, "--version");
         const char *meant = nearest_answer(&near);
-        return cli_fail(err, TBLOCK_USAGE, "unknown option %s; %s%s%s", name,
+        return fail(err, TBLOCK_USAGE, "unknown option %s; %s%s%s", name,
                         meant ? "did you mean " : "the command comes first, tblock help lists them", meant ? meant : "",
                         meant ? "?" : "");
     }

@@ -40,7 +40,7 @@ static bool choose(const char *what, const int *chosen, size_t n_chosen, int n_a
     *kept  = calloc((size_t)n_all, sizeof **kept);
     *place = calloc((size_t)n_all, sizeof **place);
     if (!*kept || !*place)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     for (int i = 0; i < n_all; i++) {
         (*kept)[i]  = i;
         (*place)[i] = chosen ? -1 : i;
@@ -138,7 +138,7 @@ static bool prepare(tblock_attention *a, const tblock_context *c, const int32_t 
         return false;
     a->token = malloc(a->n * sizeof *a->token);
     if (!a->token)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     memcpy(a->token, tokens, a->n * sizeof *a->token);
     return true;
 }
@@ -150,7 +150,7 @@ static tblock_attention *attention_new(tblock_context *c, const int32_t *tokens,
     static const tblock_attention_options all = {0};
     tblock_attention *a = calloc(1, sizeof *a);
     if (!a) {
-        fail(err, SYSTEM, "out of memory");
+        no_memory(NULL, err);
         return NULL;
     }
     *a = (tblock_attention){.model = c->model, .settings = run_settings(c), .n = n};
@@ -191,7 +191,7 @@ static bool view_of(const tblock_attention *a, AttnView *v, Error *err)
     const char         *slash = strrchr(m->source.path, '/'), *hash = source_meta(&m->source, "sha256");
     AttnPiece          *piece = m->tokenizer ? calloc(a->n, sizeof *piece) : NULL;
     if (m->tokenizer && !piece)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     for (size_t i = 0; piece && i < a->n; i++)
         tokenizer_piece(m->tokenizer, a->token[i], &piece[i].bytes, &piece[i].n_bytes); /* an id without one: no bytes */
     *v = (AttnView){

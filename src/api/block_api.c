@@ -229,7 +229,7 @@ static bool run_stacks(Block *b, Error *err)
     if (n == 0)
         return true;
     if (!(b->stack = calloc(4 * room, sizeof *b->stack)))
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     for (int i = 0; i < 2; i++) {
         double  *rms = b->stack + 2 * (size_t)i * room, *ratio = rms + room, from = checked_end(b), half = (1 - from) / 2;
         Progress progress = progress_of(b, from + i * half, from + (i + 1) * half);
@@ -272,7 +272,7 @@ static bool block(const char *path, const tblock_block_options *opt, char **text
     Block *b = calloc(1, sizeof *b);
     *text    = NULL;
     if (!b)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     b->opt  = opt ? opt : &usual;
     Progress whole = progress_of(b, 0, 1);
     bool ok = open_block(b, path, err);

@@ -70,7 +70,7 @@ static bool spell(const tblock_chat *c, int32_t id, char **out, Error *err)
     if (id >= 0)
         tokenizer_piece(c->model->tokenizer, id, &bytes, &n);
     *out = strndup(bytes, n);
-    return *out || fail(err, SYSTEM, "out of memory");
+    return *out || no_memory(NULL, err);
 }
 
 static void add_stop_id(tblock_chat *c, int32_t id)
@@ -108,7 +108,7 @@ tblock_chat *tblock_chat_new(const tblock_model *m, const char *format, tblock_e
     }
     tblock_chat *c = calloc(1, sizeof *c);
     if (!c) {
-        fail(err, SYSTEM, "out of memory");
+        no_memory(NULL, err);
         return NULL;
     }
     const Config *cfg = &m->weights.cfg;
@@ -168,13 +168,13 @@ static bool spell_drawn(const tblock_chat *c, const tblock_chat_message *m, Chat
     size_t      n, room = 0, used = 0;
     TextStream *s = text_stream_new(c->model->tokenizer, true);
     char       *text = NULL;
-    bool        ok = s || fail(err, SYSTEM, "out of memory");
+    bool        ok = s || no_memory(NULL, err);
     for (size_t i = 0; ok && i <= m->n_ids; i++) {
         const char *piece = i < m->n_ids ? text_stream_put(s, m->ids[i], &n) : text_stream_flush(s, &n);
         if (used + n > room) {
             room = 2 * (used + n) + 64;
             char *grown = realloc(text, room);
-            ok = grown || fail(err, SYSTEM, "out of memory");
+            ok = grown || no_memory(NULL, err);
             text = grown ? grown : text;
         }
         if (ok && n)
@@ -238,10 +238,10 @@ static bool render_ids(const tblock_chat *c, const tblock_chat_message *messages
     if (!render(c, messages, n, open, &text, err))
         return false;
     TextSpan *span = calloc(text.n_spans + 1, sizeof *span);
-    bool      ok = span || fail(err, SYSTEM, "out of memory");
+    bool      ok = span || no_memory(NULL, err);
     ok = ok && tokenizer_encode_spans(c->model->tokenizer, text.text, text.n, span, spans_of(c, &text, messages, span), &out, err);
     if (ok && !out.id && !(out.id = malloc(sizeof *out.id)))
-        ok = fail(err, SYSTEM, "out of memory");
+        ok = no_memory(NULL, err);
     free(span);
     chat_text_free(&text);
     if (!ok) {

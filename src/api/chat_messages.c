@@ -78,12 +78,12 @@ static tblock_chat_message *own(const tblock_chat_message *m, size_t n, Error *e
     size_t bytes = n * sizeof *m + 1;
     for (size_t i = 0; i < n; i++)
         if (!add_size(bytes, m[i].n_bytes + 1, &bytes)) {
-            fail(err, SYSTEM, "out of memory");
+            no_memory(NULL, err);
             return NULL;
         }
     tblock_chat_message *out = malloc(bytes);
     if (!out) {
-        fail(err, SYSTEM, "out of memory");
+        no_memory(NULL, err);
         return NULL;
     }
     char *text = (char *)(out + n);
@@ -109,7 +109,7 @@ bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what, t
               || fail(err, INPUT, "%s: expected {\"messages\": [...]}, found %s", what, json_kind(list));
     tblock_chat_message *m = ok ? calloc(count + 1, sizeof *m) : NULL;
     if (ok && !m)
-        ok = fail(err, SYSTEM, "out of memory");
+        ok = no_memory(NULL, err);
     for (const Json *j = ok ? json_first(list) : NULL; ok && j; j = json_next(j), i++)
         ok = read_message(j, what, i, &m[i], err);
     *messages = ok ? own(m, i, err) : NULL;

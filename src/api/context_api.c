@@ -92,7 +92,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
         return NULL;
     tblock_context *c = calloc(1, sizeof *c);
     if (!c) {
-        fail(err, SYSTEM, "out of memory");
+        no_memory(NULL, err);
         return NULL;
     }
     c->model         = m;
@@ -109,7 +109,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     if (ok && opt->affinity && strcmp(opt->affinity, "cores") == 0)
         forward_pin_threads(c->forward);
     if (ok && !(c->next_pos = malloc((size_t)c->n_seqs * sizeof *c->next_pos)))
-        ok = fail(err, SYSTEM, "out of memory");
+        ok = no_memory(NULL, err);
     if (!ok) {
         tblock_context_free(c);
         return NULL;
@@ -299,7 +299,7 @@ RunSettings run_settings(const tblock_context *c)
 bool tblock_profile(tblock_context *c, bool on, tblock_error *err)
 {
     if (on && !c->profile && !(c->profile = malloc(sizeof *c->profile)))
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     if (on)
         *c->profile = (Profile){0};
     forward_profile(c->forward, on ? c->profile : NULL);

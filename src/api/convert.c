@@ -78,7 +78,7 @@ static bool list_files(Convert *c, Error *err)
     c->file = calloc(c->tokenizer.n_files + (size_t)own + 1, sizeof *c->file);
     c->hex  = calloc(c->tokenizer.n_files + (size_t)own + 1, sizeof *c->hex);
     if (!c->file || !c->hex)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     for (size_t i = 0; i < c->tokenizer.n_files; i++)
         c->file[c->n_files++] = c->tokenizer.files[i];
     for (int i = 0; i < own; i++)
@@ -175,7 +175,7 @@ static WeightType *stored_types(const Checkpoint *c, Error *err)
 {
     WeightType *types = malloc((size_t)c->n * sizeof *types);
     if (!types)
-        fail(err, SYSTEM, "out of memory");
+        no_memory(NULL, err);
     int i = 0;
     for (TensorSpec s = tensor_list_start(); types && tensor_list_next(&c->config, &s); i++)
         types[i] = s.k ? c->tensor[i].type : WT_F32;
@@ -195,7 +195,7 @@ static bool plan(Convert *c, Error *err)
     c->sum   = calloc((size_t)from->n, sizeof *c->sum);
     if (o->type && (weight_type_quantized(target) || o->n_keep))
         c->quantized = weight_type_name(target);
-    return c->types && (c->sum || fail(err, SYSTEM, "out of memory"));
+    return c->types && (c->sum || no_memory(NULL, err));
 }
 
 /* A model's tokens are rows of its embedding: more of them, and nothing would open the file. */

@@ -35,7 +35,7 @@ static bool grow(void **p, size_t *cap, size_t n, size_t size, Error *err)
         return true;
     void *more = mul_size(room, size, &bytes) ? realloc(*p, bytes) : NULL;
     if (!more)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     *p   = more;
     *cap = room;
     return true;
@@ -100,7 +100,7 @@ static bool score_choice(ChoicesRun *r, const Tokens *context, const char *choic
     size_t n_context = r->text.n, n_ctx = (size_t)r->c->n_ctx;
     text_out_bytes(&r->text, r->delimiter, strlen(r->delimiter));
     text_out_bytes(&r->text, choice, strlen(choice));
-    bool ok = r->text.failed ? fail(err, SYSTEM, "out of memory")
+    bool ok = r->text.failed ? no_memory(NULL, err)
                              : tblock_tokenize(r->c->model, r->text.text, r->text.n, r->flags, &whole.id, &whole.n, err);
     r->text.n = n_context;
     size_t from = ok ? shared(context->id, context->n, whole.id, whole.n) : 0;
@@ -262,7 +262,7 @@ static bool eval_choices(ChoicesRun *r, const tblock_choices_options *opt, Error
     r->held = malloc((size_t)r->c->n_ctx * sizeof *r->held);
     r->row  = malloc((size_t)r->c->model->weights.cfg.vocab_size * sizeof *r->row);
     if (!r->held || !r->row)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     bool ok = tblock_seq_rewind(r->c, 0, 0, err) && file_read_stream(r->path, MAX_FILE, &text, &n, err) && add_lines(r, text, n, opt, err);
     if (ok)
         count_right(r->out);

@@ -102,7 +102,7 @@ bool eval_windows_run(EvalWindows *w, Error *err)
     size_t vocab = (size_t)vocab_of(w->model[0]);
     w->row[0] = malloc(EVAL_MODELS * vocab * sizeof *w->row[0]);
     if (!w->row[0])
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     w->row[1] = w->row[0] + vocab;
     bool ok = run_windows(w, err);
     free(w->row[0]);

@@ -175,7 +175,7 @@ bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *
         return fail(err, INPUT, "%s: expected a .npy file of logits whose name contains "
                                 "\"logits\", such as logits.npy with tokens.npy beside it", golden_path);
     if (!(*tokens = strdup(golden_path)))
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     memcpy(*tokens + (found - golden_path), "tokens", 6);
     return true;
 }
@@ -230,7 +230,7 @@ static bool read_cases(GoldenFile *g, const tblock_context *c, bool greedy, Erro
         return fail(err, INPUT, "%s: expected a tensor tokens or PREFIX.tokens, found none", g->path);
     g->cases = calloc(g->n_cases, sizeof *g->cases);
     if (!g->cases)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     for (int i = 0, n = 0; i < n_tensors; i++)
         if (is_tokens(tensor_at(g, i)->name) && !read_case(&g->cases[n++], g, tensor_at(g, i), c, greedy, err))
             return false;

@@ -56,7 +56,7 @@ bool hidden_open(HiddenRun *h, const GoldenFile *g, const GoldenCase *k, const t
     *h       = (HiddenRun){.n_layers = cfg->n_layers, .d_model = cfg->d_model};
     h->stage = calloc((size_t)last_stage(h) + 1, sizeof *h->stage);
     if (!h->stage)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     for (int i = 0; i <= last_stage(h); i++) {
         HiddenStage *s = &h->stage[i];
         char         name[32], found[96];

@@ -133,7 +133,7 @@ static bool run_case(tblock_context *c, const GoldenCase *k, const Rule *rule, H
     size_t n = k->tokens->n_elements;
     rows.golden = malloc(2 * (size_t)rows.n * sizeof *rows.golden);
     rows.ours   = rows.golden + rows.n;
-    bool ok = rows.golden ? tblock_seq_rewind(c, 0, 0, err) : fail(err, SYSTEM, "out of memory");
+    bool ok = rows.golden ? tblock_seq_rewind(c, 0, 0, err) : no_memory(NULL, err);
     tblock_observe(c, hidden->n_recorded ? hidden_observe : NULL, hidden);
     for (size_t at = 0; ok && at < n; at += PIECE) {
         size_t piece = n - at < PIECE ? n - at : PIECE;
@@ -258,7 +258,7 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
     out->n_rows = g->n_cases;
     out->rows   = calloc(out->n_rows, sizeof *out->rows);
     if (!out->rows)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     if (!compare_settings(g, c, out, err))
         return false;
     double done = 0, all = 0; /* tokens */

@@ -49,7 +49,7 @@ static bool read_tokens(Grad *g, const char *path, Error *err)
     g->copy    = malloc(t->n_bytes);
     g->target  = malloc(t->n_bytes);
     if (!g->copy || !g->target)
-        return fail(err, SYSTEM, "%s: out of memory", path);
+        return no_memory(path, err);
     g->token = memcpy(g->copy, t->data, t->n_bytes);
     return true;
 }
@@ -89,7 +89,7 @@ static bool prepare(Grad *g, const char *model, const char *tokens, const char *
     if (!net_fits(&g->params, steps ? 4 : 2, micro_batch(g->n_seqs, g->seq_len), g->seq_len, err))
         return false;
     g->losses = calloc((size_t)g->opt->adamw_steps + 1, sizeof *g->losses);
-    return (g->losses || fail(err, SYSTEM, "out of memory")) && (g->w = params_array(&g->params, err))
+    return (g->losses || no_memory(NULL, err)) && (g->w = params_array(&g->params, err))
         && (g->g = params_array(&g->params, err)) && (!steps || (g->m = params_array(&g->params, err)))
         && (!steps || (g->v = params_array(&g->params, err))) && params_load(&g->params, g->w, &g->source.checkpoint, err)
         && (g->net = net_new(&g->params, &g->crew, micro_batch(g->n_seqs, g->seq_len), g->seq_len, err));

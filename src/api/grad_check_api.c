@@ -64,7 +64,7 @@ static bool check(CheckRun *x, const tblock_grad_check_options *o, Error *err)
     if (n_tok > x->config.n_ctx)
         return fail(err, USAGE, "n_tokens: expected at most %d (n_ctx of the model), found %d", x->config.n_ctx, n_tok);
     if (!(x->row = calloc((size_t)x->params.n, sizeof *x->row)))
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     return grad_check(x->row, &x->params, &x->crew, x->w, n_tok, o->samples ? o->samples : 8, o->seed,
                       &(Progress){ o->progress, o->user, 0, 1 }, err);
 }
@@ -74,7 +74,7 @@ static bool copy_rows(const CheckRun *x, tblock_grad_check_row **rows, size_t *n
     *n_rows = (size_t)x->params.n;
     *rows   = calloc(*n_rows, sizeof **rows);
     if (!*rows)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     for (size_t i = 0; i < *n_rows; i++) {
         const GradCheckRow *r = &x->row[i];
         (*rows)[i] = (tblock_grad_check_row){ .worst = r->worst, .grad = r->at_grad, .difference = r->at_difference, .element = r->element,

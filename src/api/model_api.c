@@ -125,7 +125,7 @@ static tblock_model *open_model(const char *path, const tblock_open_options *opt
     static const tblock_open_options defaults = { 0 };
     tblock_model *m = calloc(1, sizeof *m);
     if (!m) {
-        fail(err, SYSTEM, "%s: out of memory", path);
+        no_memory(path, err);
         return NULL;
     }
     opt     = opt ? opt : &defaults;
@@ -219,7 +219,7 @@ static bool tokenize(const tblock_model *m, const char *text, size_t n_bytes, un
         return false;
     }
     if (!out.id && !(out.id = malloc(sizeof *out.id)))
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     *ids   = out.id;
     *n_ids = out.n;
     return true;
@@ -271,7 +271,7 @@ tblock_stream *tblock_stream_new(const tblock_model *m, bool continues, tblock_e
         s->text = text_stream_new(m->tokenizer, continues);
     if (!s || !s->text) {
         free(s);
-        fail(err, SYSTEM, "out of memory");
+        no_memory(NULL, err);
         return NULL;
     }
     return s;

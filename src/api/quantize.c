@@ -72,7 +72,7 @@ static bool open_source(Quantize *q, const char *path, Error *err)
     q->n    = q->in.checkpoint.n;
     q->from = q->in.checkpoint.tensor;
     q->sum  = calloc((size_t)q->n, sizeof *q->sum);
-    return q->sum ? true : fail(err, SYSTEM, "out of memory");
+    return q->sum ? true : no_memory(NULL, err);
 }
 
 /* The sources of the file, and what was done to it. */
@@ -128,7 +128,7 @@ static bool make_report(const Quantize *q, tblock_quantize_report *out, Error *e
     int    i = 0;
     *out = (tblock_quantize_report){ .rows = calloc((size_t)q->n, sizeof *out->rows) };
     if (!out->rows)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&q->in.checkpoint.config, &s); i++) {
         const RetypeReport *r = &q->sum[i];
         out->n_params += tensor_spec_params(&s);

@@ -229,7 +229,7 @@ static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, KvMap
 static bool load_layers(TensorFile *f, tblock_context *c, int seq, int n_tok, Error *err)
 {
     KvMapped *layer = malloc(((size_t)c->kv.shape.n_layers + 1) * sizeof *layer);
-    bool ok = layer ? find_layers(f, &c->kv, n_tok, layer, err) : fail(err, SYSTEM, "%s: out of memory", f->map.path);
+    bool ok = layer ? find_layers(f, &c->kv, n_tok, layer, err) : no_memory(f->map.path, err);
     if (ok)
         file_map_will_need(&f->map, f->data_offset, f->data_bytes);
     ok = ok && kv_cache_adopt(&c->kv, seq, n_tok, layer, &f->map, err);

@@ -226,7 +226,7 @@ static bool open_checkpoint(Train *x, Error *err)
 {
     size_t n = strlen(x->out) + sizeof ".ckpt";
     if (!(x->ckpt_path = malloc(n)))
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     snprintf(x->ckpt_path, n, "%s.ckpt", x->out);
     return !x->opt->resume || (safetensors_open(&x->ckpt, x->ckpt_path, err) && train_state_check(&x->ckpt, err));
 }
@@ -331,7 +331,7 @@ static bool write_plot(const Train *x, Error *err)
     TextOut    o = { 0 };
     LossPoint *held = x->opt->plot ? calloc(x->t.n_val + 1, sizeof *held) : NULL;
     if (!held)
-        return !x->opt->plot || fail(err, SYSTEM, "%s: out of memory", x->opt->plot);
+        return !x->opt->plot || no_memory(x->opt->plot, err);
     for (size_t i = 0; i < x->t.n_val; i++)
         held[i] = (LossPoint){ x->t.val[i].step, x->t.val[i].loss };
     draw_losses(&o, &(LossCurve){ x->t.loss, x->t.step, held, x->t.n_val });
@@ -368,7 +368,7 @@ static bool write_model(Train *x, Error *err)
     char        source[160];
     WeightType *types = malloc((size_t)x->params.n * sizeof *types);
     if (!types)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     for (int i = 0; i < x->params.n; i++)
         types[i] = WT_F32;
     snprintf(source, sizeof source, "[{\"trained\": \"%" PRId64 " steps\", \"text_sha256\": \"%s\"}]", x->t.step, x->text.sha256);

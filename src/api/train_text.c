@@ -14,7 +14,7 @@ bool train_text_open(TrainText *t, const char *path, Error *err)
         return fail(err, INPUT, "%s: expected a text, found an empty file", path);
     Sha256 *sha = sha256_new();
     if (!sha)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     sha256_add(sha, t->map.data, t->map.size);
     sha256_end(sha, t->sha256);
     return true;

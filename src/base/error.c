@@ -7,7 +7,6 @@
 
 bool fail(Error *err, int status, const char *fmt, ...)
 {
-    static const char dots[] = "...";
     if (!err)
         return false;
 
@@ -18,24 +17,12 @@ bool fail(Error *err, int status, const char *fmt, ...)
         snprintf(text, sizeof text, "%s", fmt);
     va_end(ap);
 
-    char   msg[sizeof err->msg];
-    size_t n = strlen(text), used = 0, cut = 0; /* cut: where the message still leaves room for the dots */
-    for (size_t i = 0; i < n;) {
-        char   shown[PRINTABLE_BYTES];
-        size_t n_read, n_shown = printable(shown, text + i, n - i, &n_read);
-        if (used + n_shown >= sizeof msg) {
-            memcpy(msg + cut, dots, 3);
-            used = cut + 3;
-            break;
-        }
-        memcpy(msg + used, shown, n_shown);
-        used += n_shown;
-        i += n_read;
-        if (used + sizeof dots <= sizeof msg)
-            cut = used;
-    }
-    memcpy(err->msg, msg, used);
-    err->msg[used] = 0;
+    printable_text(err->msg, sizeof err->msg, text, strlen(text));
     err->status = status;
     return false;
+}
+
+bool no_memory(const char *what, Error *err)
+{
+    return fail(err, SYSTEM, "%s%sout of memory", what ? what : "", what ? ": " : "");
 }

@@ -16,4 +16,7 @@ __attribute__((format(printf, 3, 4)))
 #endif
 bool fail(Error *err, int status, const char *fmt, ...);
 
+/* "WHAT: out of memory" (SYSTEM); what may be NULL. Always returns false. */
+bool no_memory(const char *what, Error *err);
+
 #endif

@@ -128,7 +128,7 @@ static bool map_fd(FileMap *f, int fd, const char *path, bool writable, Error *e
         return false;
     FileMap m = { .path = strdup(path), .size = (size_t)st.st_size };
     if (!m.path)
-        return fail(err, SYSTEM, "%s: out of memory", path);
+        return no_memory(path, err);
     if (m.size) {
         void *data = writable ? mmap(NULL, m.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0)
                               : mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0);
@@ -373,7 +373,7 @@ bool out_file_open(OutFile *f, const char *path, Error *err)
     f->path = strdup(path);
     if (!f->path) {
         f->open = false;
-        return fail(err, SYSTEM, "%s: out of memory", path);
+        return no_memory(path, err);
     }
     if (descriptor_of(path) >= 0)
         return open_in_place(f, descriptor_of(path), err);

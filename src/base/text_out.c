@@ -45,7 +45,7 @@ char *text_out_take(TextOut *o, Error *err)
         text[o->n] = 0;
         *o = (TextOut){ 0 };
     } else {
-        fail(err, SYSTEM, "out of memory");
+        no_memory(NULL, err);
         text_out_free(o);
     }
     return text;

@@ -45,7 +45,7 @@ static bool add_row(Bytes *csv, const Bench *b, const BenchRow *r, tblock_error 
 
 static bool system_error(const char *path, tblock_error *err)
 {
-    return cli_fail(err, TBLOCK_SYSTEM, "--csv: %s: %s", path, strerror(errno));
+    return fail(err, TBLOCK_SYSTEM, "--csv: %s: %s", path, strerror(errno));
 }
 
 /* Whether the file begins with our columns; an empty one, and what is no regular file, may be written to. */
@@ -59,7 +59,7 @@ static bool check_columns(int fd, const char *path, bool *empty, tblock_error *e
     if (n < 0)
         return system_error(path, err);
     return ((size_t)n == sizeof columns - 1 && memcmp(first, columns, (size_t)n) == 0) ||
-           cli_fail(err, TBLOCK_USAGE, "--csv: %s: expected the header line of this version, found "
+           fail(err, TBLOCK_USAGE, "--csv: %s: expected the header line of this version, found "
                                        "another one: choose a new file", path);
 }
 

@@ -1,13 +1,14 @@
 #include "bench.h"
 #include "interrupt.h"
 #include "message.h"
-#include "now.h"
 #include "output.h"
 #include "progress_bar.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 #define FAR_OVER 1.2 /* limits measured at a worse moment differ by less */
 
@@ -32,7 +33,7 @@ static bool feed(Measuring *m, int n, int piece, bool logits, tblock_error *err)
     int vocab = m->b->info.vocab_size;
     for (int at = 0, k; at < n; at += k) {
         if (interrupted())
-            return cli_fail(err, CLI_INTERRUPTED, "%s", "");
+            return fail(err, CLI_INTERRUPTED, "%s", "");
         k = n - at < piece ? n - at : piece;
         int pos = tblock_seq_length(m->context, 0);
         for (int i = 0; i < k; i++)
@@ -57,9 +58,9 @@ static bool run_once(Measuring *m, const BenchRow *r, double *seconds, tblock_er
 {
     if (!prepare(m, r, err))
         return false;
-    double start = now_s();
+    double start = clock_seconds();
     bool   good  = feed(m, r->tokens, r->decode ? 1 : COMPUTE_BATCH, true, err);
-    *seconds += now_s() - start;
+    *seconds += clock_seconds() - start;
     return good;
 }
 
@@ -100,9 +101,9 @@ static bool fit_decode(Measuring *m, BenchRow *r, tblock_error *err)
 {
     if (!prepare(m, r, err))
         return false;
-    double start = now_s();
+    double start = clock_seconds();
     for (int n = 0; n < r->tokens; n++) {
-        if (n > 0 && now_s() - start > m->b->args->seconds) {
+        if (n > 0 && clock_seconds() - start > m->b->args->seconds) {
             r->tokens = n;
             break;
         }
@@ -180,7 +181,7 @@ static bool measure_machine(Measuring *m, tblock_machine *best, tblock_error *er
     Bench         *b = m->b;
     tblock_machine now;
     if (interrupted())
-        return cli_fail(err, CLI_INTERRUPTED, "%s", "");
+        return fail(err, CLI_INTERRUPTED, "%s", "");
     snprintf(m->what, sizeof m->what, "the machine's limits");
     show(m);
     if (!tblock_measure_machine(&(tblock_measure_options){ .threads = b->computing.threads, .isa = b->computing.isa,

@@ -23,9 +23,9 @@ bool counts_read(Counts *c, const char *option, const char *text, int min, int m
     do {
         int x;
         if (c->n == COUNTS_MOST)
-            return cli_fail(err, TBLOCK_USAGE, "--%s: expected at most %d numbers, found '%s'", option, COUNTS_MOST, text);
+            return fail(err, TBLOCK_USAGE, "--%s: expected at most %d numbers, found '%s'", option, COUNTS_MOST, text);
         if (!count_at(&s, max, &x) || x < min || (*s && *s != ','))
-            return cli_fail(err, TBLOCK_USAGE, "--%s: expected integers from %d to %d separated by "
+            return fail(err, TBLOCK_USAGE, "--%s: expected integers from %d to %d separated by "
                                                "commas, found '%s'", option, min, max,
                             text);
         c->value[c->n++] = x;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 static const char *spell_share(double share, char out[16])
 {
     snprintf(out, 16, share > 0 ? "%.1f%%" : "-", 100 * share);
@@ -33,8 +35,8 @@ static void print_header(const Bench *b)
     const tblock_model_info   *m = &b->info;
     const tblock_context_info *c = &b->computing;
     char cpu[160], model[256], f32[24], int8[24], int16[24];
-    cli_escape(cpu, sizeof cpu, b->machine[0].cpu, strlen(b->machine[0].cpu));
-    cli_escape(model, sizeof model, bench_model_name(b), strlen(bench_model_name(b)));
+    printable_text(cpu, sizeof cpu, b->machine[0].cpu, strlen(b->machine[0].cpu));
+    printable_text(model, sizeof model, bench_model_name(b), strlen(bench_model_name(b)));
     output_format("%s, %s\n", cpu, c->isa);
     output_format("model     %s: %s\n", model, m->weight_types);
     output_format("          %.2f million parameters, %.2f MB of weights per token\n",

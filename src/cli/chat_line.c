@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/utf8.h"
 #ifdef HAVE_LIBEDIT
 #include <histedit.h>
 #endif
@@ -65,7 +67,7 @@ static LineResult read_plain(ChatLines *l, const char **text, size_t *n, tblock_
         if (got < 0 && errno == EINTR)
             return LINE_INTERRUPT;
         if (got < 0) {
-            cli_fail(err, TBLOCK_SYSTEM, "standard input: %s", strerror(errno));
+            fail(err, TBLOCK_SYSTEM, "standard input: %s", strerror(errno));
             return LINE_FAILED;
         }
         if (got == 0 && l->line.n == 0)
@@ -104,12 +106,10 @@ static int read_character(EditLine *editor, wchar_t *out)
             if (n++ == 0)
                 length = b[0] >= 0xF0 ? 4 : b[0] >= 0xE0 ? 3 : b[0] >= 0xC0 ? 2 : 1;
         }
-        if (cli_utf8_length((char *)b, n) != n)
+        uint32_t code;
+        if (utf8_decode((char *)b, n, &code) != (int)n)
             continue;
-        wchar_t point = n == 1 ? b[0] : b[0] & (0x7F >> n);
-        for (size_t i = 1; i < n; i++)
-            point = point << 6 | (b[i] & 0x3F);
-        *out = point;
+        *out = (wchar_t)code;
         return 1;
     }
 }
@@ -123,7 +123,7 @@ static LineResult read_edited(ChatLines *l, const char **text, size_t *n, tblock
     if (interrupted())
         return LINE_INTERRUPT;
     if (!line && count < 0) {
-        cli_fail(err, TBLOCK_SYSTEM, "standard input: %s", strerror(errno));
+        fail(err, TBLOCK_SYSTEM, "standard input: %s", strerror(errno));
         return LINE_FAILED;
     }
     if (!line || count == 0)
@@ -235,7 +235,7 @@ ChatLines *chat_lines_open(bool keep_history, tblock_error *err)
 {
     ChatLines *l = calloc(1, sizeof *l);
     if (!l) {
-        cli_no_memory(err);
+        no_memory(NULL, err);
         return NULL;
     }
     l->file = keep_history ? history_file() : NULL;
@@ -276,7 +276,7 @@ LineResult chat_lines_read(ChatLines *l, Bytes *out, tblock_error *err)
         }
         bool more = !fenced && n && text[n - 1] == '\\';
         if (out->n + n > MOST_MESSAGE) {
-            cli_fail(err, TBLOCK_USAGE, "a message has more than %d bytes", MOST_MESSAGE);
+            fail(err, TBLOCK_USAGE, "a message has more than %d bytes", MOST_MESSAGE);
             return LINE_FAILED;
         }
         if (!bytes_add(out, text, n - more, err) || ((fenced || more) && !bytes_add(out, "\n", 1, err)))

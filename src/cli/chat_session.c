@@ -3,7 +3,6 @@
 #include "chat_file.h"
 #include "interrupt.h"
 #include "message.h"
-#include "now.h"
 #include "progress_bar.h"
 #include "stop_text.h"
 
@@ -11,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/clock.h"
 
 /* ---- Messages ------------------------------------------------------------------------------------------------- */
 
@@ -27,13 +28,13 @@ static bool add_message(Session *s, const char *role, const char *text, size_t n
         size_t          cap = s->cap ? 2 * s->cap : 16;
         SessionMessage *grown = realloc(s->message, cap * sizeof *grown);
         if (!grown)
-            return cli_no_memory(err);
+            return no_memory(NULL, err);
         s->message = grown;
         s->cap = cap;
     }
     char *copy = malloc(n + 1);
     if (!copy)
-        return cli_no_memory(err);
+        return no_memory(NULL, err);
     if (n)
         memcpy(copy, text, n);
     copy[n] = '\0';
@@ -57,7 +58,7 @@ void session_reset(Session *s)
 bool session_system(Session *s, const char *text, tblock_error *err)
 {
     if (s->format.system == TBLOCK_CHAT_SYSTEM_REFUSED)
-        return cli_fail(err, TBLOCK_USAGE, "system text: chat format %s does not support one", s->format.name);
+        return fail(err, TBLOCK_USAGE, "system text: chat format %s does not support one", s->format.name);
     if (s->format.system == TBLOCK_CHAT_SYSTEM_IGNORED)
         cli_note(s->o.quiet, "system text: chat format %s ignores it", s->format.name);
     if (!add_message(s, "system", text, strlen(text), err))
@@ -81,7 +82,7 @@ static bool render(const Session *s, int32_t **ids, size_t *n_ids, tblock_error 
     size_t               first = first_turn(s), n = 0;
     tblock_chat_message *m = calloc(s->n + 1, sizeof *m);
     if (!m)
-        return cli_no_memory(err);
+        return no_memory(NULL, err);
     for (size_t i = 0; i < s->n; i++) {
         const SessionMessage *from = &s->message[i];
         if (i < first || i >= first + s->n_left_out)
@@ -128,7 +129,7 @@ static bool fit(Session *s, int32_t **ids, size_t *n_ids, tblock_error *err)
         return true;
     tblock_free(*ids);
     s->n_left_out = before;
-    return cli_fail(err, TBLOCK_USAGE, "the message has %zu tokens with those of the chat format, "
+    return fail(err, TBLOCK_USAGE, "the message has %zu tokens with those of the chat format, "
                                        "but the context holds %zu", *n_ids, n_ctx);
 }
 
@@ -165,22 +166,22 @@ static const float *compute(Session *s, size_t n, tblock_error *err)
 /* Read what the cache lacks, in pieces that take a moment each, so that Ctrl-C is heard. NULL: failed or interrupted. */
 static const float *read_prompt(Session *s, tblock_error *err)
 {
-    double       start = now_s();
+    double       start = clock_seconds();
     size_t       piece = 64, from = s->n_cached;
     const float *logits = NULL;
     while (s->n_cached < s->n_ids && !interrupted()) {
         size_t left = s->n_ids - s->n_cached, n = left < piece ? left : piece;
-        double piece_start = now_s();
+        double piece_start = clock_seconds();
         progress_show("reading", (double)(s->n_cached - from) / (double)(s->n_ids - from));
         logits = compute(s, n, err);
         if (!logits)
             break;
-        if (piece < COMPUTE_BATCH && now_s() - piece_start < 0.2)
+        if (piece < COMPUTE_BATCH && clock_seconds() - piece_start < 0.2)
             piece *= 2;
     }
     progress_end();
     s->n_read = s->n_cached - from;
-    s->read_s = now_s() - start;
+    s->read_s = clock_seconds() - start;
     return s->n_cached == s->n_ids ? logits : NULL;
 }
 
@@ -237,7 +238,7 @@ static bool is_over(Session *s, const Answer *a, size_t n_prompt)
 static bool draw(Session *s, Answer *a, tblock_sampler *sampler, const float *logits, tblock_error *err)
 {
     size_t n_prompt = s->n_ids, n;
-    double start = now_s();
+    double start = clock_seconds();
     s->end = ANSWER_DONE;
     while (logits && !is_over(s, a, n_prompt)) {
         int32_t id;
@@ -252,7 +253,7 @@ static bool draw(Session *s, Answer *a, tblock_sampler *sampler, const float *lo
         if (!is_over(s, a, n_prompt) && !(logits = compute(s, 1, err)))
             return false;
     }
-    s->draw_s = now_s() - start;
+    s->draw_s = clock_seconds() - start;
     s->n_drawn = s->n_ids - n_prompt;
     const char *rest = tblock_stream_flush(a->stream, &n);
     return show(a, rest, n, true, err);
@@ -284,7 +285,7 @@ static bool answer(Session *s, const float *logits, uint64_t seed, tblock_error 
     a.stream = sampler ? tblock_stream_new(s->model, true, err) : NULL;
     bool good = a.stream && draw(s, &a, sampler, logits, err);
     if (good && s->end == ANSWER_INTERRUPTED && s->n_drawn == 0)
-        good = cli_fail(err, CLI_INTERRUPTED, "%s", "");
+        good = fail(err, CLI_INTERRUPTED, "%s", "");
     good = good && keep_answer(s, &a, n_prompt, err);
     tblock_stream_free(a.stream);
     tblock_sampler_free(sampler);
@@ -307,7 +308,7 @@ static bool try_answer(Session *s, uint64_t seed, tblock_error *err)
     if (good && !logits && interrupted()) {
         s->end = ANSWER_INTERRUPTED;
         s->n_drawn = 0;
-        return cli_fail(err, CLI_INTERRUPTED, "%s", "");
+        return fail(err, CLI_INTERRUPTED, "%s", "");
     }
     return logits && answer(s, logits, seed, err);
 }
@@ -338,7 +339,7 @@ bool session_say(Session *s, const char *text, size_t n, tblock_error *err)
 bool session_again(Session *s, tblock_error *err)
 {
     if (s->n < 2 || is_users(&s->message[s->n - 1]) || !is_users(&s->message[s->n - 2]))
-        return cli_fail(err, TBLOCK_USAGE, "/regen: there is no answer yet");
+        return fail(err, TBLOCK_USAGE, "/regen: there is no answer yet");
     SessionMessage old = s->message[--s->n];
     if (answer_last(s, s->seed + 1, err)) {
         message_free(&old);
@@ -354,7 +355,7 @@ bool session_save(const Session *s, const char *path, tblock_error *err)
 {
     tblock_chat_message *m = calloc(s->n + 1, sizeof *m);
     if (!m)
-        return cli_no_memory(err);
+        return no_memory(NULL, err);
     for (size_t i = 0; i < s->n; i++)
         m[i] = (tblock_chat_message){ .role = s->message[i].role, .text = s->message[i].text, .n_bytes = s->message[i].n };
     bool good = tblock_output_apart(s->model, s->o.path, path, err) && tblock_chat_save(m, s->n, path, err);
@@ -375,7 +376,7 @@ bool session_load(Session *s, const char *path, bool *waits, tblock_error *err)
     for (size_t i = 0; good && i < n; i++)
         good = add_message(&loaded, m[i].role, m[i].text, m[i].n_bytes, err);
     if (good && system && s->format.system == TBLOCK_CHAT_SYSTEM_REFUSED)
-        good = cli_fail(err, TBLOCK_INPUT, "%s: system text: chat format %s does not support one", path, s->format.name);
+        good = fail(err, TBLOCK_INPUT, "%s: system text: chat format %s does not support one", path, s->format.name);
     SessionMessage *gone = good ? s->message : loaded.message;
     size_t          n_gone = good ? s->n : loaded.n;
     for (size_t i = 0; i < n_gone; i++)
@@ -409,7 +410,7 @@ bool session_open(Session *s, const SessionOptions *o, tblock_error *err)
         return false;
     tblock_context_describe(s->context, &s->computing);
     s->ids = malloc((size_t)s->computing.n_ctx * sizeof *s->ids);
-    return s->ids || cli_no_memory(err);
+    return s->ids || no_memory(NULL, err);
 }
 
 void session_close(Session *s)

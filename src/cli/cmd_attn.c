@@ -66,10 +66,10 @@ static bool choose(Chosen *c, const char *option, const TextList *given, int n_a
     c->number = calloc((size_t)n_all, sizeof *c->number);
     c->seen = calloc((size_t)n_all, sizeof *c->seen);
     if (!c->number || !c->seen)
-        return cli_no_memory(err);
+        return no_memory(NULL, err);
     for (size_t i = 0; i < given->n; i++)
         if (!choose_list(c, given->texts[i], n_all - 1))
-            return cli_fail(err, TBLOCK_USAGE, "--%s: expected numbers from 0 to %d, separated by "
+            return fail(err, TBLOCK_USAGE, "--%s: expected numbers from 0 to %d, separated by "
                                                "commas or as a range, found '%s'",
                             option, n_all - 1, given->texts[i]);
     return true;
@@ -93,12 +93,12 @@ static bool ends_with(const char *text, const char *end)
 static const char *choose_format(const AttnArgs *a, tblock_error *err)
 {
     if (a->json && a->format && strcmp(a->format, "json") != 0) {
-        cli_fail(err, TBLOCK_USAGE, "--json and --format %s: expected only one of them", a->format);
+        fail(err, TBLOCK_USAGE, "--json and --format %s: expected only one of them", a->format);
         return NULL;
     }
     const char *format = a->json ? "json" : a->format;
     if (!a->out && (!format || strcmp(format, "json") != 0)) {
-        cli_fail(err, TBLOCK_USAGE, "--output: expected a file name; only --json works without one");
+        fail(err, TBLOCK_USAGE, "--output: expected a file name; only --json works without one");
         return NULL;
     }
     if (format)
@@ -109,7 +109,7 @@ static const char *choose_format(const AttnArgs *a, tblock_error *err)
         return "json";
     if (ends_with(a->out, ".safetensors"))
         return "safetensors";
-    cli_fail(err, TBLOCK_USAGE, "--output: expected a name ending in .html, .json or .safetensors, "
+    fail(err, TBLOCK_USAGE, "--output: expected a name ending in .html, .json or .safetensors, "
                                 "or --format, found '%s'",
              a->out);
     return NULL;

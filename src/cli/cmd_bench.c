@@ -42,10 +42,10 @@ static bool read_lists(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
     if (a->depth && a->decode == 0)
-        return cli_fail(err, TBLOCK_USAGE, "--depth: expected decode to be measured, found "
+        return fail(err, TBLOCK_USAGE, "--depth: expected decode to be measured, found "
                                            "--decode 0");
     if (a->decode == 0 && a->prefill && strcmp(a->prefill, "0") == 0)
-        return cli_fail(err, TBLOCK_USAGE, "--prefill 0 and --decode 0: expected at most one of "
+        return fail(err, TBLOCK_USAGE, "--prefill 0 and --decode 0: expected at most one of "
                                            "them, since both leave nothing to measure");
     return (!a->prefill || read_prefill(&b->prefill, a->prefill, err)) &&
            (!a->depth || counts_read(&b->depth, "depth", a->depth, 0, MOST_TOKENS, err)) &&
@@ -60,23 +60,23 @@ static bool check_output(const char *option, const char *path, tblock_error *err
         return true;
     if (stat(path, &a) == 0) {
         if (S_ISDIR(a.st_mode))
-            return cli_fail(err, TBLOCK_SYSTEM, "--%s: %s: expected a file, found a folder", option, path);
+            return fail(err, TBLOCK_SYSTEM, "--%s: %s: expected a file, found a folder", option, path);
         return true;
     }
     const char *slash = strrchr(path, '/');
     char        folder[4096];
     if (snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".") >= (int)sizeof folder)
-        return cli_fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(ENAMETOOLONG));
+        return fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(ENAMETOOLONG));
     if (stat(folder, &a) != 0)
-        return cli_fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(errno));
-    return S_ISDIR(a.st_mode) || cli_fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(ENOTDIR));
+        return fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(errno));
+    return S_ISDIR(a.st_mode) || fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(ENOTDIR));
 }
 
 static bool plan(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
     if (a->csv && a->svg && (strcmp(a->csv, a->svg) == 0 || same_file(a->csv, a->svg)))
-        return cli_fail(err, TBLOCK_USAGE, "--csv and --svg: expected two files, found %s for both", a->csv);
+        return fail(err, TBLOCK_USAGE, "--csv and --svg: expected two files, found %s for both", a->csv);
     if (!read_lists(b, err) || !check_output("csv", a->csv, err) || !check_output("svg", a->svg, err) ||
         !(b->model = compute_open(a->model, &a->compute, err)) || !output_apart(a->csv, b->model, &(Inputs){ a->model, { NULL } }, err) ||
         !output_apart(a->svg, b->model, &(Inputs){ a->model, { a->csv } }, err) || (a->csv && !bench_csv_check(a->csv, err)))
@@ -85,7 +85,7 @@ static bool plan(Bench *b, tblock_error *err)
     b->cache_bytes = bench_cache_bytes();
     fill_in(b);
     b->row = calloc((size_t)b->threads.n * (size_t)(b->prefill.n + b->depth.n), sizeof *b->row);
-    return b->row || cli_no_memory(err);
+    return b->row || no_memory(NULL, err);
 }
 
 /* ---- Show -------------------------------------------------------------------------------------------------------- */
@@ -96,7 +96,7 @@ bool bench_plot(const Bench *b, const char *path, tblock_error *err)
     tblock_roof        roof[COUNTS_MOST];
     tblock_roof_point *point = calloc((size_t)b->n_rows + 1, sizeof *point);
     size_t             n = 0;
-    bool               good = point && point_name ? true : cli_no_memory(err);
+    bool               good = point && point_name ? true : no_memory(NULL, err);
     for (int i = 0; good && i < b->n_machines; i++) {
         const tblock_machine *m = &b->machine[i];
         snprintf(roof_name[i], sizeof roof_name[i], "%d thread%s, %s", m->threads, m->threads == 1 ? "" : "s", bench_peak(b, i).name);

@@ -110,9 +110,9 @@ static bool run_system(Chat *c, const char *argument, tblock_error *err)
 static bool need_file(const Chat *c, const char *name, const char *argument, tblock_error *err)
 {
     if (c->args->compute.sandbox)
-        return cli_fail(err, TBLOCK_USAGE, "/%s: not available with --sandbox, which opens no "
+        return fail(err, TBLOCK_USAGE, "/%s: not available with --sandbox, which opens no "
                                            "files once it has started", name);
-    return *argument || cli_fail(err, TBLOCK_USAGE, "/%s: expected a file name", name);
+    return *argument || fail(err, TBLOCK_USAGE, "/%s: expected a file name", name);
 }
 
 static bool run_save(Chat *c, const char *argument, tblock_error *err)
@@ -198,11 +198,11 @@ static bool run_command(Chat *c, const char *text, tblock_error *err)
         if (strcmp(name, i->name) != 0)
             continue;
         if (*argument && !i->argument)
-            return cli_fail(err, TBLOCK_USAGE, "/%s: expected nothing after it", name);
+            return fail(err, TBLOCK_USAGE, "/%s: expected nothing after it", name);
         return i->run(c, argument, err);
     }
     const char *meant = nearest_answer(&near);
-    return cli_fail(err, TBLOCK_USAGE, "unknown command /%s; %s%s%s", name, meant ? "did you mean /" : "/help lists them",
+    return fail(err, TBLOCK_USAGE, "unknown command /%s; %s%s%s", name, meant ? "did you mean /" : "/help lists them",
                     meant ? meant : "", meant ? "?" : "");
 }
 
@@ -274,7 +274,7 @@ static bool answer_once(Chat *c, tblock_error *err)
     if (good && text.n && text.data[text.n - 1] == '\n')
         text.n--;
     if (good && text.n == 0)
-        good = cli_fail(err, TBLOCK_USAGE, "standard input: expected a message to answer, found an "
+        good = fail(err, TBLOCK_USAGE, "standard input: expected a message to answer, found an "
                                            "empty input");
     interrupt_catch();
     good = good && session_say(&c->session, text.data, text.n, err);
@@ -288,7 +288,7 @@ static bool answer_once(Chat *c, tblock_error *err)
     const Session *s = &c->session;
     if (s->end == ANSWER_CONTEXT)
         cli_note(c->args->general.quiet, "stopped: the context of %d tokens is full", s->computing.n_ctx);
-    return s->end != ANSWER_INTERRUPTED || cli_fail(err, CLI_INTERRUPTED, "%s", "");
+    return s->end != ANSWER_INTERRUPTED || fail(err, CLI_INTERRUPTED, "%s", "");
 }
 
 static bool chat(void *args, tblock_error *err)

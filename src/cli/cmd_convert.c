@@ -40,10 +40,10 @@ static bool convert(void *args, tblock_error *err)
     const ConvertArgs    *a = args;
     tblock_convert_report report;
     if (a->tokenizer && a->no_tokenizer)
-        return cli_fail(err, TBLOCK_USAGE, "--tokenizer and --no-tokenizer: expected only one of "
+        return fail(err, TBLOCK_USAGE, "--tokenizer and --no-tokenizer: expected only one of "
                                            "them");
     if (a->pattern && !a->tokenizer)
-        return cli_fail(err, TBLOCK_USAGE, "--pattern: expected --tokenizer with it");
+        return fail(err, TBLOCK_USAGE, "--pattern: expected --tokenizer with it");
     progress_show("converting", 0);
     tblock_convert_options o = { .type = a->type && strcmp(a->type, "keep") != 0 ? a->type : NULL, .keep = a->keep.texts, .n_keep = a->keep.n,
                                  .tokenizer = a->tokenizer, .pattern = a->pattern, .no_tokenizer = a->no_tokenizer,

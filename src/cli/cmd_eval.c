@@ -119,7 +119,7 @@ static bool show_progress(void *user, double done)
 /* What was done until Ctrl-C has been printed; the status tells. */
 static bool end(bool stopped, tblock_error *err)
 {
-    return output_flush(err) && (!stopped || cli_fail(err, CLI_INTERRUPTED, "%s", ""));
+    return output_flush(err) && (!stopped || fail(err, CLI_INTERRUPTED, "%s", ""));
 }
 
 static bool answer_text(const EvalArgs *a, const tblock_against_report *r, int window, int stride, tblock_error *err)
@@ -177,7 +177,7 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
 
     bool good = prompt_read(&p, &from, m, a->model, a->general.quiet, err) && count_added(a, m, &n_added, err);
     if (good && !a->ids.given && p.n < 2)
-        good = cli_fail(err, TBLOCK_INPUT, "%s: expected a text of at least two tokens, found %zu: "
+        good = fail(err, TBLOCK_INPUT, "%s: expected a text of at least two tokens, found %zu: "
                                            "the first token is never predicted",
                         a->text ? a->text : "standard input", p.n);
     if (good && a->against)
@@ -282,11 +282,11 @@ static bool check(const EvalArgs *a, tblock_error *err)
     const char *both = a->text && a->ids.given ? "TEXT and --ids" : a->choices && a->text ? "TEXT and --choices"
                      : a->choices && a->ids.given ? "--ids and --choices" : NULL;
     if (both)
-        return cli_fail(err, TBLOCK_USAGE, "%s: expected only one of them, found both", both);
+        return fail(err, TBLOCK_USAGE, "%s: expected only one of them, found both", both);
     if (a->choices && (a->against || a->stride || a->special))
-        return cli_fail(err, TBLOCK_USAGE, "--%s: expected a text, found --choices", a->against ? "against" : a->stride ? "stride" : "special");
+        return fail(err, TBLOCK_USAGE, "--%s: expected a text, found --choices", a->against ? "against" : a->stride ? "stride" : "special");
     if (!a->choices && (a->delimiter || a->each))
-        return cli_fail(err, TBLOCK_USAGE, "--%s: expected --choices with it", a->delimiter ? "delimiter" : "each");
+        return fail(err, TBLOCK_USAGE, "--%s: expected --choices with it", a->delimiter ? "delimiter" : "each");
     return true;
 }
 

@@ -12,7 +12,7 @@ static bool help(void *args, tblock_error *err)
     const char     *name = a->command;
     if (a->man) {
         if (name)
-            return cli_fail(err, TBLOCK_USAGE, "--man: expected no command, found %s: the manual "
+            return fail(err, TBLOCK_USAGE, "--man: expected no command, found %s: the manual "
                                                "page covers all of them", name);
         man_page_print();
         return true;

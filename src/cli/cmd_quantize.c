@@ -154,7 +154,7 @@ static bool quantize(void *args, tblock_error *err)
     if (!output_one(&a->out, a->out_argument, err))
         return false;
     if (!a->out)
-        return cli_fail(err, TBLOCK_USAGE, "quantize: expected --output FILE; see tblock help quantize");
+        return fail(err, TBLOCK_USAGE, "quantize: expected --output FILE; see tblock help quantize");
     progress_show("quantizing", 0);
     tblock_quantize_options o = { .type = a->type, .keep = a->keep.texts, .n_keep = a->keep.n, .threads = a->threads,
                                   .progress = progress_advance };

@@ -4,7 +4,6 @@
 #include "guarded.h"
 #include "interrupt.h"
 #include "message.h"
-#include "now.h"
 #include "output.h"
 #include "progress_bar.h"
 #include "run_stats.h"
@@ -17,6 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 typedef struct RunArgs {
     const char    *model, *trace, *draft, *load_state, *save_state;
@@ -67,7 +68,7 @@ typedef struct Run {
 static bool load(Run *r, tblock_error *err)
 {
     const RunArgs *a = r->args;
-    double         start = now_s();
+    double         start = clock_seconds();
 
     r->model = compute_open(a->model, &a->compute, err);
     if (!r->model)
@@ -78,7 +79,7 @@ static bool load(Run *r, tblock_error *err)
         return false;
     tblock_context_describe(r->context, &r->computing);
     r->sampler = sampling_new(&a->sampling, r->info.vocab_size, a->sampling.seed.value, err);
-    r->stats.load_s = now_s() - start;
+    r->stats.load_s = clock_seconds() - start;
     if (a->stop.n > 0 && !need_tokenizer(r->model, a->model,
                                             "--stop needs a tokenizer, because it compares text", err))
         return false;
@@ -93,14 +94,14 @@ static bool check_save_state(const RunArgs *a, tblock_error *err)
     if (!path || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
         return true; /* written in place, or refused */
     if (!*path)
-        return cli_fail(err, TBLOCK_USAGE, "--save-state: expected a file name, found an empty one");
+        return fail(err, TBLOCK_USAGE, "--save-state: expected a file name, found an empty one");
     const char *slash = strrchr(path, '/');
     char       *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
     if (!folder)
-        return cli_no_memory(err);
+        return no_memory(NULL, err);
     bool good = access(folder, W_OK | X_OK) == 0;
     free(folder);
-    return good || cli_fail(err, TBLOCK_SYSTEM, "--save-state %s: %s", path, strerror(errno));
+    return good || fail(err, TBLOCK_SYSTEM, "--save-state %s: %s", path, strerror(errno));
 }
 
 /* A state may replace the one that it goes on from, which has been read then. */
@@ -109,7 +110,7 @@ static bool check_outputs(const Run *r, tblock_error *err)
     const RunArgs *a = r->args;
     const char    *prompt = prompt_file(&a->prompt);
     if (a->trace && a->save_state && (strcmp(a->trace, a->save_state) == 0 || same_file(a->trace, a->save_state)))
-        return cli_fail(err, TBLOCK_USAGE, "--trace and --save-state: expected two files, found %s for both", a->trace);
+        return fail(err, TBLOCK_USAGE, "--trace and --save-state: expected two files, found %s for both", a->trace);
     return output_apart(a->save_state, r->model, &(Inputs){ a->model, { prompt } }, err) &&
            output_apart(a->trace, r->model, &(Inputs){ a->model, { prompt, a->load_state, a->save_state } }, err);
 }
@@ -138,10 +139,10 @@ static bool read_prompt(Run *r, tblock_error *err)
     }
     tblock_free(loaded);
     if (n > n_ctx)
-        return cli_fail(err, TBLOCK_USAGE, "the %sprompt has %zu tokens, but the context holds %zu",
+        return fail(err, TBLOCK_USAGE, "the %sprompt has %zu tokens, but the context holds %zu",
                         r->n_loaded ? "state with the " : "", n, n_ctx);
     if (!r->ids)
-        return cli_no_memory(err);
+        return no_memory(NULL, err);
     r->n_ids = r->n_given = n;
     if (!r->info.has_tokenizer)
         return true;
@@ -158,7 +159,7 @@ static bool open_trace(Run *r, tblock_error *err)
         return true;
     r->trace = fopen(path, "we");
     if (!r->trace)
-        return cli_fail(err, TBLOCK_SYSTEM, "%s: %s", path, strerror(errno));
+        return fail(err, TBLOCK_SYSTEM, "%s: %s", path, strerror(errno));
     setvbuf(r->trace, NULL, _IOLBF, 0);
     return true;
 }
@@ -171,7 +172,7 @@ static bool close_trace(Run *r, tblock_error *err)
     errno = 0;
     good &= fclose(r->trace) == 0;
     r->trace = NULL;
-    return good || cli_fail(err, TBLOCK_SYSTEM, "%s: %s", r->args->trace, errno ? strerror(errno) : "a write failed");
+    return good || fail(err, TBLOCK_SYSTEM, "%s: %s", r->args->trace, errno ? strerror(errno) : "a write failed");
 }
 
 /* ---- Text ------------------------------------------------------------------------------------------------------ */
@@ -267,22 +268,22 @@ static void show_prefill(const Run *r)
  * pieces give the same bits. */
 static bool prefill(Run *r, tblock_error *err)
 {
-    double start = now_s();
+    double start = clock_seconds();
     size_t n = 64, at = r->n_loaded < r->n_ids ? r->n_loaded : r->n_ids - 1; /* a state keeps no logits: one token anew */
     bool   good = at == r->n_loaded || tblock_seq_rewind(r->context, 0, (int32_t)at, err);
     while (good && at < r->n_ids && !interrupted()) {
         show_prefill(r);
-        double piece_start = now_s();
+        double piece_start = clock_seconds();
         size_t left = r->n_ids - at;
         size_t piece = left < n ? left : n;
         good = compute(r, at, piece, piece == left, err);
         at += piece;
         r->stats.n_prefilled += piece;
         r->stats.n_pieces++;
-        if (n < COMPUTE_BATCH && now_s() - piece_start < 0.2)
+        if (n < COMPUTE_BATCH && clock_seconds() - piece_start < 0.2)
             n *= 2;
     }
-    r->stats.prefill_s = now_s() - start;
+    r->stats.prefill_s = clock_seconds() - start;
     progress_end();
     return good;
 }
@@ -344,9 +345,9 @@ static bool advance(Run *r, tblock_error *err)
 static bool draw(Run *r, bool *ended, tblock_error *err)
 {
     int32_t id;
-    double  start = now_s();
+    double  start = clock_seconds();
     bool    good = sampling_draw(r->sampler, r->args->model, r->logits, r->ids, r->n_ids, &id, err);
-    r->stats.decode_s += now_s() - start;
+    r->stats.decode_s += clock_seconds() - start;
     if (!good)
         return false;
     if (r->trace)
@@ -383,10 +384,10 @@ static bool generate(Run *r, tblock_error *err)
         if (must_stop(r, i))
             break;
         if (i > 0) {
-            double start = now_s();
+            double start = clock_seconds();
             if (!advance(r, err))
                 return false;
-            r->stats.decode_s += now_s() - start;
+            r->stats.decode_s += clock_seconds() - start;
         }
         if (!draw(r, &ended, err))
             return false;
@@ -455,7 +456,7 @@ static bool finish(Run *r, tblock_error *err)
         run_stats_print(&r->stats, &r->info, &r->computing, reason_names[r->reason]);
     if (!output_flush(err) || !close_trace(r, err) || !save_state(r, err))
         return false;
-    return r->reason != STOP_INTERRUPT || cli_fail(err, CLI_INTERRUPTED, "%s", "");
+    return r->reason != STOP_INTERRUPT || fail(err, CLI_INTERRUPTED, "%s", "");
 }
 
 static bool run(void *args, tblock_error *err)

@@ -109,7 +109,7 @@ static bool decode(const tblock_model *m, const TokenizeArgs *a, tblock_error *e
     size_t       n = 0;
     tblock_error why = { 0 };
     if (!tblock_detokenize(m, a->ids.ids, a->ids.n, &text, &n, &why)) /* not a file's fault: the ids are the user's */
-        return cli_fail(err, why.status == TBLOCK_INPUT ? TBLOCK_USAGE : why.status, "--ids: %s", why.msg);
+        return fail(err, why.status == TBLOCK_INPUT ? TBLOCK_USAGE : why.status, "--ids: %s", why.msg);
     if (a->pieces) {
         tblock_free(text);
         return print_ids(m, a, a->ids.ids, a->ids.n, err);
@@ -147,7 +147,7 @@ static bool answer_lines(const tblock_model *m, const TokenizeArgs *a, tblock_er
             output_write(answer, strlen(answer));
             output_write("\n", 1);
         } else {
-            cli_fail(err, why.status, "%s: line %zu: %s", lines.name, lines.number, why.msg);
+            fail(err, why.status, "%s: line %zu: %s", lines.name, lines.number, why.msg);
         }
         tblock_free(answer);
     }
@@ -163,14 +163,14 @@ static bool tokenize(void *args, tblock_error *err)
 {
     const TokenizeArgs *a = args;
     if ((a->text != NULL) + (a->file != NULL) + (a->jsonl != NULL) + a->ids.given > 1)
-        return cli_fail(err, TBLOCK_USAGE, "--text, --file, --ids and --jsonl: expected only one "
+        return fail(err, TBLOCK_USAGE, "--text, --file, --ids and --jsonl: expected only one "
                                            "of them, found more");
     if (a->jsonl && (a->json || a->pieces || a->no_bos || a->special))
-        return cli_fail(err, TBLOCK_USAGE, "--%s: expected no --jsonl with it, where each line has "
+        return fail(err, TBLOCK_USAGE, "--%s: expected no --jsonl with it, where each line has "
                                            "its own settings",
                         a->json ? "json" : a->pieces ? "pieces" : a->no_bos ? "no-bos" : "special");
     if (a->ids.given && (a->no_bos || a->special))
-        return cli_fail(err, TBLOCK_USAGE, "--%s: expected a text, found --ids", a->no_bos ? "no-bos" : "special");
+        return fail(err, TBLOCK_USAGE, "--%s: expected a text, found --ids", a->no_bos ? "no-bos" : "special");
 
     TokenizeArgs  inner = *a; /* with the name of the open input */
     Guarded       input = { 0 };

@@ -123,7 +123,7 @@ static bool check(TrainArgs *a, tblock_error *err)
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (others[i].given)
-            return cli_fail(err, TBLOCK_USAGE, "--grad-check: expected no %s with it, since it "
+            return fail(err, TBLOCK_USAGE, "--grad-check: expected no %s with it, since it "
                                                "trains and writes nothing",
                             others[i].name);
     if (!seed_choose(&a->seed, a->general.quiet, err))
@@ -150,16 +150,16 @@ static bool train(void *args, tblock_error *err)
     bool                random = a->seed.random;
     blas_without_threads();
     if (a->out && a->out_argument && !a->text) /* nearly always the text */
-        return cli_fail(err, TBLOCK_USAGE, "train: unexpected argument '%s': write --text before the text to train on", a->out_argument);
+        return fail(err, TBLOCK_USAGE, "train: unexpected argument '%s': write --text before the text to train on", a->out_argument);
     if (!output_one(&a->out, a->out_argument, err))
         return false;
     if (a->grad_check)
         return check(a, err);
     if (!a->out || !a->text)
-        return cli_fail(err, TBLOCK_USAGE, "train: expected %s%s%s; see tblock help train", a->text ? "" : "--text FILE",
+        return fail(err, TBLOCK_USAGE, "train: expected %s%s%s; see tblock help train", a->text ? "" : "--text FILE",
                         a->out || a->text ? "" : " and ", a->out ? "" : "--output FILE");
     if (constant(a) && !isnan(a->min_lr))
-        return cli_fail(err, TBLOCK_USAGE, "--min-lr: expected none with --schedule constant, "
+        return fail(err, TBLOCK_USAGE, "--min-lr: expected none with --schedule constant, "
                                            "found %g", a->min_lr);
     if (!optimizer_read(&a->optimizer, &adamw, err) || !seed_choose(&a->seed, a->general.quiet, err))
         return false;
@@ -192,7 +192,7 @@ static bool train(void *args, tblock_error *err)
     else
         cli_note(a->general.quiet, "stopped after step %" PRId64 "; to continue, repeat the "
                                    "command with --resume", report.step);
-    return cli_fail(err, CLI_INTERRUPTED, "%s", "");
+    return fail(err, CLI_INTERRUPTED, "%s", "");
 }
 
 #define AT(field) offsetof(TrainArgs, field)

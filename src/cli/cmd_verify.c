@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 typedef struct VerifyArgs {
     const char    *model, *golden, *junit;
     bool           exact, greedy, json;
@@ -23,7 +25,7 @@ enum { LONGEST_NAME = 10 }; /* that the table has a column for in 80 */
 /* A name from a file, safe to print. */
 static const char *row_name(const tblock_verify_row *r, char out[80])
 {
-    cli_escape(out, 80, r->name, strlen(r->name));
+    printable_text(out, 80, r->name, strlen(r->name));
     return r->name[0] ? out : "(unnamed)";
 }
 
@@ -174,7 +176,7 @@ static bool report_difference(const tblock_verify_report *report, const char *go
     while (r->ok && r + 1 < report->rows + report->n_rows)
         r++;
     tblock_verify_explain(report, r, why, sizeof why);
-    return cli_fail(err, TBLOCK_NO, "%s: %s: %s", golden, row_name(r, name), why);
+    return fail(err, TBLOCK_NO, "%s: %s: %s", golden, row_name(r, name), why);
 }
 
 /* --junit: also where the comparison did not run, for a reader that only sees the file. */
@@ -238,7 +240,7 @@ static bool verify(void *args, tblock_error *err)
     tblock_verify_report report = { 0 };
     Guarded              junit = { 0 };
     if (a->exact && !isnan(a->tol))
-        return cli_fail(err, TBLOCK_USAGE, "--exact and --tol: expected only one of them, found "
+        return fail(err, TBLOCK_USAGE, "--exact and --tol: expected only one of them, found "
                                            "both");
     tblock_model *m = compute_open(a->model, &a->compute, err);
     if (!check_junit(a, m, err)) {

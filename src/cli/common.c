@@ -106,7 +106,7 @@ tblock_sampler *sampling_new(const SamplingOptions *o, int vocab_size, uint64_t 
 bool sampling_draw(tblock_sampler *s, const char *path, const float *logits, const int32_t *ids, size_t n, int32_t *id, tblock_error *err)
 {
     tblock_error why;
-    return tblock_sampler_next(s, logits, ids, n, (uint32_t)n, id, &why) || cli_fail(err, why.status, "%s: %s", path, why.msg);
+    return tblock_sampler_next(s, logits, ids, n, (uint32_t)n, id, &why) || fail(err, why.status, "%s: %s", path, why.msg);
 }
 
 static bool has_fma(void)
@@ -150,18 +150,18 @@ bool need_tokenizer(const tblock_model *m, const char *path, const char *instead
 {
     tblock_model_info info;
     tblock_model_describe(m, &info);
-    return info.has_tokenizer || cli_fail(err, TBLOCK_INPUT, "%s: found no tokenizer: %s%s%s", path, instead,
+    return info.has_tokenizer || fail(err, TBLOCK_INPUT, "%s: found no tokenizer: %s%s%s", path, instead,
                                           *info.tokenizer_note ? "; " : "", info.tokenizer_note);
 }
 
 static bool check_sources(const PromptOptions *o, tblock_error *err)
 {
     if ((o->text != NULL) + (o->file != NULL) + o->ids.given > 1)
-        return cli_fail(err, TBLOCK_USAGE, "--prompt, --prompt-file and --ids: expected only one "
+        return fail(err, TBLOCK_USAGE, "--prompt, --prompt-file and --ids: expected only one "
                                            "of them, found %s",
                         o->text && o->file && o->ids.given ? "all three" : "two");
     if (o->ids.given && (o->no_bos || o->special))
-        return cli_fail(err, TBLOCK_USAGE, "--%s: goes with a text, not with --ids", o->no_bos ? "no-bos" : "special");
+        return fail(err, TBLOCK_USAGE, "--%s: goes with a text, not with --ids", o->no_bos ? "no-bos" : "special");
     return true;
 }
 
@@ -182,14 +182,14 @@ static bool check_text(const Prompt *p, const PromptOptions *o, tblock_error *er
 {
     bool named = o->file && strcmp(o->file, "-") != 0;
     return p->n_text > 0 || !o->needs_text ||
-           cli_fail(err, TBLOCK_INPUT, "%s: expected a text, found %s", named ? o->file : "standard input", named ? "an empty file" : "nothing");
+           fail(err, TBLOCK_INPUT, "%s: expected a text, found %s", named ? o->file : "standard input", named ? "an empty file" : "nothing");
 }
 
 static bool copy_ids(Prompt *p, const int32_t *ids, size_t n, tblock_error *err)
 {
     p->ids = malloc((n + 1) * sizeof *p->ids);
     if (!p->ids)
-        return cli_no_memory(err);
+        return no_memory(NULL, err);
     if (n > 0)
         memcpy(p->ids, ids, n * sizeof *p->ids);
     p->n = n;
@@ -217,7 +217,7 @@ static bool check_ids(const IdList *ids, const tblock_model *m, tblock_error *er
     tblock_model_describe(m, &info);
     for (size_t i = 0; info.has_weights && i < ids->n; i++) /* without weights there are no ids, which the context then says */
         if (ids->ids[i] >= info.vocab_size)
-            return cli_fail(err, TBLOCK_USAGE, "--ids: expected ids from 0 to %d, found %" PRId32, info.vocab_size - 1,
+            return fail(err, TBLOCK_USAGE, "--ids: expected ids from 0 to %d, found %" PRId32, info.vocab_size - 1,
                             ids->ids[i]);
     return true;
 }
@@ -232,7 +232,7 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
                      : !need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err) ||
                            !read_tokens(p, o, m, quiet, err))
         return false;
-    return p->n > 0 || o->continues || cli_fail(err, TBLOCK_USAGE,
+    return p->n > 0 || o->continues || fail(err, TBLOCK_USAGE,
             "the prompt is empty: expected at least one token, but %s",
                                 o->ids.given ? "--ids is empty" : o->no_bos ? "--no-bos leaves out the BOS"
                                                                             : "the tokenizer adds none");
@@ -276,7 +276,7 @@ bool same_file(const char *a, const char *b)
 bool output_one(const char **out, const char *argument, tblock_error *err)
 {
     if (*out && argument)
-        return cli_fail(err, TBLOCK_USAGE, "expected one output file, found two: -o '%s' and the argument '%s'", *out, argument);
+        return fail(err, TBLOCK_USAGE, "expected one output file, found two: -o '%s' and the argument '%s'", *out, argument);
     *out = *out ? *out : argument;
     return true;
 }
@@ -287,7 +287,7 @@ bool output_apart(const char *output, const tblock_model *m, const Inputs *in, t
         return true;
     for (int i = 0; i < MOST_INPUTS; i++)
         if (in->file[i] && same_file(output, in->file[i]))
-            return cli_fail(err, TBLOCK_USAGE, "%s: expected an output file other than the input "
+            return fail(err, TBLOCK_USAGE, "%s: expected an output file other than the input "
                                                "%s, found the same file", output,
                             strcmp(in->file[i], "-") == 0 ? "standard input" : in->file[i]);
     return tblock_output_apart(m, in->model, output, err);
@@ -298,7 +298,7 @@ bool seed_choose(Seed *seed, bool quiet, tblock_error *err)
     if (!seed->random)
         return true;
     if (getrandom(&seed->value, sizeof seed->value, 0) != (ssize_t)sizeof seed->value)
-        return cli_fail(err, TBLOCK_SYSTEM, "--seed random: %s", strerror(errno));
+        return fail(err, TBLOCK_SYSTEM, "--seed random: %s", strerror(errno));
     seed->random = false;
     cli_note(quiet, "seed %" PRIu64, seed->value);
     return true;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/printable.h"
+#include "base/utf8.h"
 
 /* /proc/self/maps, opened at the start, since a sandbox opens nothing later: it knows which file is mapped where, so that no list
  * of our own has to be kept in step. */

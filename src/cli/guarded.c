@@ -18,7 +18,7 @@
 /* Fills err, closes g. */
 static bool failed(Guarded *g, int status, const char *what, int error, tblock_error *err)
 {
-    cli_fail(err, status, "%s: %s: %s", g->shown, what, strerror(error));
+    fail(err, status, "%s: %s: %s", g->shown, what, strerror(error));
     guarded_close(g, NULL);
     return false;
 }
@@ -79,7 +79,7 @@ bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err
     if (!path || !sandbox)
         return true;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return cli_fail(err, TBLOCK_INPUT, "%s: expected a regular file, found %s", path, kind_of(st.st_mode));
+        return fail(err, TBLOCK_INPUT, "%s: expected a regular file, found %s", path, kind_of(st.st_mode));
     return open_input(g, O_NONBLOCK, err);
 }
 
@@ -210,11 +210,11 @@ bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *er
     if (exists && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)))
         return open_copied(g, err);
     if (exists && !S_ISREG(st.st_mode))
-        return cli_fail(err, TBLOCK_SYSTEM, "%s: cannot write: expected a file, found %s", path, kind_of(st.st_mode));
+        return fail(err, TBLOCK_SYSTEM, "%s: cannot write: expected a file, found %s", path, kind_of(st.st_mode));
     if (exists && access(path, W_OK) != 0)
         return cannot_write(g, errno, err);
     if (!exists && lstat(path, &link) == 0)
-        return cli_fail(err, TBLOCK_SYSTEM, "%s: cannot write: a symbolic link to a file that does not exist", path);
+        return fail(err, TBLOCK_SYSTEM, "%s: cannot write: a symbolic link to a file that does not exist", path);
     return open_renamed(g, exists ? &st : NULL, err);
 }
 
@@ -302,7 +302,7 @@ static void rename_in_message(const Guarded *g, tblock_error *err)
     if (strncmp(err->msg, g->name, n) != 0 || err->msg[n] != ':')
         return;
     memcpy(rest, err->msg + n, sizeof rest - n);
-    cli_fail(err, err->status, "%s%s", g->shown, rest);
+    fail(err, err->status, "%s%s", g->shown, rest);
 }
 
 void guarded_close(Guarded *g, tblock_error *err)

@@ -17,7 +17,7 @@ static int open_file(const char *path, tblock_error *err)
         return STDIN_FILENO;
     int fd = open_or_take(path, O_RDONLY); /* in a sandbox it is open already */
     if (fd < 0)
-        cli_fail(err, TBLOCK_INPUT, "%s: cannot open: %s", path, strerror(errno));
+        fail(err, TBLOCK_INPUT, "%s: cannot open: %s", path, strerror(errno));
     return fd;
 }
 
@@ -34,10 +34,10 @@ static bool read_piece(int fd, const char *name, size_t most, const char *where,
         n = read(fd, piece, sizeof piece);
     while (n < 0 && errno == EINTR);
     if (n < 0)
-        return cli_fail(err, errno == EISDIR ? TBLOCK_INPUT : TBLOCK_SYSTEM, "%s: %s", name, strerror(errno));
+        return fail(err, errno == EISDIR ? TBLOCK_INPUT : TBLOCK_SYSTEM, "%s: %s", name, strerror(errno));
     *end = n == 0;
     if ((size_t)n > most - out->n)
-        return cli_fail(err, TBLOCK_INPUT, "%s: expected at most %zu MB%s, found more", name,
+        return fail(err, TBLOCK_INPUT, "%s: expected at most %zu MB%s, found more", name,
                         most / INPUT_MB, where);
     return bytes_add(out, piece, (size_t)n, err);
 }

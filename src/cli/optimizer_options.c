@@ -22,7 +22,7 @@ bool optimizer_read(const OptimizerOptions *o, tblock_adamw *out, tblock_error *
 {
     double beta[2];
     if (!read_betas(o->betas, beta))
-        return cli_fail(err, TBLOCK_USAGE, "--betas: expected two numbers from 0 to below 1, as in 0.9,0.95, found '%s'", o->betas);
+        return fail(err, TBLOCK_USAGE, "--betas: expected two numbers from 0 to below 1, as in 0.9,0.95, found '%s'", o->betas);
     *out = (tblock_adamw){ o->lr, beta[0], beta[1], o->eps, o->weight_decay, strcmp(o->decay, "all") == 0 };
     return true;
 }

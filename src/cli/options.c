@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
+#include "base/utf8.h"
+
 const char OPT_REQUIRED[] = "required";
 
 /* ---- Values: each parser accepts the whole text or nothing ---------------------------------------------------- */
@@ -163,10 +166,10 @@ static bool check_choice(const char *name, const char *choices, const char *valu
     if (is_choice(choices, value))
         return true;
     if (is_choice(choices, "q4") && is_choice(GGUF_TYPES, value))
-        return cli_fail(err, TBLOCK_USAGE, "%s: expected %s, found '%s', which llama.cpp's tools make: convert a .gguf", name,
+        return fail(err, TBLOCK_USAGE, "%s: expected %s, found '%s', which llama.cpp's tools make: convert a .gguf", name,
                         spell_choices(choices, all, sizeof all), value);
     const char *meant = nearest_choice(choices, value, words, sizeof words);
-    return cli_fail(err, TBLOCK_USAGE, "%s: expected %s, found '%s'%s%s%s", name,
+    return fail(err, TBLOCK_USAGE, "%s: expected %s, found '%s'%s%s%s", name,
                     spell_choices(choices, all, sizeof all), value, meant ? "; did you mean " : "", meant ? meant : "",
                     meant ? "?" : "");
 }
@@ -183,7 +186,7 @@ static bool set_number(const Option *o, void *at, const char *value, tblock_erro
     if (whole)
         number = (double)integer;
     if (!good || number < o->min || number > o->max)
-        return cli_fail(err, TBLOCK_USAGE, "--%s: expected %s from %.15g to %.15g, found '%s'", o->name,
+        return fail(err, TBLOCK_USAGE, "--%s: expected %s from %.15g to %.15g, found '%s'", o->name,
                         whole ? "an integer" : "a number", o->min, o->max, value);
     if (whole)
         *(int *)at = (int)integer;
@@ -195,10 +198,10 @@ static bool set_number(const Option *o, void *at, const char *value, tblock_erro
 static bool add_text(const Option *o, TextList *list, const char *value, tblock_error *err)
 {
     if (!*value)
-        return cli_fail(err, TBLOCK_USAGE, "--%s: expected at least one character, found ''", o->name);
+        return fail(err, TBLOCK_USAGE, "--%s: expected at least one character, found ''", o->name);
     const char **texts = realloc(list->texts, (list->n + 1) * sizeof *texts);
     if (!texts)
-        return cli_no_memory(err);
+        return no_memory(NULL, err);
     list->texts = texts;
     list->texts[list->n++] = value;
     return true;
@@ -211,9 +214,9 @@ static bool set_ids(const Option *o, IdList *list, const char *value, tblock_err
     *list = (IdList){ .given = true };
     list->ids = malloc((strlen(value) / 2 + 1) * sizeof *list->ids); /* an id and its separator are two bytes */
     if (!list->ids)
-        return cli_no_memory(err);
+        return no_memory(NULL, err);
     return parse_ids(value, list, found) ||
-           cli_fail(err, TBLOCK_USAGE, "--%s: expected token ids such as 1,2,3, found '%s'", o->name, found);
+           fail(err, TBLOCK_USAGE, "--%s: expected token ids such as 1,2,3, found '%s'", o->name, found);
 }
 
 static bool option_set(const Option *o, void *base, const char *value, tblock_error *err)
@@ -241,7 +244,7 @@ static bool option_set(const Option *o, void *base, const char *value, tblock_er
         return check_choice(name, o->argument, value, err);
     case OPT_SEED:
         return parse_seed(value, at) ||
-               cli_fail(err, TBLOCK_USAGE,
+               fail(err, TBLOCK_USAGE,
                         "--%s: expected an integer from 0 to 18446744073709551615 or random, found '%s'", o->name,
                         value);
     case OPT_IDS:
@@ -290,11 +293,11 @@ static bool check_required(const Syntax *syntax, size_t n_operands, void *args, 
 {
     const Operand *operand = &syntax->operands[n_operands];
     if (operand->name && !operand->optional)
-        return cli_fail(err, TBLOCK_USAGE, "%s: expected %s; see tblock help %s", syntax->command, operand->name,
+        return fail(err, TBLOCK_USAGE, "%s: expected %s; see tblock help %s", syntax->command, operand->name,
                         syntax->command);
     for (Walk w = { 0 }; walk_next(&w, syntax->groups, args);)
         if (is_missing(w.o, w.base))
-            return cli_fail(err, TBLOCK_USAGE, "%s: expected --%s %s; see tblock help %s", syntax->command, w.o->name,
+            return fail(err, TBLOCK_USAGE, "%s: expected --%s %s; see tblock help %s", syntax->command, w.o->name,
                             w.o->argument, syntax->command);
     return true;
 }
@@ -308,8 +311,8 @@ static bool unknown_option(const Syntax *syntax, const char *typed, size_t n, vo
         nearest_offer(&near, w.o->name);
     const char *meant = nearest_answer(&near);
     if (meant)
-        return cli_fail(err, TBLOCK_USAGE, "%s: unknown option --%s; did you mean --%s?", syntax->command, word, meant);
-    return cli_fail(err, TBLOCK_USAGE, "%s: unknown option --%s; see tblock help %s", syntax->command, word,
+        return fail(err, TBLOCK_USAGE, "%s: unknown option --%s; did you mean --%s?", syntax->command, word, meant);
+    return fail(err, TBLOCK_USAGE, "%s: unknown option --%s; see tblock help %s", syntax->command, word,
                     syntax->command);
 }
 
@@ -327,7 +330,7 @@ static bool take_value(Reader *r, const Walk *w, const char *attached, tblock_er
 {
     if (w->o->argument && !attached) {
         if (r->i == r->argc)
-            return cli_fail(err, TBLOCK_USAGE, "--%s: expected a value (%s), found the end of the line", w->o->name,
+            return fail(err, TBLOCK_USAGE, "--%s: expected a value (%s), found the end of the line", w->o->name,
                             w->o->argument);
         attached = r->argv[r->i++];
     }
@@ -345,7 +348,7 @@ static bool read_long(Reader *r, const char *arg, tblock_error *err)
         if (strlen(w.o->name) != n || memcmp(w.o->name, arg, n) != 0)
             continue;
         if (value && !w.o->argument)
-            return cli_fail(err, TBLOCK_USAGE, "--%s: expected no value, found '%s'", w.o->name, value);
+            return fail(err, TBLOCK_USAGE, "--%s: expected no value, found '%s'", w.o->name, value);
         return take_value(r, &w, value, err);
     }
     return unknown_option(r->syntax, arg, n, r->args, err);
@@ -376,10 +379,11 @@ static const char *former_name(const Syntax *syntax, char letter)
 static bool unknown_letter(const Syntax *syntax, const char *s, tblock_error *err)
 {
     const char *name = former_name(syntax, *s);
-    size_t      n = cli_utf8_length(s, strlen(s));
+    uint32_t    code;
+    int         n = *s ? utf8_decode(s, strlen(s), &code) : 0;
     if (name)
-        return cli_fail(err, TBLOCK_USAGE, "%s: -%c is no longer an option; use --%s", syntax->command, *s, name);
-    return cli_fail(err, TBLOCK_USAGE, "%s: unknown option -%.*s; see tblock help %s", syntax->command, (int)(n + (n == 0)), s,
+        return fail(err, TBLOCK_USAGE, "%s: -%c is no longer an option; use --%s", syntax->command, *s, name);
+    return fail(err, TBLOCK_USAGE, "%s: unknown option -%.*s; see tblock help %s", syntax->command, n > 0 ? n : 1, s,
                     syntax->command);
 }
 
@@ -390,14 +394,14 @@ static bool take_letter_value(Reader *r, const Walk *w, const char *attached, tb
     if (take_value(r, w, attached, err))
         return true;
     tblock_error why = *err;
-    return name ? cli_fail(err, why.status, "%s; -%c now means --%s, and the old -%c is --%s", why.msg, w->o->letter,
+    return name ? fail(err, why.status, "%s; -%c now means --%s, and the old -%c is --%s", why.msg, w->o->letter,
                            w->o->name, w->o->letter, name) : false;
 }
 
 static bool read_letters(Reader *r, const char *letters, tblock_error *err)
 {
     if (is_long_name(r, letters))
-        return cli_fail(err, TBLOCK_USAGE, "%s: unknown option -%s; did you mean --%s?", r->syntax->command, letters,
+        return fail(err, TBLOCK_USAGE, "%s: unknown option -%s; did you mean --%s?", r->syntax->command, letters,
                         letters);
     for (const char *s = letters; *s && !r->now; s++) {
         Walk w = { 0 };
@@ -440,8 +444,8 @@ static bool surplus_argument(const Reader *r, const char *arg, tblock_error *err
                  wants_output ? "write -o before the name of the output file" : "");
     else
         snprintf(why, sizeof why, "; see tblock help %s", r->syntax->command);
-    cli_escape(shown, sizeof shown, arg, strlen(arg));
-    return cli_fail(err, TBLOCK_USAGE, "%s: unexpected argument '%s'%s", r->syntax->command, shown, why);
+    printable_text(shown, sizeof shown, arg, strlen(arg));
+    return fail(err, TBLOCK_USAGE, "%s: unexpected argument '%s'%s", r->syntax->command, shown, why);
 }
 
 static bool take_operand(Reader *r, const char *arg, tblock_error *err)

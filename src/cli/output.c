@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/printable.h"
+#include "base/utf8.h"
 
 enum { OUTPUT_ROOM = 1 << 16 };
 
@@ -22,11 +23,11 @@ bool bytes_add(Bytes *b, const char *data, size_t n, tblock_error *err)
 {
     if (n > b->room - b->n) {
         if (n > SIZE_MAX / 4 - b->n)
-            return cli_no_memory(err);
+            return no_memory(NULL, err);
         size_t room = 2 * (b->n + n) + 64;
         char  *grown = realloc(b->data, room);
         if (!grown)
-            return cli_no_memory(err);
+            return no_memory(NULL, err);
         b->data = grown;
         b->room = room;
     }
@@ -94,8 +95,8 @@ bool output_flush(tblock_error *err)
 {
     empty_buffer();
     if (output.error == EPIPE)
-        return cli_fail(err, CLI_CLOSED, "%s", "");
-    return output.error == 0 || cli_fail(err, TBLOCK_SYSTEM, "standard %s: %s", output.to_stderr ? "error" : "output", strerror(output.error));
+        return fail(err, CLI_CLOSED, "%s", "");
+    return output.error == 0 || fail(err, TBLOCK_SYSTEM, "standard %s: %s", output.to_stderr ? "error" : "output", strerror(output.error));
 }
 
 void output_json_text(const char *text, size_t n)

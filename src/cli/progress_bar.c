@@ -1,7 +1,6 @@
 /* cli/progress_bar.c: a thread of its own draws the line, so that it moves while a long call computes. */
 #include "progress_bar.h"
 
-#include "now.h"
 #include "output.h"
 
 #include <math.h>
@@ -11,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 enum { MOST_CELLS = 40, LEAST_CELLS = 5, WHAT_ROOM = 256, LINE_ROOM = 512 };
 static const double FIRST_AFTER = 0.5, EVERY = 0.2; /* seconds */
@@ -67,7 +68,7 @@ static void draw(const char *line)
 static bool sleep_until(double at)
 {
     struct timespec t = { .tv_sec = (time_t)at, .tv_nsec = (long)((at - (double)(time_t)at) * 1e9) };
-    while (!bar.stop && now_s() < at)
+    while (!bar.stop && clock_seconds() < at)
         pthread_cond_timedwait(&bar.wake, &bar.lock, &t);
     return !bar.stop;
 }
@@ -76,8 +77,8 @@ static void *draw_lines(void *unused)
 {
     char line[LINE_ROOM], drawn[LINE_ROOM] = "";
     pthread_mutex_lock(&bar.lock);
-    for (double at = bar.start + FIRST_AFTER; sleep_until(at); at = now_s() + EVERY) {
-        compose(line, bar.what, bar.done, now_s() - bar.start);
+    for (double at = bar.start + FIRST_AFTER; sleep_until(at); at = clock_seconds() + EVERY) {
+        compose(line, bar.what, bar.done, clock_seconds() - bar.start);
         if (strcmp(line, drawn) == 0)
             continue;
         pthread_mutex_unlock(&bar.lock); /* a terminal may take its time */
@@ -103,7 +104,7 @@ static void start_thread(void)
     pthread_condattr_destroy(&clock);
     if (!ready)
         return;
-    bar.start = now_s();
+    bar.start = clock_seconds();
     bar.stop  = false;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -8,7 +8,7 @@
 
 bool sandbox_possible(tblock_error *err)
 {
-    return cli_fail(err, TBLOCK_SYSTEM, "--sandbox: this tblock was built without libseccomp, "
+    return fail(err, TBLOCK_SYSTEM, "--sandbox: this tblock was built without libseccomp, "
                                         "which the sandbox needs (Linux only)");
 }
 
@@ -34,7 +34,7 @@ bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
 
 static bool refused(int error, tblock_error *err)
 {
-    return cli_fail(err, TBLOCK_SYSTEM, "--sandbox: the kernel has no seccomp filters or does not "
+    return fail(err, TBLOCK_SYSTEM, "--sandbox: the kernel has no seccomp filters or does not "
                                         "allow them here: %s", strerror(error));
 }
 
@@ -61,7 +61,7 @@ static bool close_writable(const int *writable, size_t n, tblock_error *err)
 {
     DIR *folder = opendir("/proc/self/fd");
     if (!folder)
-        return cli_fail(err, TBLOCK_SYSTEM, "--sandbox: /proc/self/fd: %s", strerror(errno));
+        return fail(err, TBLOCK_SYSTEM, "--sandbox: /proc/self/fd: %s", strerror(errno));
     for (struct dirent *e; (e = readdir(folder)) != NULL;) {
         int fd = atoi(e->d_name), flags = e->d_name[0] != '.' ? fcntl(fd, F_GETFL) : -1;
         if (flags >= 0 && fd != dirfd(folder) && !is_kept(fd, writable, n) && (flags & O_ACCMODE) != O_RDONLY)
@@ -92,7 +92,7 @@ static bool make_input_readonly(tblock_error *err)
     int   error = errno;
     if (fd >= 0)
         close(fd);
-    return good || cli_fail(err, TBLOCK_SYSTEM, "--sandbox: standard input is open for writing too, and cannot be opened for reading "
+    return good || fail(err, TBLOCK_SYSTEM, "--sandbox: standard input is open for writing too, and cannot be opened for reading "
                                                 "alone: %s; give it as < FILE, from a pipe, or as < /dev/null", strerror(error));
 }
 

@@ -42,7 +42,7 @@ bool train_check(const tblock_grad_check_options *o, double limit, bool json, tb
         else
             print_row(&rows[i], limit);
     }
-    bool ok = bad == 0 || cli_fail(err, TBLOCK_NO, "gradient check: expected relative errors of at most %g, found %.3g in %s, element %zu", limit,
+    bool ok = bad == 0 || fail(err, TBLOCK_NO, "gradient check: expected relative errors of at most %g, found %.3g in %s, element %zu", limit,
                                    rows[worst].worst, rows[worst].name, rows[worst].element);
     tblock_free(rows);
     return ok;

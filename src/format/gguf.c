@@ -170,7 +170,7 @@ static bool open_parts(GgufFile *f, const char *path, Error *err)
     Split split;
     f->part = calloc(1, sizeof *f->part);
     if (!f->part)
-        return fail(err, SYSTEM, "%s: out of memory", path);
+        return no_memory(path, err);
     f->n_parts = 1;
     if (!open_part(&f->part[0], path, err) || !read_split(&f->part[0], &split, err)
         || (split.count > 1 && !open_siblings(f, path, &split, err)))

@@ -34,7 +34,7 @@ TensorWriter *tensor_writer_new(const char *path, size_t data_align, Error *err)
 {
     TensorWriter *w = calloc(1, sizeof *w);
     if (!w) {
-        fail(err, SYSTEM, "%s: out of memory", path);
+        no_memory(path, err);
         return NULL;
     }
     w->data_align = data_align < 8 ? 8 : data_align;
@@ -75,8 +75,6 @@ static void *grow(void *array, size_t n, size_t *cap, size_t size)
     return grown;
 }
 
-static bool no_memory(const TensorWriter *w, Error *err) { return fail(err, SYSTEM, "%s: out of memory", w->out.path); }
-
 static bool is_utf8(const char *s)
 {
     uint32_t code;
@@ -99,13 +97,13 @@ bool tensor_writer_meta(TensorWriter *w, const char *key, const char *value, Err
             return fail(err, SYSTEM, "%s: metadata %s: declared twice", w->out.path, key);
     Entry *grown = grow(w->meta, w->n_meta, &w->cap_meta, sizeof *w->meta);
     if (!grown)
-        return no_memory(w, err);
+        return no_memory(w->out.path, err);
     w->meta = grown;
     Entry e = { strdup(key), strdup(value) };
     if (!e.key || !e.value) {
         free(e.key);
         free(e.value);
-        return no_memory(w, err);
+        return no_memory(w->out.path, err);
     }
     w->meta[w->n_meta++] = e;
     return true;
@@ -124,12 +122,12 @@ bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int r
         return fail(err, SYSTEM, "%s: tensor %s: the size overflows", w->out.path, name);
     Declared *grown = grow(w->tensor, w->n_tensors, &w->cap_tensors, sizeof *w->tensor);
     if (!grown)
-        return no_memory(w, err);
+        return no_memory(w->out.path, err);
     w->tensor = grown;
     Declared *t = &w->tensor[w->n_tensors];
     *t = (Declared){ .name = strdup(name), .dtype = dtype, .rank = rank, .n_bytes = n_bytes, .begin = w->data_bytes };
     if (!t->name)
-        return no_memory(w, err);
+        return no_memory(w->out.path, err);
     if (rank)
         memcpy(t->shape, shape, (size_t)rank * sizeof *shape);
     w->data_bytes = end;
@@ -152,7 +150,7 @@ static bool check_names(const TensorWriter *w, Error *err)
 {
     const char **name = malloc((w->n_tensors + 1) * sizeof *name);
     if (!name)
-        return no_memory(w, err);
+        return no_memory(w->out.path, err);
     for (size_t i = 0; i < w->n_tensors; i++)
         name[i] = w->tensor[i].name;
     qsort(name, w->n_tensors, sizeof *name, by_text);

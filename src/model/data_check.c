@@ -39,7 +39,7 @@ static bool check_hash(CheckPart *p, const TensorFile *f, const Progress *progre
         return true;
     Sha256 *hash = sha256_new();
     if (!hash)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     for (size_t at = 0, n; at < f->data_bytes; at += n) {
         n = f->data_bytes - at < PIECE ? f->data_bytes - at : PIECE;
         sha256_add(hash, f->map.data + f->data_offset + at, n);
@@ -121,7 +121,7 @@ static bool check_quantized_panels(CheckPart *p, const TensorSpec *s, const Chec
     int            per_item = panel_count(s->rows), last = tensor_spec_panel_count(s) - 1, blocks = (s->k + SUPERBLOCK - 1) / SUPERBLOCK;
     unsigned char *copy = malloc(panel_bytes(t->type, s->k));
     if (!copy)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     bool good = true, gguf = weight_type_gguf(t->type);
     for (int i = 0; good && i <= last; i++) {
         bool ends = i % per_item == per_item - 1; /* the last panel of a matrix, whose rows may be fewer */
@@ -241,7 +241,7 @@ static bool check_rows(CheckPart *p, const TensorSpec *s, const CheckedTensor *t
     row_source_release(t->rows);
     free(row);
     free(scratch);
-    return ok ? true : fail(err, SYSTEM, "out of memory");
+    return ok ? true : no_memory(NULL, err);
 }
 
 static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)

@@ -24,7 +24,7 @@ static bool parse(Keep *k, const char *text, Error *err)
                     equals ? weight_type_hint(equals + 1) : "");
     k->pattern = strdup(text);
     if (!k->pattern)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     k->pattern[equals - text] = '\0';
     return true;
 }
@@ -90,7 +90,7 @@ WeightType *type_plan_new(const Config *c, const Checkpoint *from, const char *n
     Keep       *k     = calloc(n_keep + 1, sizeof *k);
     bool        ok    = types && k ? parse_all(k, keep, n_keep, err) && fill(types, c, name, target, k, keep, n_keep, err)
                                          && check_sources(types, c, from, err)
-                                   : fail(err, SYSTEM, "out of memory");
+                                   : no_memory(NULL, err);
     for (size_t i = 0; k && i < n_keep; i++)
         free(k[i].pattern);
     free(k);

@@ -216,7 +216,7 @@ bool attn_html(const AttnView *v, const AttnSink *out, Error *err)
         used += strlen(page[i]);
     about(&texts, v);
     used += texts.n;
-    bool ok = (!texts.failed || fail(err, SYSTEM, "out of memory"))
+    bool ok = (!texts.failed || no_memory(NULL, err))
            && choose_cells(&c, v, ATTN_PAGE_BYTES - least(used, ATTN_PAGE_BYTES), err)
            && put_page(&o, v, &texts, &c, out, err);
     text_out_free(&texts);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/printable.h"
+#include "base/utf8.h"
 
 /* ---- Text and bars ---- */
 

@@ -118,7 +118,7 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
     const Config *c = &model->cfg;
     Forward      *f = calloc(1, sizeof *f);
     if (!f) {
-        fail(err, SYSTEM, "out of memory");
+        no_memory(NULL, err);
         return NULL;
     }
     f->threads  = threads;

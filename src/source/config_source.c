@@ -21,7 +21,7 @@ static bool read_hugging_face(Config *c, const char *path, Error *err)
 {
     HfConfig hf;
     Source   s  = { .path = strdup(path) };
-    bool     ok = s.path ? hf_config_read(&hf, &s, path, NULL, err) : fail(err, SYSTEM, "%s: out of memory", path);
+    bool     ok = s.path ? hf_config_read(&hf, &s, path, NULL, err) : no_memory(path, err);
     if (ok)
         *c = hf.config;
     source_close(&s);

@@ -87,7 +87,7 @@ bool source_contents(SourceContents *out, const Source *s, Error *err)
     *out = (SourceContents){ .data_offset = s->file.data_offset };
     out->tensors = malloc((count_tensors(s) + 1) * sizeof *out->tensors);
     if (!out->tensors)
-        return fail(err, SYSTEM, "%s: out of memory", s->path);
+        return no_memory(s->path, err);
     list_tensors(out, s);
     sum_files(out, s);
     name_types(out);

@@ -355,7 +355,7 @@ bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
     if (!source_begin(s, err))
         return false;
     if (!list_names(&b))
-        return fail(err, SYSTEM, "%s: out of memory", s->path);
+        return no_memory(s->path, err);
     b.prefix = choose_prefix(&b);
     for (TensorSpec spec = tensor_list_start(); tensor_list_next(&c->config, &spec); i++)
         if (!bind(&b, &spec, &s->rows[i], &c->tensor[i]))

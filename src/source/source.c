@@ -84,7 +84,7 @@ static bool open_kind(Source *s, Error *err)
 bool source_open(Source *s, const char *path, Error *err)
 {
     *s = (Source){ .kind = SOURCE_MODEL_FILE, .path = strdup(path), .hash = source_hash_new() };
-    bool ok = s->path && s->hash ? open_kind(s, err) : fail(err, SYSTEM, "%s: out of memory", path);
+    bool ok = s->path && s->hash ? open_kind(s, err) : no_memory(path, err);
     if (!ok)
         source_close(s);
     return ok;
@@ -130,7 +130,7 @@ bool source_begin(Source *s, Error *err)
     c->tensor      = calloc((size_t)c->n, sizeof *c->tensor);
     s->rows        = source_alloc(s, (size_t)c->n * sizeof *s->rows, err);
     s->config_json = config_to_json(&c->config, err);
-    return c->tensor && s->rows && s->config_json ? true : fail(err, SYSTEM, "%s: out of memory", s->path);
+    return c->tensor && s->rows && s->config_json ? true : no_memory(s->path, err);
 }
 
 void *source_alloc(Source *s, size_t n_bytes, Error *err)
@@ -139,7 +139,7 @@ void *source_alloc(Source *s, size_t n_bytes, Error *err)
         int    cap = s->cap_owned ? 2 * s->cap_owned : 64;
         void **p   = realloc(s->owned, (size_t)cap * sizeof *p);
         if (!p) {
-            fail(err, SYSTEM, "%s: out of memory", s->path);
+            no_memory(s->path, err);
             return NULL;
         }
         s->owned     = p;
@@ -147,7 +147,7 @@ void *source_alloc(Source *s, size_t n_bytes, Error *err)
     }
     void *p = calloc(1, n_bytes ? n_bytes : 1);
     if (!p)
-        fail(err, SYSTEM, "%s: out of memory", s->path);
+        no_memory(s->path, err);
     else
         s->owned[s->n_owned++] = p;
     return p;
@@ -170,7 +170,7 @@ bool source_uses(Source *s, const char *path, Error *err)
         return false;
     grown = realloc(s->used, (size_t)(s->n_used + 1) * sizeof *grown);
     if (!grown)
-        return fail(err, SYSTEM, "%s: out of memory", s->path);
+        return no_memory(s->path, err);
     s->used              = grown;
     s->used[s->n_used++] = memcpy(copy, path, n);
     return true;
@@ -203,7 +203,7 @@ bool source_path_apart(const char *path, const char *output, Error *err)
         return true;
     DIR *d = opendir(*folder ? folder : ".");
     if (!d)
-        return errno == ENOMEM ? fail(err, SYSTEM, "%s: out of memory", path) : true;
+        return errno == ENOMEM ? no_memory(path, err) : true;
     bool apart = true;
     for (struct dirent *e; apart && (e = readdir(d)) != NULL;)
         if (may_be_part(e->d_name) && path_in(path, e->d_name, part))
@@ -224,7 +224,7 @@ bool source_warn(Source *s, Error *err, const char *fmt, ...)
     size_t at = s->warnings ? strlen(s->warnings) : 0, len = strlen(line);
     char  *grown = realloc(s->warnings, at + len + 2);
     if (!grown)
-        return fail(err, SYSTEM, "%s: out of memory", s->path);
+        return no_memory(s->path, err);
     memcpy(grown + at, line, len);
     memcpy(grown + at + len, "\n", 2);
     s->warnings = grown;

@@ -44,7 +44,7 @@ typedef struct Bpe {
     Error   *err;
 } Bpe;
 
-static bool no_memory(const Bpe *b) { return fail(b->err, SYSTEM, "out of memory for a vocabulary"); }
+static bool no_room(const Bpe *b) { return fail(b->err, SYSTEM, "out of memory for a vocabulary"); }
 
 static bool grow(void **p, size_t *cap, size_t n, size_t size)
 {
@@ -87,7 +87,7 @@ static bool add_word(Bpe *b, const char *bytes, size_t n)
     int32_t *symbol = take(b, n * sizeof *symbol);
     bool     found;
     if (!copy || !symbol || b->n_words >= INT32_MAX || !GROW(b->word, b->cap_words, b->n_words))
-        return no_memory(b);
+        return no_room(b);
     memcpy(copy, bytes, n);
     for (size_t i = 0; i < n; i++)
         symbol[i] = (unsigned char)bytes[i];
@@ -140,7 +140,7 @@ static bool rehash(Bpe *b)
     size_t   slots = b->mask ? 2 * (b->mask + 1) : 4096;
     int32_t *slot  = calloc(slots, sizeof *slot);
     if (!slot)
-        return no_memory(b);
+        return no_room(b);
     free(b->slot);
     b->slot = slot;
     b->mask = slots - 1;
@@ -165,7 +165,7 @@ static int32_t pair_of(Bpe *b, int32_t left, int32_t right)
             return b->slot[at] - 1;
     }
     if (b->n_pairs >= INT32_MAX - 1 || !GROW(b->pair, b->cap_pairs, b->n_pairs)) {
-        no_memory(b);
+        no_room(b);
         return -1;
     }
     b->pair[b->n_pairs] = (Pair){ .left = left, .right = right };
@@ -178,7 +178,7 @@ static bool note_word(Bpe *b, Pair *p, int32_t word)
     if (p->n_words && p->word[p->n_words - 1] == word)
         return true;
     if (!GROW(p->word, p->cap_words, p->n_words))
-        return no_memory(b);
+        return no_room(b);
     p->word[p->n_words++] = word;
     return true;
 }
@@ -196,7 +196,7 @@ static bool offer(Bpe *b, int32_t pair)
     Offer       o = { p->count, p->left, p->right, pair };
     size_t      i = b->n_heap;
     if (!GROW(b->heap, b->cap_heap, i))
-        return no_memory(b);
+        return no_room(b);
     for (b->n_heap++; i > 0 && better(&o, &b->heap[(i - 1) / 2]); i = (i - 1) / 2)
         b->heap[i] = b->heap[(i - 1) / 2];
     b->heap[i] = o;
@@ -226,7 +226,7 @@ static int32_t piece_id(Bpe *b, const char *bytes, size_t n)
     bool     found;
     int32_t *id;
     if (!GROW(b->piece, b->cap_pieces, b->n_pieces)) {
-        no_memory(b);
+        no_room(b);
         return -1;
     }
     if (!(id = byte_map_put(&b->pieces, bytes, n, (int32_t)b->n_pieces, &found, b->err)))
@@ -240,7 +240,7 @@ static bool add_bytes(Bpe *b)
 {
     char *all = take(b, 256);
     if (!all)
-        return no_memory(b);
+        return no_room(b);
     for (int i = 0; i < 256; i++) {
         all[i] = (char)i;
         if (piece_id(b, all + i, 1) < 0)
@@ -254,7 +254,7 @@ static int32_t merged_id(Bpe *b, int32_t left, int32_t right)
     Piece x = b->piece[left], y = b->piece[right];
     char *bytes = take(b, x.n + y.n);
     if (!bytes) {
-        no_memory(b);
+        no_room(b);
         return -1;
     }
     memcpy(bytes, x.bytes, x.n);
@@ -334,7 +334,7 @@ static bool add_merge(Bpe *b, const Offer *o)
     if (merged < 0)
         return false;
     if (!GROW(b->merge, b->cap_merges, b->n_merges))
-        return no_memory(b);
+        return no_room(b);
     b->merge[b->n_merges++] = (BpeMerge){ o->left, o->right, merged };
     return merge_pair(b, o->pair, merged);
 }

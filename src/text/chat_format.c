@@ -100,7 +100,7 @@ static bool read_form(ChatForm *f, const FormRule *rule, const Json *j, const ch
     size_t n = strlen(text);
     *f = (ChatForm){ .given = true, .part = malloc((n + 1) * sizeof *f->part), .texts = malloc(n + 1) };
     if (!f->texts || !f->part)
-        return fail(err, SYSTEM, "%s: out of memory", name);
+        return no_memory(name, err);
     return cut_form(f, text, name, err) && check_form(f, rule, name, err);
 }
 
@@ -114,7 +114,7 @@ static bool read_text(const Json *j, const char *name, size_t most, char **out, 
     if (strlen(text) > most)
         return fail(err, INPUT, "%s: expected at most %zu bytes, found %zu", name, most, strlen(text));
     *out = strdup(text);
-    return *out || fail(err, SYSTEM, "%s: out of memory", name);
+    return *out || no_memory(name, err);
 }
 
 static bool read_stops(ChatFormat *f, const Json *j, const char *name, Error *err)
@@ -124,7 +124,7 @@ static bool read_stops(ChatFormat *f, const Json *j, const char *name, Error *er
         return fail(err, INPUT, "%s: expected an array of at most %d texts, found %s of %zu", name, MOST_STOPS, json_kind(j), n);
     f->stop = calloc(n + 1, sizeof *f->stop);
     if (!f->stop)
-        return fail(err, SYSTEM, "%s: out of memory", name);
+        return no_memory(name, err);
     for (const Json *i = json_first(j); i; i = json_next(i)) {
         char *text = NULL;
         if (!read_text(i, name, MOST_STOP_BYTES, &text, err))
@@ -200,14 +200,14 @@ ChatFormat *chat_format_parse(const char *json, size_t n_bytes, const char *what
     ChatFormat *f = j ? calloc(1, sizeof *f) : NULL;
     bool        ok = f != NULL;
     if (j && !f)
-        fail(err, SYSTEM, "%s: out of memory", what);
+        no_memory(what, err);
     if (ok && !json_is_object(j))
         ok = fail(err, INPUT, "%s: expected an object, found %s", what, json_kind(j));
     for (const Json *i = ok ? json_first(j) : NULL; ok && i; i = json_next(i))
         ok = read_key(f, i, what, err);
     ok = ok && check_whole(f, j, what, err);
     if (ok && !f->name && !(f->name = strdup("custom")))
-        ok = fail(err, SYSTEM, "%s: out of memory", what);
+        ok = no_memory(what, err);
     json_free(j);
     if (ok)
         return f;

@@ -403,7 +403,7 @@ static bool read_program(char **text, const char *program, size_t n, const char 
     if (n > MOST_PROGRAM)
         return fail(err, INPUT, "%s: expected at most %d bytes, found %zu", what, MOST_PROGRAM, n);
     *text = strndup(program, n);
-    return *text || fail(err, SYSTEM, "%s: out of memory", what);
+    return *text || no_memory(what, err);
 }
 
 bool chat_format_recognise(const char *program, size_t n_bytes, const char *what, char **json, Error *err)
@@ -412,7 +412,7 @@ bool chat_format_recognise(const char *program, size_t n_bytes, const char *what
     if (!read_program(&text, program, n_bytes, what, err))
         return false;
     Variant *v = calloc(1, sizeof *v);
-    bool     ok = v || fail(err, SYSTEM, "%s: out of memory", what);
+    bool     ok = v || no_memory(what, err);
     if (ok) {
         v->program = text;
         const Sign *s = find_sign(v, true);

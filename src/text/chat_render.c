@@ -245,7 +245,7 @@ bool chat_answer_prefix(const ChatFormat *f, const char *bos, const char *eos, c
     bool   same = ok && n <= prefix.out.n && (!n || memcmp(opening.out.text, prefix.out.text, n) == 0);
     *out = ok ? strndup(same && prefix.out.n > n ? prefix.out.text + n : "", same ? prefix.out.n - n : 0) : NULL;
     if (ok && !*out)
-        ok = fail(err, SYSTEM, "chat: out of memory");
+        ok = no_memory("chat", err);
     free(opening.out.text);
     free(opening.span);
     free(prefix.out.text);

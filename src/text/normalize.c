@@ -33,7 +33,7 @@ static bool read_text(const Json *j, const char *name, char **out, Error *err)
         return false;
     free(*out);
     *out = strdup(text);
-    return *out || fail(err, SYSTEM, "%s: out of memory", name);
+    return *out || no_memory(name, err);
 }
 
 static bool read_form(const Json *j, const char *name, NormalForm *form, Error *err)
@@ -116,7 +116,7 @@ bool normalizer_open(Normalizer **out, const Json *steps, const TensorFile *f, c
                     json_count(steps));
     Normalizer *z = calloc(1, sizeof *z);
     if (!z)
-        return fail(err, SYSTEM, "%s: out of memory", what);
+        return no_memory(what, err);
     for (const Json *i = json_first(steps); i; i = json_next(i)) {
         Step *s = &z->step[z->n_steps++];
         char  name[512];

@@ -92,7 +92,7 @@ bool pretokenizer_open(Pretokenizer **out, const Json *steps, const char *what, 
                     json_count(steps));
     Pretokenizer *p = calloc(1, sizeof *p);
     if (!p)
-        return fail(err, SYSTEM, "%s: out of memory", what);
+        return no_memory(what, err);
     for (const Json *i = json_first(steps); i; i = json_next(i)) {
         char name[512];
         snprintf(name, sizeof name, "%.400s step %d", what, p->n_steps);
@@ -119,7 +119,7 @@ bool pretokenize_begin(PretokenizeRun **out, const Pretokenizer *p, RegexRun *re
 {
     PretokenizeRun *r = *out = calloc(1, sizeof *r);
     if (!r)
-        return fail(err, SYSTEM, "tokenizer: out of memory");
+        return no_memory("tokenizer", err);
     r->p     = p;
     r->regex = regex;
     return true;

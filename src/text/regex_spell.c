@@ -32,11 +32,6 @@ typedef struct Speller {
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static bool no_memory(const Speller *s)
-{
-    return fail(s->err, SYSTEM, "%s: out of memory", s->what);
-}
-
 static bool refuse(const Speller *s, const char *from, const char *to)
 {
     return fail(s->err, INPUT, "%s: '%.*s' is not supported", s->what,
@@ -55,7 +50,7 @@ static bool spend(Speller *s, size_t work)
     return s->work <= MOST_WORK || wrong(s, "its sets of characters are too many or too large");
 }
 
-static bool copy(Speller *s, const char *p, size_t n) { return text_out_bytes(&s->out, p, n) || no_memory(s); }
+static bool copy(Speller *s, const char *p, size_t n) { return text_out_bytes(&s->out, p, n) || no_memory(s->what, s->err); }
 
 /* Room for one more of n items. */
 static void *grow(void *items, size_t n, size_t *cap, size_t size)
@@ -73,7 +68,7 @@ static bool place_set(Speller *s, size_t set)
 {
     Atom *atoms = grow(s->atom, s->n_atoms, &s->cap_atoms, sizeof *atoms);
     if (!atoms)
-        return no_memory(s);
+        return no_memory(s->what, s->err);
     s->atom = atoms;
     s->atom[s->n_atoms++] = (Atom){ s->out.n, set };
     return true;
@@ -94,7 +89,7 @@ static bool add_atom(Speller *s, CharSet *set)
         s->set[s->n_sets++] = *set;
     else
         char_set_free(set);
-    return number ? place_set(s, (size_t)*number) : fits && no_memory(s);
+    return number ? place_set(s, (size_t)*number) : fits && no_memory(s->what, s->err);
 }
 
 static bool is_octal(char c) { return c >= '0' && c <= '7'; }
@@ -491,7 +486,7 @@ static bool find_edges(const Speller *s, Cuts *cuts)
     cuts->start = malloc((n + 1) * sizeof *cuts->start);
     cuts->class = calloc(n + 1, sizeof *cuts->class);
     if (!cuts->start || !cuts->class)
-        return no_memory(s);
+        return no_memory(s->what, s->err);
     memcpy(cuts->start, always, sizeof always);
     for (size_t i = 0; i < s->n_sets; at += s->set[i++].n)
         if (s->set[i].n)
@@ -516,7 +511,7 @@ static bool cut_classes(Speller *s, const Cuts *cuts)
     uint32_t n_classes = 1;
     Class   *class = calloc(cuts->n, sizeof *class); /* enough: no class is empty */
     if (!class)
-        return no_memory(s);
+        return no_memory(s->what, s->err);
     class[0].n = cuts->n;
     bool ok = true;
     for (size_t i = 0; ok && i < s->n_sets; i++) {
@@ -569,7 +564,7 @@ static bool number_classes(const Speller *s, const Cuts *cuts, uint32_t *most)
         top = cuts->class[i] > top ? cuts->class[i] : top;
     uint32_t *number = malloc(((size_t)top + 1) * sizeof *number);
     if (!number)
-        return no_memory(s);
+        return no_memory(s->what, s->err);
     *most = 0;
     for (size_t i = 0; i < cuts->n; i++) {
         if (i == 0 || length_of(cuts->start[i]) != length_of(cuts->start[i - 1])) {
@@ -608,7 +603,7 @@ static bool translate(const Speller *s, const Cuts *cuts, CharSet *set)
     char_set_sort(&out);
     char_set_free(set);
     *set = out;
-    return !out.failed || no_memory(s);
+    return !out.failed || no_memory(s->what, s->err);
 }
 
 static void write_set(TextOut *out, const CharSet *set)
@@ -647,7 +642,7 @@ static bool write_pattern(Speller *s, const Cuts *cuts, Spelling *to)
     if (ok)
         text_out_bytes(&out, s->out.text + done, s->out.n - done);
     to->pattern = text_out_take(&out, NULL);
-    return ok && (to->pattern || no_memory(s));
+    return ok && (to->pattern || no_memory(s->what, s->err));
 }
 
 /* Blocks of one class, which are most, are stored once for each class. */
@@ -680,7 +675,7 @@ static bool write_classes(const Speller *s, const Cuts *cuts, uint32_t most, Spe
         to->block[b] = (uint16_t)n++;
     }
     free(whole);
-    return ok || no_memory(s);
+    return ok || no_memory(s->what, s->err);
 }
 
 static bool spell(Speller *s, Spelling *to)

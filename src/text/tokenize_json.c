@@ -101,7 +101,7 @@ static bool read_string(Line *l, char **s, size_t *n_s)
         return false;
     char *out = malloc(l->n - l->at + 1); /* an escape is never shorter than what it stands for */
     if (!out)
-        return fail(l->err, SYSTEM, "request: out of memory");
+        return no_memory("request", l->err);
     char *at = out;
     for (;;) {
         unsigned char c = l->at < l->n ? (unsigned char)l->text[l->at] : 0;
@@ -357,7 +357,7 @@ static bool answer_text(const Tokenizer *t, const Request *q, TextOut *o, Error 
         bool characters = t->type == BPE_CHAR || t->type == UNIGRAM;
         ok = characters ? replace_byte_runs(t, &q->ids, n, &shown, &n_shown)
                         : replace_invalid(is_sentencepiece(t), text, n, &shown, &n_shown);
-        ok = ok || fail(err, SYSTEM, "request: out of memory");
+        ok = ok || no_memory("request", err);
         if (ok) {
             text_out_bytes(o, "{\"text\": ", 9);
             json_out_string(o, shown, n_shown);

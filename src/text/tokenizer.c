@@ -37,7 +37,7 @@ static bool read_ids(Reader *r, const Json *j, const char *name, int32_t **ids, 
                     json_kind(j), count);
     *ids = malloc((count + 1) * sizeof **ids);
     if (!*ids)
-        return fail(r->err, SYSTEM, "%s: out of memory", name);
+        return no_memory(name, r->err);
     for (const Json *i = json_first(j); i; i = json_next(i), (*n)++)
         if (!read_id(r, i, name, 0, *ids + *n))
             return false;
@@ -74,7 +74,7 @@ static bool read_special(Reader *r, const Json *j, const char *name)
         return fail(r->err, INPUT, "%s: expected an array, found %s", name, json_kind(j));
     t->special = calloc(json_count(j) + 1, sizeof *t->special);
     if (!t->special)
-        return fail(r->err, SYSTEM, "%s: out of memory", name);
+        return no_memory(name, r->err);
     for (const Json *i = json_first(j); i; i = json_next(i), t->n_special++) {
         char item[512];
         snprintf(item, sizeof item, "%.400s: entry %zu", name, t->n_special);
@@ -100,7 +100,7 @@ static bool read_unk_surface(Reader *r, const Json *j, const char *name)
         return false;
     free(r->t->unk_surface);
     r->t->unk_surface = strdup(surface);
-    return r->t->unk_surface || fail(r->err, SYSTEM, "%s: out of memory", name);
+    return r->t->unk_surface || no_memory(name, r->err);
 }
 
 enum { SP = 1 << SPM | 1 << SPM_UNIGRAM, JSON_BPE = 1 << BPE | 1 << BPE_CHAR, JSON_ALL = JSON_BPE | 1 << UNIGRAM };
@@ -283,12 +283,12 @@ bool tokenizer_open(Tokenizer **out, const TensorFile *f, Error *err)
     snprintf(what, sizeof what, "%.380s: tokenizer", f->map.path);
     Tokenizer *t = calloc(1, sizeof *t);
     if (!t)
-        return fail(err, SYSTEM, "%s: out of memory", what);
+        return no_memory(what, err);
     t->unk = -1;
     t->unk_surface = strdup(" \xE2\x81\x87 ");
     if (!t->unk_surface) {
         free(t);
-        return fail(err, SYSTEM, "%s: out of memory", what);
+        return no_memory(what, err);
     }
     Json *j = json_parse(text, strlen(text), what, err);
     bool  ok = j && read_metadata(t, f, j, what, err) && index_special(t, what, err) && index_pieces(t, what, err);

@@ -38,7 +38,7 @@ bool trie_open(Trie *t, const TensorFile *f, const char *name, size_t n_values, 
         return fail(err, INPUT, "%s: tensor %s: expected 1 to %d nodes, found %zu", f->map.path, name, INT32_MAX, t->n);
     uint16_t *depth = calloc(t->n, sizeof *depth);
     if (!depth)
-        return fail(err, SYSTEM, "%s: out of memory", f->map.path);
+        return no_memory(f->map.path, err);
     bool ok = check_nodes(t, f, name, n_values, depth, err);
     free(depth);
     return ok;

@@ -282,7 +282,7 @@ bool tokenizer_make_gguf(TokenizerData *out, const GgufMeta *meta, Error *err)
     Draft      d = { .file = meta->path, .bos = -1, .eos = -1, .unk = -1, .err = err };
     GgufString model = { 0 };
     *out = (TokenizerData){ .path = strdup(meta->path) };
-    bool ok = out->path || fail(err, SYSTEM, "%s: out of memory", meta->path);
+    bool ok = out->path || no_memory(meta->path, err);
     ok = ok && (!gguf_find(meta, KEY "model") || gguf_read_string(meta, KEY "model", &model, err));
     bool there = ok && model.n && !gguf_string_is(model, "no_vocab") && !gguf_string_is(model, "none");
     ok = ok && (!there || (make(&d, meta, model) && draft_finish(&d, out)));

@@ -293,7 +293,7 @@ bool tokenizer_make(TokenizerData *out, const char *path, const TokenizerMakeOpt
     bool  there = true;
     *out = (TokenizerData){ .path = strdup(path) };
     bool ok = out->path ? (path_is_folder(path) ? from_folder(&d, path, false, opt, &there) : from_file(&d, path, opt, &there))
-                        : fail(err, SYSTEM, "%s: out of memory", path);
+                        : no_memory(path, err);
     ok = ok && (!there || draft_finish(&d, out));
     draft_free(&d);
     if (!ok)

@@ -34,7 +34,7 @@ bool tokenizer_make_trained(TokenizerData *out, const char *path, const char *pa
 {
     Draft d = { .file = path, .type = DRAFT_BPE, .bos = -1, .eos = -1, .unk = -1, .err = err };
     *out = (TokenizerData){ .path = strdup(path) };
-    bool ok = (out->path || fail(err, SYSTEM, "%s: out of memory", path)) && draft_reserve(&d, 256 + n_merges) && add_bytes(&d);
+    bool ok = (out->path || no_memory(path, err)) && draft_reserve(&d, 256 + n_merges) && add_bytes(&d);
     for (size_t i = 0; ok && i < n_merges; i++)
         ok = add_merge(&d, merges[i][0], merges[i][1], merges[i][2]);
     ok = ok && byte_level_settings(&d, pattern) && draft_set_bool(&d, "ignore_merges", false) && draft_finish(&d, out);

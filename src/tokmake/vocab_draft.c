@@ -317,7 +317,7 @@ static bool note_file(Draft *d, const char *path)
     char *copy = strdup(path);
     if (!copy || !grow(&d->files, d->n_files + 1, sizeof *d->files)) {
         free(copy);
-        return fail(d->err, SYSTEM, "%s: out of memory", path);
+        return no_memory(path, d->err);
     }
     d->files[d->n_files++] = copy;
     return true;

@@ -156,7 +156,7 @@ static bool put_table(const Draft *d, TokenizerData *out, const char *name, uint
 {
     int32_t *table = NULL;
     size_t   slots = 0;
-    bool     ok = hashes ? table_make(hashes, values, n, &table, &slots, d->err) : fail(d->err, SYSTEM, "%s: out of memory", d->file);
+    bool     ok = hashes ? table_make(hashes, values, n, &table, &slots, d->err) : no_memory(d->file, d->err);
     free(hashes);
     if (ok)
         return put(d, out, name, DT_I32, slots, 0, table);
@@ -203,7 +203,7 @@ static bool put_piece_trie(const Draft *d, TokenizerData *out, const IdList *ids
     Text     *keys = allocate(ids->n, sizeof *keys);
     for (size_t i = 0; keys && i < ids->n; i++)
         keys[i] = d->piece[ids->id[i]];
-    bool ok = keys ? trie_make(keys, ids->id, ids->n, &trie, d->err) : fail(d->err, SYSTEM, "%s: out of memory", d->file);
+    bool ok = keys ? trie_make(keys, ids->id, ids->n, &trie, d->err) : no_memory(d->file, d->err);
     ok = ok && put_trie(d, out, "tok.trie", "tok.trie_labels", &trie);
     free(keys);
     trie_table_free(&trie);
@@ -274,7 +274,7 @@ bool tokenizer_data_view(TensorFile *f, const TokenizerData *d, Error *err)
     f->meta    = calloc(1, sizeof *f->meta);
     if (!f->map.path || !f->tensors || !f->by_name || !f->meta) {
         tensor_file_close(f);
-        return fail(err, SYSTEM, "%s: out of memory", d->path);
+        return no_memory(d->path, err);
     }
     if (d->metadata)
         f->meta[0] = (MetaEntry){ "tokenizer", d->metadata, strlen(d->metadata) };

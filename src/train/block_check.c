@@ -127,7 +127,7 @@ int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, 
     Check   c = { .lab = lab };
     int     n = 0;
     double *largest = calloc((size_t)lab->params.n + 1, sizeof *largest);
-    bool    ok = (largest || fail(err, SYSTEM, "out of memory")) && prepare(&c, err);
+    bool    ok = (largest || no_memory(NULL, err)) && prepare(&c, err);
     if (ok) {
         loss(&c);
         *y_error = largest_difference(&c);

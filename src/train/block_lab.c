@@ -87,7 +87,7 @@ static bool open_rope(BlockLab *lab, Error *err)
     int rot = c->positions == POS_ROPE ? c->rotary_dim : 0;
     lab->inv_freq = calloc((size_t)rot / 2 + 1, sizeof *lab->inv_freq);
     if (!lab->inv_freq)
-        return fail(err, SYSTEM, "out of memory");
+        return no_memory(NULL, err);
     if (rot)
         config_inv_freq(c, false, NULL, lab->inv_freq, &lab->factor);
     return rope_angles_make(&lab->rope, lab->seq_len, rot, lab->inv_freq, lab->factor, err);
@@ -339,7 +339,7 @@ bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, vo
     BlockActs *acts = calloc((size_t)n, sizeof *acts);
     float     *memory = NULL, *out = NULL, *d_x = NULL;
     Carver     c = { 0 };
-    bool       ok = acts != NULL || fail(err, SYSTEM, "out of memory");
+    bool       ok = acts != NULL || no_memory(NULL, err);
     assert(n > 0);
     s.place = place;
     for (int pass = 0; ok && pass < 2; pass++) {

@@ -95,7 +95,7 @@ static bool load_matrix(const TensorSpec *s, const CheckedTensor *t, const char 
     unsigned char *scratch = aligned_alloc(64, round_up(room, 64));
     RetypeReport   report = { 0 };
     if (!scratch)
-        return fail(err, SYSTEM, "%s: out of memory", path);
+        return no_memory(path, err);
     float *rows = (float *)(void *)scratch;
     for (int b = 0; b < panel_count(s->rows) && report.fault == RETYPE_GOOD; b++) {
         int    first = b * PANEL_ROWS, n = tensor_spec_block_rows(s, b);
