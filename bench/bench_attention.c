@@ -15,7 +15,7 @@
 #include "runtime/run.h"
 #include "timing.h"
 
-enum { MAX_REPEATS = 99, PIECE = 512, MAX_LAYERS = 4096 };
+enum { MAX_REPEATS = 99, PIECE = 512 };
 static const size_t CACHE_BYTES = (size_t)512 << 20;
 
 static const char *const type_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8" };
@@ -112,7 +112,7 @@ static void decode(Bench *b, KvType type, int length, const char *plain, size_t 
     int    n_layers = (int)(CACHE_BYTES / layer) + 1;
     open_cache(b, type, n_layers < MAX_LAYERS ? n_layers : MAX_LAYERS, length);
     for (int i = -1; i < b->repeats; i++) { /* the first round is not counted */
-        double gb = roofline_read(plain, plain_bytes, b->threads, 1, NULL);
+        double gb = roofline_read(plain, plain_bytes, b->threads, 1);
         read      = gb > read ? gb : read;
         s[i < 0 ? 0 : i] = seconds_of(b, length - 1, 1);
     }
@@ -194,7 +194,7 @@ int main(int argc, char **argv)
         stop(err.status, err.msg);
     char name[128];
     machine_name(name, sizeof name);
-    double peak = roofline_fma(b.run.kernels->isa, b.threads);
+    double peak = roofline_peak(b.run.kernels->id, 32, b.threads);
     printf("%s, %s, %d threads, %d heads, %d KV heads, head_dim %d, medians of %d\nfma: %.1f GFLOP/s\n", name, b.run.kernels->isa,
            b.threads, c->heads, c->kv_heads, c->head_dim, b.repeats, peak);
 

@@ -109,7 +109,7 @@ static void measure(const Args *a, tblock_context *c, const tblock_model_info *m
     double weights = (double)m->bytes_per_token;
     double cache = (double)c->kv.tile_bytes / KV_TILE * c->kv.shape.n_layers * (a->positions + a->tokens / 2);
     for (int i = -1; i < a->repeats; i++) { /* the first touches the pages and is not counted */
-        double gb = roofline_read(plain, READ_BYTES, threads, 1, NULL), took = decode_seconds(c, a, m->vocab_size);
+        double gb = roofline_read(plain, READ_BYTES, threads, 1), took = decode_seconds(c, a, m->vocab_size);
         if (i >= 0)
             s[i] = took, read[i] = gb, part[i] = 1e-9 * (weights + cache) / took / gb;
     }

@@ -140,7 +140,7 @@ static void decode(Bench *b, size_t n, int repeats)
 {
     double s[5][MAX_REPEATS], read = 0;
     for (int i = -1; i < repeats; i++) { /* the first round is not counted */
-        double gb = roofline_read(b->w, n, b->threads, 1, NULL);
+        double gb = roofline_read(b->w, n, b->threads, 1);
         read      = gb > read ? gb : read;
         for (int t = 1; t <= 4; t++)
             s[t][i < 0 ? 0 : i] = timed_step(b, t, true);
@@ -168,7 +168,7 @@ static void prefill(Bench *b, int n_tok, int repeats, double peak)
 
 static double peak_of(const Bench *b)
 {
-    return b->bits ? roofline_dot(b->kernels->isa, b->bits, b->threads) : roofline_fma(b->kernels->isa, b->threads);
+    return roofline_peak(b->kernels->id, b->bits ? b->bits : 32, b->threads);
 }
 
 /* n: bytes of the weights. */

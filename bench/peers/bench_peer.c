@@ -132,7 +132,7 @@ static void bandwidth(Worker *w)
             stop(4, "out of memory");
         memset(w->bandwidth_data, 1, n);
     }
-    printf("{\"gb_per_s\": %.3f}\n", roofline_read(w->bandwidth_data, n, w->threads, 2, NULL));
+    printf("{\"gb_per_s\": %.3f}\n", roofline_read(w->bandwidth_data, n, w->threads, 2));
 }
 
 static void open_model(Worker *w, const char *path, const char *isa)

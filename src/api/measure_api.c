@@ -21,7 +21,7 @@ static bool measure_reading(double *gb_per_s, size_t n_bytes, int threads, Error
     if (!data)
         return fail(err, SYSTEM, "out of memory: %zu MB to measure the read bandwidth", n_bytes >> 20);
     roofline_touch(data, n_bytes, threads);
-    *gb_per_s = roofline_read(data, n_bytes, threads, READ_ROUNDS, NULL);
+    *gb_per_s = roofline_read(data, n_bytes, threads, READ_ROUNDS);
     free(data);
     return true;
 }
@@ -40,9 +40,9 @@ bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *o
     machine_name(out->cpu, sizeof out->cpu);
     if (!measure_reading(&out->read_gb_per_s, o->read_bytes, threads, err))
         return false;
-    out->f32_gflop_per_s = roofline_fma(k->isa, threads);
-    out->int8_gop_per_s  = roofline_dot(k->isa, 8, threads);
-    out->int16_gop_per_s = roofline_dot(k->isa, 16, threads);
+    out->f32_gflop_per_s = roofline_peak(k->id, 32, threads);
+    out->int8_gop_per_s  = roofline_peak(k->id, 8, threads);
+    out->int16_gop_per_s = roofline_peak(k->id, 16, threads);
     return true;
 }
 

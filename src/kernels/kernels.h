@@ -12,6 +12,7 @@
 #define KERNELS_KERNELS_H
 
 #include "base/error.h"
+#include "base/cpu.h"
 #include "quant/quant.h"
 
 enum {
@@ -82,7 +83,8 @@ static inline size_t attn_wide_floats(int head_dim) { return 128 * (((size_t)hea
 typedef struct AdamwStep { float beta1, beta2, eps, grad_scale, keep, step, root; } AdamwStep;
 
 typedef struct Kernels {
-    const char *isa;                                              /* "scalar", "avx2", "avxvnni", "avx512" ...          */
+    Isa         id;
+    const char *isa;                                              /* its name: "scalar", "avx2" ...                     */
     void (*matmul[WT_COUNT])(const MatmulArgs *a);
     void (*matmul_int[WT_COUNT])(const IntMatmulArgs *a);         /* NULL for float types                            */
     void (*matmul_bf16)(const MatmulArgs *a);                     /* bf16 weights, --math bf16: x is rounded inside  */

@@ -178,7 +178,7 @@ BODY float q4_search(float sub[16], const float x[16][16])
 /* ---- The bodies for each instruction set, and the one this processor takes ---- */
 
 typedef struct Search {
-    const char *isa;
+    Isa isa;
     uint16_t (*q8)(const float x[16][16]);
     float (*q4)(float sub[16], const float x[16][16]);
 } Search;
@@ -186,31 +186,27 @@ typedef struct Search {
 #define SEARCH(name, attribute)                                                                     \
     attribute static uint16_t q8_search_##name(const float x[16][16]) { return q8_search(x); }       \
     attribute static float    q4_search_##name(float sub[16], const float x[16][16]) { return q4_search(sub, x); }
-#define ROW(name) { #name, q8_search_##name, q4_search_##name }
 
-SEARCH(plain, )
-#ifdef __x86_64__
+SEARCH(scalar, )
+#if defined(__x86_64__)
 SEARCH(avx2, __attribute__((target("avx2"))))
 SEARCH(avx512, __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq"))))
-static const Search searches[] = { ROW(avx512), ROW(avx2), ROW(plain) };
-static bool have(size_t i)
-{
-    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-    return i == 2 || (i == 1 && __builtin_cpu_supports("avx2")) || (i == 0 && avx512);
-}
-#else
-static const Search searches[] = { ROW(plain) };
-static bool have(size_t i) { return i == 0; }
 #endif
+static const Search searches[] = {
+#if defined(__x86_64__)
+    { ISA_AVX512, q8_search_avx512, q4_search_avx512 },
+    { ISA_AVX2, q8_search_avx2, q4_search_avx2 },
+#endif
+    { ISA_SCALAR, q8_search_scalar, q4_search_scalar },
+};
 
-/* The best of this processor, or the one named. */
-static const Search *search_for(const char *isa)
+/* The strongest that this processor runs, none stronger than `most`. */
+static const Search *search_for(Isa most)
 {
-    for (size_t i = 0; i < sizeof searches / sizeof *searches; i++)
-        if (have(i) && (!isa || strcmp(isa, searches[i].isa) == 0))
-            return &searches[i];
-    return NULL;
+    const Search *s = searches;
+    while (s->isa > most || !cpu_runs(s->isa))
+        s++;
+    return s;
 }
 
 /* ---- What callers see ---- */
@@ -229,11 +225,11 @@ static float gather(float to[16][16], const float *x, int n)
     return largest(peak);
 }
 
-bool q8_encode_isa(const char *isa, const float *x, int n, int8_t *code, uint16_t *d)
+bool q8_encode_isa(Isa most, const float *x, int n, int8_t *code, uint16_t *d)
 {
     float  v[16][16], peak = gather(v, x, n);
     int8_t q[16][16];
-    *d = peak > 0 ? search_for(isa)->q8((const float(*)[16])v) : 0;
+    *d = peak > 0 ? search_for(most)->q8((const float(*)[16])v) : 0;
     float r = *d ? 1 / f16_to_f32(*d) : 0;
     int   used[16] = { 0 };
     for (int i = 0; i < 16; i++)
@@ -249,7 +245,7 @@ bool q8_encode_isa(const char *isa, const float *x, int n, int8_t *code, uint16_
     return peak <= D_MAX * Q8_MOST;
 }
 
-bool q4_encode_isa(const char *isa, const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d)
+bool q4_encode_isa(Isa most, const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d)
 {
     static const uint8_t code_of[20] = { 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 13, 14, 14, 15 };
     float                v[16][16], across[16][16], m[16], peak = gather(v, x, n), scale = 0;
@@ -258,7 +254,7 @@ bool q4_encode_isa(const char *isa, const float *x, int n, uint8_t code[256], ui
     if (peak > 0) {
         for (int i = 0; i < 16; i++)
             EACH(b) across[i][b] = v[b][i];
-        scale = search_for(isa)->q4(m, (const float(*)[16])across);
+        scale = search_for(most)->q4(m, (const float(*)[16])across);
     }
     EACH(b) {
         float r = scale > 0 ? 1 / (scale * m[b]) : 0;
@@ -275,11 +271,9 @@ bool q4_encode_isa(const char *isa, const float *x, int n, uint8_t code[256], ui
     return peak <= D_MAX * Q4_MOST;
 }
 
-bool q8_encode(const float *x, int n, int8_t *code, uint16_t *d) { return q8_encode_isa(NULL, x, n, code, d); }
+bool q8_encode(const float *x, int n, int8_t *code, uint16_t *d) { return q8_encode_isa(ISA_COUNT, x, n, code, d); }
 
 bool q4_encode(const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d)
 {
-    return q4_encode_isa(NULL, x, n, code, sub, d);
+    return q4_encode_isa(ISA_COUNT, x, n, code, sub, d);
 }
-
-bool encode_has_isa(const char *isa) { return search_for(isa) != NULL; }

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cpu.h"
+
 /* A code of q4 is an index into the codebook, a sub-scale bit 4 its sign and bits 0 to 3 an index into the magnitudes. All
  * products of the two fit int8, so every bit pattern is valid. q4_codebook[Q4_ZERO] is 0. Q8_MOST, Q4_MOST: the largest
  * integer that a scale is multiplied with. */
@@ -23,10 +25,8 @@ bool q8_encode(const float *x, int n, int8_t *code, uint16_t *d);
  * codebook[code] * subscale * d. A sub-block of zeros has sub-scale 0. Small and large magnitudes as above (65504 * Q4_MOST). */
 bool q4_encode(const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d);
 
-/* The same by one instruction set, "plain", "avx2" or "avx512" (NULL: the best), for the test that all give the same codes;
- * encode_has_isa says which this processor has. */
-bool encode_has_isa(const char *isa);
-bool q8_encode_isa(const char *isa, const float *x, int n, int8_t *code, uint16_t *d);
-bool q4_encode_isa(const char *isa, const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d);
+/* The same with the instructions of no set stronger than `most`, for the test that all give the same codes. */
+bool q8_encode_isa(Isa most, const float *x, int n, int8_t *code, uint16_t *d);
+bool q4_encode_isa(Isa most, const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d);
 
 #endif

@@ -9,7 +9,6 @@
 
 void kernels_fill_avx512vnni(Kernels *k)
 {
-    k->isa = I_ISA;
     fill_matmul_int(k);
     kernels_fill_gguf_avx512vnni(k);
 }

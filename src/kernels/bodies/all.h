@@ -18,7 +18,6 @@
 
 static void fill(Kernels *k)
 {
-    k->isa                = LANES_ISA;
     k->matmul[WT_F32]     = matmul_f32;
     k->matmul[WT_F16]     = matmul_f16;
     k->matmul[WT_BF16]    = matmul_bf16;

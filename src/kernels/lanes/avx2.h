@@ -5,7 +5,6 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define LANES_ISA "avx2"
 #define LANES_ACC    6
 #define LANES_CHAINS 4
 #define LANES_PANELS 1

@@ -5,7 +5,6 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define LANES_ISA "avx512"
 #define LANES_ACC    24
 #define LANES_CHAINS 4
 #define LANES_PANELS 2

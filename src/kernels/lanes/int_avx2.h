@@ -32,7 +32,6 @@
 #define I_STREAM_TOKENS 12
 #define I_PLANES_TOKENS 4
 #if defined(__AVXVNNI__)
-#define I_ISA "avxvnni"
 #define I_FORM_8    FORM_BYTES
 #define I_STREAM_8  FORM_BYTES
 #define I_FORM_16   FORM_WORDS
@@ -40,7 +39,6 @@
 #define I_OFFSET    128
 #define I_PART_WORDS 0
 #else
-#define I_ISA "avx2"
 #define I_FORM_8    FORM_WORDS
 #define I_STREAM_8  FORM_WORDS
 #define I_FORM_16   FORM_WORDS

@@ -13,7 +13,6 @@
 #define I_STREAM_TOKENS 24
 #define I_PLANES_TOKENS 12
 #if defined(__AVX512VNNI__)
-#define I_ISA "avx512vnni"
 #define I_FORM_8    FORM_BYTES
 #define I_STREAM_8  FORM_BYTES
 #define I_FORM_16   FORM_WORDS
@@ -21,7 +20,6 @@
 #define I_OFFSET    128
 #define I_PART_WORDS 0
 #else
-#define I_ISA "avx512"
 #define I_FORM_8    FORM_WORDS
 #define I_STREAM_8  FORM_WORDS
 #define I_FORM_16   FORM_WORDS

@@ -11,11 +11,6 @@
 #define I_SUB_V    2
 #define I_STREAM_TOKENS 12
 #define I_PLANES_TOKENS 4
-#if defined(__ARM_FEATURE_DOTPROD)
-#define I_ISA "neondot"
-#else
-#define I_ISA "neon"
-#endif
 #define I_FORM_8      FORM_BYTES
 #define I_STREAM_8    FORM_BYTES
 #define I_FORM_16     FORM_PLANES

@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LANES_ISA "neon"
 #define LANES_ACC    6
 #define LANES_CHAINS 4
 #define LANES_PANELS 1

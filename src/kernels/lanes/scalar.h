@@ -12,7 +12,6 @@
 
 #include "base/half.h"
 
-#define LANES_ISA "scalar"
 /* How the bodies cut their blocks. No block is larger than one sum here: nothing would stay in registers. */
 #define LANES_ACC    1 /* f32x16 sums that the register file holds beside their operands                          */
 #define LANES_CHAINS 1 /* sums in flight that hide the latency of an fma, where there is one token or query only */

@@ -1,0 +1,48 @@
+#include "base/cpu.h"
+
+#include <pthread.h>
+
+#include "base/platform.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#else
+#include <sys/auxv.h>
+#endif
+
+#define ISA_NAME(id, name) #name,
+static const char *const names[ISA_COUNT] = { ISA_LIST(ISA_NAME) };
+
+static bool           runs[ISA_COUNT];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+#if defined(__x86_64__)
+/* __builtin_cpu_supports also asks the operating system (XGETBV). It has no name for F16C, which shares its registers with
+ * AVX, and in older compilers none for AVX-VNNI (leaf 7.1). */
+static void ask_processor(void)
+{
+    unsigned a, b, c, d;
+    bool     f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+    bool     vnni = __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
+    runs[ISA_SCALAR]  = true;
+    runs[ISA_AVX2]    = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
+    runs[ISA_AVXVNNI] = runs[ISA_AVX2] && vnni;
+    runs[ISA_AVX512]  = runs[ISA_AVX2] && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    runs[ISA_AVX512VNNI] = runs[ISA_AVX512] && __builtin_cpu_supports("avx512vnni");
+}
+#else
+static void ask_processor(void)
+{
+    runs[ISA_SCALAR] = runs[ISA_NEON] = true;
+    runs[ISA_NEONDOT] = (getauxval(AT_HWCAP) & 1 << 20) != 0; /* HWCAP_ASIMDDP */
+}
+#endif
+
+const char *isa_name(Isa isa) { return names[isa]; }
+
+bool cpu_runs(Isa isa)
+{
+    pthread_once(&once, ask_processor);
+    return runs[isa];
+}

@@ -1,0 +1,24 @@
+/* base/cpu.h: the instruction sets that tblock has code for, and which of them this processor runs. Kernels, the search for
+ * codes and the roofline loops all choose by it. */
+#ifndef BASE_CPU_H
+#define BASE_CPU_H
+
+#include <stdbool.h>
+
+/* Those of this build, weakest first: X(enumerator, name). */
+#if defined(__x86_64__)
+#define ISA_LIST(X) X(SCALAR, scalar) X(AVX2, avx2) X(AVXVNNI, avxvnni) X(AVX512, avx512) X(AVX512VNNI, avx512vnni)
+#else
+#define ISA_LIST(X) X(SCALAR, scalar) X(NEON, neon) X(NEONDOT, neondot)
+#endif
+
+#define ISA_ENUMERATOR(id, name) ISA_##id,
+typedef enum Isa { ISA_LIST(ISA_ENUMERATOR) ISA_COUNT } Isa;
+#undef ISA_ENUMERATOR
+
+const char *isa_name(Isa isa);
+
+/* Do the processor and the operating system run its instructions? The scalar set always runs. */
+bool cpu_runs(Isa isa);
+
+#endif
