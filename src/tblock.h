@@ -647,6 +647,9 @@ typedef struct tblock_convert_options {
     const char        *tokenizer; /* NULL: the source's own; else a file or folder (docs/convert.md)                     */
     const char        *pattern;   /* of that tokenizer, where its files do not say how a text is split; NULL             */
     bool               no_tokenizer;
+    bool               tokenizer_only; /* leave the weights out; a source without weights is converted so in any case     */
+    bool               row_major;      /* matrices that are not quantized in layout `rows` (docs/format.md), not in panels */
+    const char        *chat_format;    /* NULL: the source's; else a name (tblock_chat_known) or the JSON of one to store  */
     int                threads; /* 0: one for each physical core                                                         */
     void (*progress)(void *user, double done); /* 0 .. 1, from the calling thread; may be NULL                            */
     void *user;
@@ -654,14 +657,14 @@ typedef struct tblock_convert_options {
 
 typedef struct tblock_convert_report {
     const char *source;          /* "Hugging Face folder", "GGUF" ...                                                    */
-    uint64_t    n_params, bytes; /* of all weights, as written                                                           */
+    uint64_t    n_params, bytes; /* of all weights, as written; 0: only a tokenizer                                      */
     uint64_t    flushed;         /* weights too small for their type that became 0                                       */
     uint64_t    not_finite;      /* vectors with NaN or infinity: kept                                                   */
     char       *warnings;        /* lines, each with its newline; release with tblock_free                               */
 } tblock_convert_report;
 
-/* Write whatever in_path is (a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint, a model file) as a model file,
- * atomically. opt and report may be NULL. Same bytes whatever the threads; memory does not grow with the model. Errors: as
+/* Write whatever in_path is (a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint, a model file, a tokenizer) as a
+ * model file, atomically. opt and report may be NULL. Same bytes whatever the threads; memory does not grow with the model. Errors: as
  * tblock_open for what is read, as tblock_quantize for the rest. */
 TBLOCK_API bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt,
                                tblock_convert_report *report, tblock_error *err);

@@ -13,7 +13,9 @@
 #include "base/hash.h"
 #include "base/host_env.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "model/type_plan.h"
+#include "text/chat_known.h"
 
 typedef struct Convert {
     Source               in;
@@ -31,6 +33,8 @@ typedef struct Convert {
     Error                hash_error;
     bool                 hashed;
     const char          *quantized;   /* the type, or NULL                           */
+    char                *chat;        /* a chat format to store, or NULL             */
+    bool                 tokenizer_only;
     const tblock_convert_options *opt;
 } Convert;
 
@@ -74,14 +78,15 @@ static void stop_hashing(Convert *c)
 /* Files of a tokenizer of its own come first, then those of the source, whose last ones are its tokenizer's. */
 static bool list_files(Convert *c, Error *err)
 {
-    int own = c->opt->tokenizer || c->opt->no_tokenizer ? c->in.n_used_weights : c->in.n_used;
+    int first = c->tokenizer_only && c->in.has_weights ? c->in.n_used_weights : 0;
+    int end   = c->opt->tokenizer || c->opt->no_tokenizer ? c->in.n_used_weights : c->in.n_used, own = end - first;
     c->file = calloc(c->tokenizer.n_files + (size_t)own + 1, sizeof *c->file);
     c->hex  = calloc(c->tokenizer.n_files + (size_t)own + 1, sizeof *c->hex);
     if (!c->file || !c->hex)
         return no_memory(NULL, err);
     for (size_t i = 0; i < c->tokenizer.n_files; i++)
         c->file[c->n_files++] = c->tokenizer.files[i];
-    for (int i = 0; i < own; i++)
+    for (int i = first; i < end; i++)
         c->file[c->n_files++] = c->in.used[i];
     for (int i = 0; i < c->n_files; i++)
         snprintf(c->hex[i], sizeof c->hex[i], "%064d", 0);
@@ -99,7 +104,7 @@ static char *make_source(const Convert *c, Error *err)
 {
     TextOut     o   = { 0 };
     const char *old = source_meta(&c->in, "source"), *end = old ? strrchr(old, ']') : NULL;
-    if (c->in.kind == SOURCE_MODEL_FILE && end) {
+    if (c->in.kind == SOURCE_MODEL_FILE && end && !(c->tokenizer_only && c->opt->tokenizer)) {
         text_out(&o, "%.*s", (int)(end - old), old);
     } else {
         text_out(&o, "[");
@@ -191,6 +196,8 @@ static bool plan(Convert *c, Error *err)
         return fail(err, USAGE, "keep: expected a type with it");
     if (o->type && !weight_type_parse_made(o->type, &target))
         return fail(err, USAGE, "type: expected q8, q4, bf16, f16 or f32, found '%s'%s", o->type, weight_type_hint(o->type));
+    if (c->tokenizer_only)
+        return true;
     c->types = o->type ? type_plan_new(&from->config, from, from->path, target, o->keep, o->n_keep, err) : stored_types(from, err);
     c->sum   = calloc((size_t)from->n, sizeof *c->sum);
     if (o->type && (weight_type_quantized(target) || o->n_keep))
@@ -198,15 +205,22 @@ static bool plan(Convert *c, Error *err)
     return c->types && (c->sum || no_memory(NULL, err));
 }
 
+/* Is its tokenizer made with options, or as the file says? */
+static bool takes_pattern(SourceKind k) { return k == SOURCE_HF || k == SOURCE_META || k == SOURCE_TOKENIZER; }
+
 /* A model's tokens are rows of its embedding: more of them, and nothing would open the file. */
 static bool check_tokenizer(const Convert *c, Error *err)
 {
     const char *own = c->opt->tokenizer;
     Tokenizer  *t   = NULL;
-    if (c->opt->no_tokenizer || !(own || source_meta(&c->in, "tokenizer")))
-        return true;
+    bool        any = !c->opt->no_tokenizer && (own || source_meta(&c->in, "tokenizer"));
+    if (c->opt->pattern && (!any || (!own && !takes_pattern(c->in.kind))))
+        return fail(err, USAGE, "pattern: expected a tokenizer with it, as in --tokenizer FILE");
+    if (!any)
+        return !c->tokenizer_only
+            || fail(err, INPUT, "%s: expected a tokenizer, found none: name another file with --tokenizer FILE", c->in.path);
     bool ok = tokenizer_open(&t, own ? &c->tokenizer_view : &c->in.file, err)
-           && tokenizer_fits(t, c->in.checkpoint.config.vocab_size, own ? own : c->in.path, err);
+           && (!c->in.has_weights || tokenizer_fits(t, c->in.checkpoint.config.vocab_size, own ? own : c->in.path, err));
     tokenizer_free(t);
     return ok;
 }
@@ -214,13 +228,15 @@ static bool check_tokenizer(const Convert *c, Error *err)
 static bool open_input(Convert *c, const char *path, Error *err)
 {
     const tblock_convert_options *o = c->opt;
-    if (!source_open(&c->in, path, err))
+    SourceOptions which = { .pattern = o->tokenizer ? NULL : o->pattern, .no_tokenizer = o->tokenizer || o->no_tokenizer };
+    if (!source_open_with(&c->in, path, &which, err))
         return false;
-    if (!c->in.has_weights)
-        return fail(err, INPUT, "%s: expected weights, found only a tokenizer%s", path,
-                    c->in.kind == SOURCE_TOKENIZER ? ": tools/convert.py can convert one" : "");
+    c->tokenizer_only = o->tokenizer_only || !c->in.has_weights;
+    if (c->tokenizer_only && o->type)
+        return fail(err, USAGE, "type: expected none for a tokenizer alone, found '%s'", o->type);
     const Config        *cfg = &c->in.checkpoint.config;
-    TokenizerMakeOptions how = { .pattern = o->pattern, .bos = cfg->bos, .eos = cfg->n_eos ? cfg->eos[0] : -1 };
+    bool                 has = c->in.has_weights;
+    TokenizerMakeOptions how = { .pattern = o->pattern, .bos = has ? cfg->bos : -1, .eos = has && cfg->n_eos ? cfg->eos[0] : -1 };
     if (!o->tokenizer)
         return true;
     if (!tokenizer_make(&c->tokenizer, o->tokenizer, &how, err))
@@ -230,11 +246,26 @@ static bool open_input(Convert *c, const char *path, Error *err)
     return tokenizer_data_view(&c->tokenizer_view, &c->tokenizer, err);
 }
 
+/* A format by its name, or its JSON, checked. */
+static bool choose_chat(Convert *c, Error *err)
+{
+    const char *text = c->opt->chat_format;
+    if (text && c->opt->no_tokenizer)
+        return fail(err, USAGE, "chat format: expected a tokenizer with it");
+    ChatFormat *f = !text ? NULL : *text == '{' ? chat_format_parse(text, strlen(text), "chat format", err) : chat_format_named(text, err);
+    if (text && f)
+        c->chat = *text == '{' ? strdup(text) : chat_known_json(chat_known_find(text), err);
+    chat_format_free(f);
+    return !text || c->chat || (f && no_memory(NULL, err));
+}
+
 static bool check_apart(const Convert *c, const char *out, Error *err)
 {
     for (size_t i = 0; i < c->tokenizer.n_files; i++)
         if (!file_check_apart(out, c->tokenizer.files[i], err))
             return false;
+    if (c->in.opt.no_tokenizer && path_is_folder(c->in.path) && !source_path_apart(c->in.path, out, err)) /* its own, which was not read */
+        return false;
     return source_check_apart(&c->in, out, err);
 }
 
@@ -244,7 +275,8 @@ static bool write_file(Convert *c, const char *out, Error *err)
     char *source = make_source(c, err);
     if (!source)
         return false;
-    ModelContents contents = { .config = &c->in.checkpoint.config, .types = c->types, .source = source,
+    ModelContents contents = { .config = c->tokenizer_only ? NULL : &c->in.checkpoint.config, .types = c->types, .source = source,
+                               .row_major = o->row_major, .chat = c->chat,
                                .tokenizer = o->tokenizer ? &c->tokenizer_view : o->no_tokenizer ? NULL : &c->in.file,
                                .chat_template = source_meta(&c->in, "chat_template") };
     c->hashing = pthread_create(&c->thread, NULL, hash_all, c) == 0;
@@ -261,16 +293,20 @@ static bool write_file(Convert *c, const char *out, Error *err)
 
 static bool make_report(const Convert *c, tblock_convert_report *out, Error *err)
 {
-    const char *lines[] = { c->in.warnings, c->tokenizer.warnings };
-    TextOut     o       = { 0 };
-    int         i       = 0;
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->in.checkpoint.config, &s); i++) {
+    char       *not_read = c->opt->tokenizer || c->opt->no_tokenizer || source_meta(&c->in, "tokenizer") ? NULL
+                         : tokenizer_files_not_read(c->in.path);
+    const char *lines[]  = { c->in.warnings, c->tokenizer.warnings, not_read };
+    TextOut     o        = { 0 };
+    int         i        = 0;
+    ModelContents what = { .config = c->tokenizer_only ? NULL : &c->in.checkpoint.config, .row_major = c->opt->row_major };
+    for (TensorSpec s = tensor_list_start(); model_contents_next(&what, &s); i++) {
         out->n_params += tensor_spec_params(&s);
         out->bytes    += tensor_spec_bytes(&s, c->types[i]);
         out->flushed  += c->sum[i].flushed;
     }
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 3; k++)
         text_out(&o, "%s", lines[k] ? lines[k] : "");
+    free(not_read);
     if (c->in.tokenizer_note && !c->opt->tokenizer && !c->opt->no_tokenizer)
         text_out(&o, "%s: %s%s\n", c->in.path, source_meta(&c->in, "tokenizer") ? "" : "the file gets no tokenizer: ", c->in.tokenizer_note);
     out->source     = source_kind_name(c->in.kind);
@@ -286,6 +322,7 @@ static void release(Convert *c)
     tokenizer_data_free(&c->tokenizer);
     free(c->types);
     free(c->sum);
+    free(c->chat);
     free(c->file);
     free(c->hex);
 }
@@ -300,7 +337,7 @@ static bool convert_file(const char *in_path, const char *out_path, const tblock
         *report = (tblock_convert_report){ 0 };
     if (c.opt->threads < 0 || c.opt->threads > 1024)
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", c.opt->threads);
-    bool ok = open_input(&c, in_path, err) && check_tokenizer(&c, err) && plan(&c, err) && list_files(&c, err)
+    bool ok = open_input(&c, in_path, err) && check_tokenizer(&c, err) && choose_chat(&c, err) && plan(&c, err) && list_files(&c, err)
            && check_apart(&c, out_path, err) && write_file(&c, out_path, err) && (!report || make_report(&c, report, err));
     release(&c);
     return ok;

@@ -161,7 +161,7 @@ static bool allocate_all(Pipe *p)
 {
     size_t chunk = CHUNK, side[MAX_PARTS] = { 0 };
     int    i = 0, k = 0;
-    for (TensorSpec spec = tensor_list_start(); tensor_list_next(p->s->contents->config, &spec); i++) {
+    for (TensorSpec spec = tensor_list_start(); model_contents_next(p->s->contents, &spec); i++) {
         WeightType type = p->s->contents->types[i];
         size_t     whole, block = first_part(&spec, type, &whole);
         k     = spec.k > k ? spec.k : k;
@@ -202,7 +202,7 @@ bool weight_stream_write(const WeightStream *s, Error *err)
     if (ok) {
         int i  = 0;
         p.pool = threads_pool_new(p.threads, false);
-        for (TensorSpec spec = tensor_list_start(); ok && tensor_list_next(s->contents->config, &spec); i++)
+        for (TensorSpec spec = tensor_list_start(); ok && model_contents_next(s->contents, &spec); i++)
             ok = (s->contents->sparse && spec.k) || make_tensor(&p, &spec, i, s->contents->types[i]);
         ok = ok && make_and_write(&p); /* the last chunk still waits to be written */
         ok = ok && (!s->finish || s->finish(s->user, p.out, err));

@@ -9,10 +9,10 @@
 #include <string.h>
 
 typedef struct ConvertArgs {
-    const char    *in, *out, *type, *tokenizer, *pattern;
+    const char    *in, *out, *type, *tokenizer, *pattern, *layout, *chat_format;
     TextList       keep;
     int            threads;
-    bool           no_tokenizer;
+    bool           no_tokenizer, tokenizer_only;
     GeneralOptions general;
 } ConvertArgs;
 
@@ -31,7 +31,9 @@ static void print_report(const ConvertArgs *a, const tblock_convert_report *r)
         cli_note(a->general.quiet, "%" PRIu64 " weight%s too small for the type and became 0", r->flushed, r->flushed == 1 ? " was" : "s were");
     if (r->not_finite)
         cli_note(a->general.quiet, "%" PRIu64 " vector%s NaN or infinite values, which were kept", r->not_finite, r->not_finite == 1 ? " has" : "s have");
-    if (!a->general.quiet)
+    if (!a->general.quiet && !r->n_params)
+        output_format("%s: %s, only the tokenizer\n", cli_shown(out, a->out), r->source);
+    else if (!a->general.quiet)
         output_format("%s: %s, %" PRIu64 " parameters, %" PRIu64 " bytes of weights\n", cli_shown(out, a->out), r->source, r->n_params, r->bytes);
 }
 
@@ -39,14 +41,12 @@ static bool convert(void *args, tblock_error *err)
 {
     const ConvertArgs    *a = args;
     tblock_convert_report report;
-    if (a->tokenizer && a->no_tokenizer)
-        return fail(err, TBLOCK_USAGE, "--tokenizer and --no-tokenizer: expected only one of "
-                                           "them");
-    if (a->pattern && !a->tokenizer)
-        return fail(err, TBLOCK_USAGE, "--pattern: expected --tokenizer with it");
+    if (a->no_tokenizer && (a->tokenizer || a->tokenizer_only))
+        return fail(err, TBLOCK_USAGE, "%s and --no-tokenizer: expected only one of them", a->tokenizer ? "--tokenizer" : "--tokenizer-only");
     progress_show("converting", 0);
     tblock_convert_options o = { .type = a->type && strcmp(a->type, "keep") != 0 ? a->type : NULL, .keep = a->keep.texts, .n_keep = a->keep.n,
                                  .tokenizer = a->tokenizer, .pattern = a->pattern, .no_tokenizer = a->no_tokenizer,
+                                 .tokenizer_only = a->tokenizer_only, .row_major = strcmp(a->layout, "rows") == 0, .chat_format = a->chat_format,
                                  .threads = a->threads, .progress = progress_advance };
     bool good = tblock_convert(a->in, a->out, &o, &report, err);
     progress_end();
@@ -63,17 +63,22 @@ static const Option options[] = {
     { "type",    0,  "keep|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "keep",
       "type of the matrices; keep: each stays as it is stored" },
     OPTION_KEEP(AT(keep), "with --type: ", ", such as 'embed=f16'; the first match counts"),
+    { "layout",  0,  "rows16|rows", OPT_CHOICE, AT(layout), 0, 0, "rows16",
+      "rows16: panels of 16 rows, used as they are stored; rows: row-major, for other programs, packed at each start" },
     { "tokenizer", 0, "FILE", OPT_TEXT, AT(tokenizer), 0, 0, NULL,
       "use this tokenizer instead of the model's own" },
     { "pattern", 0,  "NAME", OPT_TEXT, AT(pattern), 0, 0, NULL,
-      "with --tokenizer: how it splits text, if its files do not say: gpt2, llama3, cl100k, o200k, "
-      "qwen2" },
+      "how the tokenizer splits text, if its files do not say: gpt2, llama3, cl100k, o200k, qwen2" },
     { "no-tokenizer", 0, NULL, OPT_FLAG, AT(no_tokenizer), 0, 0, NULL, "convert only the weights" },
+    { "tokenizer-only", 0, NULL, OPT_FLAG, AT(tokenizer_only), 0, 0, NULL,
+      "convert only the tokenizer: a model file without weights, for tokenize" },
+    { "chat-format", 0, "NAME", OPT_TEXT, AT(chat_format), 0, 0, NULL,
+      "store this chat format instead of the model's own: a name, as in chat, or its JSON" },
     OPTION_THREADS(AT(threads), ""),
     { 0 },
 };
 static const Operand operands[] = {
-    { "SRC", AT(in), false, "a Hugging Face folder, a .gguf, a Meta folder or a llama2.c checkpoint" },
+    { "SRC", AT(in), false, "a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint or a tokenizer" },
     { 0 },
 };
 static const OptionGroup groups[] = {

@@ -24,6 +24,14 @@ struct ModelWriter {
     size_t        done;            /* bytes of it                  */
 };
 
+bool model_contents_next(const ModelContents *what, TensorSpec *s)
+{
+    if (!what->config || !tensor_list_next(what->config, s))
+        return false;
+    s->panels = s->panels && !what->row_major;
+    return true;
+}
+
 /* ---- Declaring ---- */
 
 static const char zeros[ALIGN];
@@ -98,7 +106,7 @@ static bool declare_weights(ModelWriter *w, const TensorSpec *s, WeightType type
 static bool declare_all(ModelWriter *w, const ModelContents *what, Error *err)
 {
     int i = 0;
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(what->config, &s); i++)
+    for (TensorSpec s = tensor_list_start(); model_contents_next(what, &s); i++)
         if (!declare_weights(w, &s, what->types[i], what->sparse && s.k, err))
             return false;
     for (i = 0; what->tokenizer && i < what->tokenizer->n_tensors; i++) {
@@ -112,7 +120,7 @@ static bool declare_all(ModelWriter *w, const ModelContents *what, Error *err)
 static bool holds_bf16(const ModelContents *what)
 {
     int i = 0;
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(what->config, &s); i++)
+    for (TensorSpec s = tensor_list_start(); model_contents_next(what, &s); i++)
         if (s.k && what->types[i] == WT_BF16)
             return true;
     return false;
@@ -124,7 +132,7 @@ static bool write_text_meta(ModelWriter *w, const ModelContents *what, Error *er
     static const char *const keys[] = { "tokenizer", "chat", "chat_template" };
     const char *tokenizer = what->tokenizer ? tensor_meta(what->tokenizer, "tokenizer") : NULL;
     for (int i = 0; tokenizer && i < 3; i++) {
-        const char *value = tensor_meta(what->tokenizer, keys[i]);
+        const char *value = i == 1 && what->chat ? what->chat : tensor_meta(what->tokenizer, keys[i]);
         if (!value && i == 2 && what->chat_template && strlen(what->chat_template) <= MOST_TEMPLATE)
             value = what->chat_template;
         if (value && !tensor_writer_meta(w->out, keys[i], value, err))
@@ -135,12 +143,12 @@ static bool write_text_meta(ModelWriter *w, const ModelContents *what, Error *er
 
 static bool write_meta(ModelWriter *w, const ModelContents *what, Error *err)
 {
-    char *json = config_to_json(what->config, err);
+    char *json = what->config ? config_to_json(what->config, err) : NULL;
     char  unknown_yet[65];
     memset(unknown_yet, '0', 64);
     unknown_yet[64] = '\0';
-    bool ok = json && tensor_writer_meta(w->out, "format", "tblock", err) && tensor_writer_meta(w->out, "version", "1", err)
-           && tensor_writer_meta(w->out, "config", json, err) && tensor_writer_meta(w->out, "source", what->source, err)
+    bool ok = (json || !what->config) && tensor_writer_meta(w->out, "format", "tblock", err) && tensor_writer_meta(w->out, "version", "1", err)
+           && (!json || tensor_writer_meta(w->out, "config", json, err)) && tensor_writer_meta(w->out, "source", what->source, err)
            && (what->sparse || tensor_writer_meta(w->out, "sha256", unknown_yet, err));
     free(json);
     return ok && write_text_meta(w, what, err) && (!holds_bf16(what) || tensor_writer_meta(w->out, "bf16_min", "2^-50", err));

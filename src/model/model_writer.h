@@ -10,16 +10,21 @@
 
 typedef struct ModelWriter ModelWriter;
 
-/* What goes into a file in layout rows16. */
+/* What goes into a file. */
 typedef struct ModelContents {
-    const Config     *config;     /* passed config_check                                                            */
+    const Config     *config;     /* passed config_check; NULL: only a tokenizer                                    */
     const WeightType *types;      /* of each tensor of the config (tensor_list.h); those of vectors are not looked at: F32.
                                      bf16 that is appended has no magnitude but 0 under 2^-50, as retype_store leaves it */
     const char       *source;     /* JSON for the metadata                                                          */
     const TensorFile *tokenizer;  /* the file whose tokenizer and chat format are copied; NULL: none                 */
+    bool              row_major;  /* layout `rows`; false: rows16                                                   */
     bool              sparse;     /* matrices are holes, which read as zeros: only vectors are appended, and no sha256 is recorded */
+    const char       *chat;       /* a chat format, JSON, instead of that of the tokenizer's file; NULL              */
     const char       *chat_template; /* written where the tokenizer's file has none and there is a tokenizer; NULL: none */
 } ModelContents;
+
+/* The next tensor of the file, as tensor_list_next (tensor_list_start comes first), in the layout of the file. */
+bool model_contents_next(const ModelContents *what, TensorSpec *s);
 
 /* Begin a file. NULL on failure. Nothing appears at path before model_writer_end. */
 ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error *err);

@@ -197,7 +197,7 @@ size_t tensor_spec_bytes(const TensorSpec *s, WeightType type)
     if (tensor_spec_panels(s, type))
         matrix_bytes(type, tensor_spec_panel_rows(s), s->k, &n);
     else if (s->k)
-        n = (size_t)s->rows * (size_t)s->k * weight_type_bytes(type);
+        n = (size_t)s->stack * (size_t)s->rows * (size_t)s->k * weight_type_bytes(type);
     return n;
 }
 

@@ -48,7 +48,7 @@ static bool from_json(Source *s, const char *path, Error *err)
 
 bool folder_chat_template(Source *s, const char *folder, Error *err)
 {
-    static const char *const files[] = { "chat_template.json", "tokenizer_config.json" };
+    static const char *const files[] = { "tokenizer_config.json", "chat_template.json" };
     char   path[PATH_BYTES], *text;
     size_t n;
     if (path_there(folder, "chat_template.jinja", path)) {

@@ -81,9 +81,11 @@ static bool open_kind(Source *s, Error *err)
         && (!opens_tokenizer[s->kind] || opens_tokenizer[s->kind](s, err));
 }
 
-bool source_open(Source *s, const char *path, Error *err)
+bool source_open(Source *s, const char *path, Error *err) { return source_open_with(s, path, &(SourceOptions){ 0 }, err); }
+
+bool source_open_with(Source *s, const char *path, const SourceOptions *opt, Error *err)
 {
-    *s = (Source){ .kind = SOURCE_MODEL_FILE, .path = strdup(path), .hash = source_hash_new() };
+    *s = (Source){ .kind = SOURCE_MODEL_FILE, .opt = *opt, .path = strdup(path), .hash = source_hash_new() };
     bool ok = s->path && s->hash ? open_kind(s, err) : no_memory(path, err);
     if (!ok)
         source_close(s);

@@ -14,8 +14,15 @@ typedef enum SourceKind {
 
 typedef struct SourceHash SourceHash; /* identity.c */
 
+/* Which tokenizer to make. */
+typedef struct SourceOptions {
+    const char *pattern;          /* how a folder's or file's own tokenizer splits a text, where it does not say; NULL */
+    bool        no_tokenizer;     /* leave it alone, whatever is wrong with it                        */
+} SourceOptions;
+
 typedef struct Source {
     SourceKind  kind;
+    SourceOptions opt;
     char       *path;             /* as it was given                                                  */
     TensorFile  file;             /* SOURCE_MODEL_FILE: the file. Others: a file that exists in memory only and holds the
                                      metadata and the tensors of a tokenizer as a model file would     */
@@ -40,6 +47,7 @@ typedef struct Source {
 
 /* Open and check everything but the values of weights. Errors are INPUT, naming file and place, or SYSTEM. */
 bool source_open(Source *s, const char *path, Error *err);
+bool source_open_with(Source *s, const char *path, const SourceOptions *opt, Error *err);
 void source_close(Source *s);     /* a zeroed Source is accepted */
 
 /* Fails (INPUT) if the source has only a tokenizer. */

@@ -52,15 +52,20 @@ bool open_tokenizer_source(Source *s, Error *err)
 {
     char                 folder[PATH_BYTES];
     const Config        *c = &s->checkpoint.config;
-    TokenizerMakeOptions opt = { .bos = s->has_weights ? c->bos : -1, .eos = s->has_weights && c->n_eos ? c->eos[0] : -1 };
+    TokenizerMakeOptions opt = { .bos = s->has_weights ? c->bos : -1, .eos = s->has_weights && c->n_eos ? c->eos[0] : -1,
+                                 .pattern = s->opt.pattern };
     const char          *from = hf_folder_of(s, folder, sizeof folder);
-    bool ok = s->kind == SOURCE_GGUF ? tokenizer_make_gguf(&s->tokenizer, s->gguf.meta, err) : tokenizer_make(&s->tokenizer, from, &opt, err);
+    bool ok = s->opt.no_tokenizer     ? true
+            : s->kind == SOURCE_GGUF ? tokenizer_make_gguf(&s->tokenizer, s->gguf.meta, err)
+                                     : tokenizer_make(&s->tokenizer, from, &opt, err);
     if (!ok)
         return false;
-    if (!note(s, err) || (s->kind == SOURCE_HF && !folder_chat_template(s, from, err)))
+    if (!note(s, err) || ((s->kind == SOURCE_HF || s->kind == SOURCE_TOKENIZER) && path_is_folder(from) && !folder_chat_template(s, from, err)))
         return false;
     if (s->tokenizer.metadata)
         return tokenizer_data_view(&s->file, &s->tokenizer, err);
+    if (s->opt.no_tokenizer)
+        return source_need_weights(s, err);
     return s->has_weights || fail(err, INPUT, "%s: expected weights or a tokenizer, found neither", s->path);
 }
 
@@ -103,7 +108,7 @@ enum { N_BESIDE = sizeof beside / sizeof *beside };
 bool open_tokenizer_beside(Source *s, Error *err)
 {
     char path[PATH_BYTES];
-    for (int i = 0; i < N_BESIDE; i++) {
+    for (int i = 0; i < N_BESIDE && !s->opt.no_tokenizer; i++) {
         Error why;
         if (!path_there(s->path, beside[i], path))
             continue;

@@ -177,6 +177,74 @@ def test_a_template_that_no_form_can_say_is_kept_by_both():
     assert [s["file"] for s in json.loads(m.meta["source"])] == ["config.json", "generation_config.json", "model.safetensors"]
 
 
+def test_a_tokenizer_alone_becomes_the_same_bytes():
+    """From its file, its folder, and a folder of weights, of which it has the tensors and the entry that the whole model file has."""
+    folder = need(MODELS, "llama3-e2e")
+    tokens = os.path.join(folder, "tokenizer.json")
+    same(tokens)
+    same(tokens, c_options=["--tokenizer-only"])
+    shutil.copytree(folder, temp("alone"), ignore=shutil.ignore_patterns("config.json", "*.safetensors"))
+    same(temp("alone"))
+    whole = converted(folder)
+    for options in (["--tokenizer-only"], ["--tokenizer-only", "--tokenizer", folder]):
+        done = tblock("convert", folder, "-o", temp("c.bin"), *options)
+        assert done.returncode == 0 and done.stdout.endswith("only the tokenizer\n"), done
+        m = harness.ModelFile(temp("c.bin"))
+        assert [n for n in m.header if not n.startswith("pad.")] == [n for n in whole.header if n.startswith("tok.")]
+        assert m.meta["tokenizer"] == whole.meta["tokenizer"] and "config" not in m.meta
+        assert [s["file"] for s in json.loads(m.meta["source"])] == ["tokenizer.json", "tokenizer_config.json"]
+        assert all(np.array_equal(m.bits(n), whole.bits(n)) for n in m.header if n.startswith("tok."))
+    again = temp("again.bin")
+    assert tblock("convert", temp("c.bin"), "-o", again, "-q").returncode == 0
+    assert harness.ModelFile(again).data == m.data
+    for options, status, part in ((["--tokenizer-only", "--no-tokenizer"], 2, "only one of"), (["--tokenizer-only", "--type", "q8"], 2, "type")):
+        done = tblock("convert", folder, "-o", temp("x.bin"), *options)
+        assert done.returncode == status and part in done.stderr and done.stderr.count("\n") == 1, done
+    done = tblock("convert", made(), "-o", temp("x.bin"), "--tokenizer-only")
+    assert done.returncode == 3 and "expected a tokenizer, found none" in done.stderr, done
+    done = tblock("convert", tokens, "-o", temp("x.bin"), "--no-tokenizer")
+    assert done.returncode == 3 and "only a tokenizer" in done.stderr, done
+
+
+def test_a_tokenizer_that_is_not_used_may_be_wrong():
+    folder = temp("wrong")
+    shutil.copytree(need(MODELS, "llama3-e2e"), folder)
+    os.chmod(folder, 0o755)
+    tokens = os.path.join(folder, "tokenizer.json")
+    shutil.copy(tokens, temp("good.json"))
+    os.chmod(tokens, 0o644)
+    open(tokens, "w").write("{")
+    assert tblock("convert", folder, "-o", temp("x.bin"), "-q").returncode == 3
+    for options in (["--no-tokenizer"], ["--tokenizer", temp("good.json")]):
+        done = tblock("convert", folder, "-o", temp("x.bin"), "-q", *options)
+        assert done.returncode == 0, done.stderr
+
+
+def test_rows_become_the_same_bytes():
+    for folder in harness.known_models():
+        same(folder, "--layout", "rows")
+    folder = need(MODELS, "llama-gqa")
+    for options in (["--layout", "rows"], []):   # from panels to rows and back
+        assert tblock("convert", folder, "-o", temp("model.bin"), "-q").returncode == 0
+        assert tblock("convert", temp("model.bin"), "-o", temp("b.bin"), "-q", *options).returncode == 0
+        expected = converted(folder, *options)
+        got = harness.ModelFile(temp("b.bin"))
+        assert got.data[got.start:] == expected.data[expected.start:]
+        shutil.copy(temp("b.bin"), temp("model.bin"))
+
+
+def test_a_chat_format_is_stored_as_it_was_given():
+    folder, form = need(MODELS, "llama3-e2e"), {"version": 1, "user": "{content}", "assistant": "{content}", "open": ""}
+    for given, stored in ((json.dumps(form), form), ("alpaca", None)):
+        done = tblock("convert", folder, "-o", temp("c.bin"), "-q", "--chat-format", given)
+        assert done.returncode == 0, done.stderr
+        chat = json.loads(harness.ModelFile(temp("c.bin")).meta["chat"])
+        assert chat == stored or stored is None and chat["name"] == "alpaca"
+    for given, options, status in (("{}", [], 3), ("nothing", [], 2), ("alpaca", ["--no-tokenizer"], 2)):
+        done = tblock("convert", folder, "-o", temp("x.bin"), "--chat-format", given, *options)
+        assert done.returncode == status and "chat format" in done.stderr and done.stderr.count("\n") == 1, done
+
+
 def torch_file(path, tensors):
     """What torch.save writes of a state dict {name: (dtype, bits)}: a zip of a pickle and of the storages."""
     import struct
