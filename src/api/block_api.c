@@ -282,7 +282,7 @@ static bool block(const char *path, const tblock_block_options *opt, char **text
         fill_page(b, path);
         progress_tell(&whole, share_run, 1);
         ok = (!b->opt->output || write_output(b, err)) && check_fused(b, err) && check_gradients(b, err) && run_stacks(b, err)
-          && (b->opt->json ? block_json(&b->page, text, err) : block_text(&b->page, b->opt->colour, text, err)) && answer(b, path, err);
+          && block_report(&b->page, b->opt->json ? FACE_JSON : FACE_TEXT, b->opt->colour, text, err) && answer(b, path, err);
     }
     lab_close(&b->lab);
     block_input_close(&b->input);

@@ -126,7 +126,7 @@ static bool count_all(Info *info, const tblock_report_options *opt, InfoPoint *c
 static bool write_page(const Info *info, const tblock_report_options *opt, Error *err)
 {
     char *page;
-    if (!info_html(info, opt, &page, err))
+    if (!info_report(info, FACE_PAGE, opt, &page, err))
         return false;
     bool ok = file_write(opt->html, page, strlen(page), err);
     free(page);
@@ -140,7 +140,7 @@ static bool draw(Info *info, const tblock_report_options *opt, char **text, Erro
         return false;
     if (opt->html && !write_page(info, opt, err))
         return false;
-    if (!(opt->json ? info_json(info, opt, text, err) : info_text(info, opt, text, err)))
+    if (!info_report(info, opt->json ? FACE_JSON : FACE_TEXT, opt, text, err))
         return false;
     return !info->check || data_check_answer(info->check, info->path, NO, err);
 }

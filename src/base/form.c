@@ -1,5 +1,6 @@
 #include "base/form.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -18,5 +19,44 @@ const char *form_bytes(double v, char *buf, size_t n)
     for (; v >= 999.5 && u < 6; u++)
         v /= 1000;
     snprintf(buf, n, "%.*f %s", u == 0 ? 0 : form_decimals(v, 3), v, units[u]);
+    return buf;
+}
+
+const char *form_count(uint64_t v, char *buf, size_t n)
+{
+    char   digits[24];
+    int    len = snprintf(digits, sizeof digits, "%" PRIu64, v);
+    size_t at = 0;
+    for (int i = 0; i < len && at + 2 < n; i++) {
+        if (i > 0 && (len - i) % 3 == 0)
+            buf[at++] = ',';
+        buf[at++] = digits[i];
+    }
+    buf[at] = '\0';
+    return buf;
+}
+
+const char *form_si(double v, char *buf, size_t n)
+{
+    static const char *const units[] = { "", " k", " M", " G", " T", " P", " E", " Z", " Y" };
+    int u = 0;
+    for (; v >= 999.95 && u < 8; u++)
+        v /= 1000;
+    snprintf(buf, n, "%.*f%s", u == 0 ? 0 : form_decimals(v, 4), v, units[u]);
+    return buf;
+}
+
+const char *form_percent(double part, double whole, char *buf, size_t n)
+{
+    snprintf(buf, n, "%.1f%%", whole > 0 ? 100 * part / whole : 0.0);
+    return buf;
+}
+
+const char *form_ratio(double v, char *buf, size_t n)
+{
+    if (v <= 0)
+        snprintf(buf, n, "-");
+    else
+        snprintf(buf, n, "%.*f", v < 1 ? 2 : form_decimals(v < 999 ? v : 999, 3), v);
     return buf;
 }

@@ -3,11 +3,16 @@
 #define BASE_FORM_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Digits after the point that leave `digits` in all, for 0 <= x < 1000; 9.996 in three digits is 10.0. */
 int form_decimals(double x, int digits);
 
-/* Decimal units, three digits: "5.79 MB". Returns buf, which has room for n bytes. */
-const char *form_bytes(double v, char *buf, size_t n);
+/* These fill buf, which has room for n bytes, and return it. */
+const char *form_bytes(double v, char *buf, size_t n);      /* decimal units, three digits: "5.79 MB" */
+const char *form_count(uint64_t v, char *buf, size_t n);    /* 1234567: "1,234,567"                   */
+const char *form_si(double v, char *buf, size_t n);         /* four digits: "274.9 G"                 */
+const char *form_percent(double part, double whole, char *buf, size_t n); /* "33.2%"                  */
+const char *form_ratio(double v, char *buf, size_t n);      /* three digits: "0.25", "1.33", "341"; "-" where not over 0 */
 
 #endif

@@ -1,6 +1,5 @@
 #include "base/text_out.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/host_env.h"
@@ -19,22 +18,29 @@ bool text_out_grow(TextOut *o, size_t n)
     return text != NULL;
 }
 
-bool text_out(TextOut *o, const char *fmt, ...)
+bool text_out_list(TextOut *o, const char *fmt, va_list list)
 {
-    va_list ap, again;
+    va_list again;
     HostEnv env;
     host_env_enter(&env);
-    va_start(ap, fmt);
-    va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_copy(again, list);
+    int n = vsnprintf(NULL, 0, fmt, list);
     if (n < 0)
         o->failed = true;
     else if (text_out_reserve(o, (size_t)n))
         o->n += (size_t)vsnprintf(o->text + o->n, (size_t)n + 1, fmt, again);
     va_end(again);
-    va_end(ap);
     host_env_leave(&env);
     return !o->failed;
+}
+
+bool text_out(TextOut *o, const char *fmt, ...)
+{
+    va_list list;
+    va_start(list, fmt);
+    bool good = text_out_list(o, fmt, list);
+    va_end(list);
+    return good;
 }
 
 char *text_out_take(TextOut *o, Error *err)

@@ -2,6 +2,7 @@
 #ifndef BASE_TEXT_OUT_H
 #define BASE_TEXT_OUT_H
 
+#include <stdarg.h>
 #include <string.h>
 #include "base/error.h"
 
@@ -37,6 +38,10 @@ static inline bool text_out_bytes(TextOut *o, const char *s, size_t n)
 __attribute__((format(printf, 2, 3)))
 #endif
 bool text_out(TextOut *o, const char *fmt, ...); /* printf; the decimal point is always '.' */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 0)))
+#endif
+bool text_out_list(TextOut *o, const char *fmt, va_list list);
 
 /* The text, NUL-terminated, for free(); NULL: it failed. Zeroes o. */
 char *text_out_take(TextOut *o, Error *err);

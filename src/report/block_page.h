@@ -49,8 +49,7 @@ typedef struct BlockPage {
     const double *stack_rms[2], *stack_ratio[2]; /* [n_stack + 1] with norms before and behind           */
 } BlockPage;
 
-/* Both allocate *text, NUL-terminated; they fail only without memory. Text keeps within 80 columns. */
-bool block_text(const BlockPage *p, bool colour, char **text, Error *err);
-bool block_json(const BlockPage *p, char **text, Error *err);
+/* Allocates *text, NUL-terminated; fails only without memory. Text keeps within 80 columns; there is no page. */
+bool block_report(const BlockPage *p, Face face, bool colour, char **text, Error *err);
 
 #endif

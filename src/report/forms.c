@@ -1,65 +1,9 @@
-/* report/forms.c: how the reports spell numbers. */
+/* report/forms.c: what a model is, in words. */
 #include "report/info.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/printable.h"
-
-void form_safe(TextOut *o, const char *s)
-{
-    for (size_t n = strlen(s), n_read; n > 0; s += n_read, n -= n_read) {
-        char   shown[PRINTABLE_BYTES];
-        size_t n_shown = printable(shown, s, n, &n_read);
-        text_out_bytes(o, shown, n_shown);
-    }
-}
-
-void form_verdict(TextOut *o, bool colour, bool good, const char *text)
-{
-    text_out(o, "%s%s%s", !colour ? "" : good ? "\033[32m" : "\033[1;31m", text, colour ? "\033[0m" : "");
-}
-
-const char *form_count(uint64_t v, char *buf, size_t n)
-{
-    char   digits[24];
-    int    len = snprintf(digits, sizeof digits, "%" PRIu64, v);
-    size_t at = 0;
-    for (int i = 0; i < len && at + 2 < n; i++) {
-        if (i > 0 && (len - i) % 3 == 0)
-            buf[at++] = ',';
-        buf[at++] = digits[i];
-    }
-    buf[at] = '\0';
-    return buf;
-}
-
-const char *form_si(double v, char *buf, size_t n)
-{
-    static const char *const units[] = { "", " k", " M", " G", " T", " P", " E", " Z", " Y" };
-    int u = 0;
-    for (; v >= 999.95 && u < 8; u++)
-        v /= 1000;
-    snprintf(buf, n, "%.*f%s", u == 0 ? 0 : form_decimals(v, 4), v, units[u]);
-    return buf;
-}
-
-const char *form_percent(double part, double whole, char *buf, size_t n)
-{
-    snprintf(buf, n, "%.1f%%", whole > 0 ? 100 * part / whole : 0.0);
-    return buf;
-}
-
-const char *form_ratio(double v, char *buf, size_t n)
-{
-    if (v <= 0)
-        snprintf(buf, n, "-");
-    else
-        snprintf(buf, n, "%.*f", v < 1 ? 2 : form_decimals(v < 999 ? v : 999, 3), v);
-    return buf;
-}
 
 const WeightType info_types[WT_COUNT] = { WT_Q4, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K, WT_Q8, WT_Q8_0, WT_F16, WT_BF16, WT_F32 };
 
@@ -204,6 +148,12 @@ bool info_sizes_differ(const Info *info) { return info->count->layer_bytes * (ui
 
 bool info_has_op(const Info *info, FlopOp op) { return info->prefill.op[op].full > 0; }
 
+const char *info_blocks(const Info *info, char buf[32])
+{
+    snprintf(buf, 32, "%d block%s", info->cfg->n_layers, info->cfg->n_layers > 1 ? "s" : "");
+    return buf;
+}
+
 const char *info_layout(const Count *n)
 {
     int panels = 0;
@@ -215,12 +165,6 @@ const char *info_layout(const Count *n)
 const char *info_seen(const Info *info)
 {
     return info->cfg->window && info->cfg->window < info->load.seq ? "window" : "causal";
-}
-
-const char *info_answer(const CheckPart *p)
-{
-    static const char *const words[] = { [CHECK_OK] = "ok", [CHECK_BAD] = "wrong", [CHECK_NONE] = "none" };
-    return words[p->answer];
 }
 
 const SourceForm *info_source_form(const Json *entry)

@@ -5,6 +5,7 @@
 
 #include "base/form.h"
 #include "base/json.h"
+#include "base/report_rows.h"
 #include "model/count.h"
 #include "model/data_check.h"
 #include "model/flops.h"
@@ -57,22 +58,12 @@ typedef struct Info {
     int               n_curve;
 } Info;
 
-/* All allocate *text, NUL-terminated; they fail only without memory. Text keeps within 80 columns. */
-bool info_text(const Info *info, const tblock_report_options *opt, char **text, Error *err);
-bool info_json(const Info *info, const tblock_report_options *opt, char **text, Error *err);
+/* Allocates *text, NUL-terminated; fails only without memory. Text keeps within 80 columns. A page has its style and drawings inside:
+ * nothing is loaded, no script runs, and no text of a file can become markup. */
+bool info_report(const Info *info, Face face, const tblock_report_options *opt, char **text, Error *err);
 
-/* One HTML page with its style and drawings inside: nothing is loaded, no script runs, and no text of a file can become
- * markup. */
-bool info_html(const Info *info, const tblock_report_options *opt, char **text, Error *err);
+/* ---- Words (forms.c); what takes a buf fills it, of n bytes, and returns it ---- */
 
-/* ---- Forms that the reports share (forms.c); those with a buf fill it, of n bytes, and return it ---- */
-
-void        form_safe(TextOut *o, const char *s);           /* text of a file or a command line, for a terminal */
-void        form_verdict(TextOut *o, bool colour, bool good, const char *text); /* green or red, where there are colours */
-const char *form_count(uint64_t v, char *buf, size_t n);    /* 1234567: "1,234,567"                          */
-const char *form_si(double v, char *buf, size_t n);         /* four digits: "274.9 G"                        */
-const char *form_percent(double part, double whole, char *buf, size_t n); /* "33.2%"                         */
-const char *form_ratio(double v, char *buf, size_t n);      /* three digits: "0.25", "1.33", "341"           */
 const char *form_types(unsigned types, char *buf, size_t n); /* a bit mask of WeightType: "Q4,BF16,F32"      */
 const char *form_shape(const CountPart *p, char *buf, size_t n); /* "[rows, k]" or "[rows]"                  */
 
@@ -95,9 +86,9 @@ bool info_blocks_differ(const Config *c);                       /* by windows or
 bool info_sizes_differ(const Info *info);                       /* is another not as large as the first? */
 bool info_has_op(const Info *info, FlopOp op);
 
+const char *info_blocks(const Info *info, char buf[32]);    /* "16 blocks"                                   */
 const char *info_layout(const Count *n);                    /* "rows16", "rows" or "mixed"                   */
 const char *info_seen(const Info *info);                    /* what limits attention: "causal" or "window"   */
-const char *info_answer(const CheckPart *p);                /* "ok", "wrong", "none"                         */
 
 /* An entry of the metadata `source`: the key that says how the weights were made, what stands before its value on a page, the key of a
  * hash and what that is of. */

@@ -1,12 +1,25 @@
-/* report/page.h: the parts of the HTML report. Private to this room. */
+/* report/page.h: the parts of the report of `tblock info`. Private to this room. */
 #ifndef REPORT_PAGE_H
 #define REPORT_PAGE_H
 
 #include "report/info.h"
 
-/* Text that may come from a file, for element content and quoted attributes: markup characters escaped, control characters
- * and bytes that are not UTF-8 shown as U+FFFD. */
-void page_text(TextOut *o, const char *s);
+/* ---- The rows, in the order of text and JSON (info_rows.c) ---- */
+
+void info_config(Rows *r, const Config *c);
+void info_block_params(Rows *r, const Info *info);
+void info_model_params(Rows *r, const Info *info);
+void info_flops(Rows *r, const Info *info);
+void info_kv(Rows *r, const Info *info);
+void info_memory(Rows *r, const Info *info);
+void info_file(Rows *r, const Info *info);
+void info_check(Rows *r, const DataCheck *d);
+void info_tensors(Rows *r, const SourceContents *c);
+
+/* ---- The page around them ---- */
+
+void info_page(Rows *r, const Info *info, bool tensors);
+const char *part_colour(const CountPart *p);
 
 /* A run of coloured pieces, each as wide as its share, with a legend under it. Colours are classes of page_style. */
 typedef struct PagePiece { const char *name, *colour; double value; const char *text; } PagePiece;

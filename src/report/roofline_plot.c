@@ -49,7 +49,7 @@ static void put_bytes(TextOut *o, const char *text, size_t n)
 {
     char part[TITLE_LINE + 1] = { 0 };
     memcpy(part, text, n);
-    page_text(o, part);
+    html_text(o, part);
 }
 
 static void put_name(TextOut *o, const char *name)
@@ -188,7 +188,7 @@ static void draw_point(TextOut *o, const Frame *f, const RooflinePlot *p, const 
     if (roof > a->gop_per_s)
         text_out(o, "<path class=\"lift l%zu\" d=\"M%.1f %.1fV%.1f\"/>", a->roof % COLOURS, x, y, y_of(f, roof));
     text_out(o, "<circle class=\"f%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"5\"><title>", a->roof % COLOURS, x, y);
-    page_text(o, a->name);
+    html_text(o, a->name);
     text_out(o, ": %.4g GOP/s at %.3g operations per byte, %.1f%% of the roof</title></circle>\n", a->gop_per_s, a->operations_per_byte,
              100 * a->gop_per_s / roof);
 }
