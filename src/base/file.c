@@ -405,24 +405,27 @@ bool out_file_open(OutFile *f, const char *path, Error *err)
     return true;
 }
 
-/* at < 0: append. */
-static bool write_all(const OutFile *f, int fd, off_t at, const char *data, size_t n, Error *err)
+bool write_all(int fd, off_t at, const void *data, size_t n)
 {
-    while (n) {
-        ssize_t put = at < 0 ? write(fd, data, n) : pwrite(fd, data, n, at);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0 && errno == EFAULT) /* data lies in a mapped file that became shorter */
-            return fail(err, SYSTEM, "%s: cannot write: its source file was cut short in the "
-                                     "meantime", f->path);
-        if (put <= 0)
-            return fail(err, SYSTEM, "%s: cannot write: %s", f->path, put < 0 ? strerror(errno) : "no byte was written");
-        data += put;
-        n -= (size_t)put;
-        if (at >= 0)
-            at += put;
+    for (size_t done = 0; done < n;) {
+        const char *from = (const char *)data + done;
+        ssize_t     put = at < 0 ? write(fd, from, n - done) : pwrite(fd, from, n - done, at + (off_t)done);
+        if (put > 0) {
+            done += (size_t)put;
+        } else if (put == 0 || errno != EINTR) {
+            errno = put == 0 ? EIO : errno;
+            return false;
+        }
     }
     return true;
+}
+
+static bool write_out(const OutFile *f, int fd, off_t at, const void *data, size_t n, Error *err)
+{
+    if (write_all(fd, at, data, n))
+        return true;
+    return fail(err, SYSTEM, "%s: cannot write: %s", f->path,
+                errno == EFAULT ? "its source file was cut short in the meantime" /* data lies in a mapped file */ : strerror(errno));
 }
 
 /* Would it be written where it is? Opening one can be noticed: a FIFO's reader would see an end. */
@@ -493,7 +496,7 @@ bool out_file_extend(OutFile *f, size_t n_bytes, Error *err)
 
 bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err)
 {
-    if (!write_all(f, f->fd, -1, data, n_bytes, err))
+    if (!write_out(f, f->fd, -1, data, n_bytes, err))
         return false;
     f->written += n_bytes;
     return true;
@@ -523,7 +526,7 @@ bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_byt
         if (f->spool < 0)
             return fail(err, SYSTEM, "%s: cannot write: cannot make a temporary file: %s", f->path, strerror(errno));
     }
-    return write_all(f, f->in_place ? f->spool : f->fd, (off_t)offset, data, n_bytes, err);
+    return write_out(f, f->in_place ? f->spool : f->fd, (off_t)offset, data, n_bytes, err);
 }
 
 static bool copy_spool(OutFile *f, Error *err)
@@ -538,7 +541,7 @@ static bool copy_spool(OutFile *f, Error *err)
             return fail(err, SYSTEM, "%s: cannot read the temporary file: %s", f->path, strerror(errno));
         if (got == 0)
             return true;
-        if (!write_all(f, f->fd, -1, buffer, (size_t)got, err))
+        if (!write_out(f, f->fd, -1, buffer, (size_t)got, err))
             return false;
         at += got;
     }

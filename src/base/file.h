@@ -2,6 +2,7 @@
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
+#include <sys/types.h>
 #include "base/error.h"
 
 typedef struct FileMap {
@@ -31,6 +32,9 @@ bool memory_lock(const void *data, size_t n_bytes, const char *what, Error *err)
 bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err);
 /* The same of any file, for texts: a FIFO is waited for; an endless file stops at max_bytes. */
 bool file_read_stream(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err);
+
+/* write(2), or from at >= 0 on pwrite(2), until all n bytes are there; false: errno says why not. */
+bool write_all(int fd, off_t at, const void *data, size_t n);
 
 /* An output file that appears whole or not at all: until commit it has no name (O_TMPFILE), so that nothing is left behind
  * however the process ends; where the file system lacks that, it has a temporary name in the same folder, which abort

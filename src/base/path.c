@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 bool path_exists(const char *path)
 {
@@ -15,6 +16,8 @@ bool path_is_folder(const char *path)
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
+
+static int look_at(const char *path, struct stat *st) { return strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, st) : stat(path, st); }
 
 /* What a file that does not exist would be: where, and under which name. False: nowhere. */
 static bool place_of(const char *path, struct stat *folder, const char **name)
@@ -30,8 +33,8 @@ bool path_same_file(const char *a, const char *b)
 {
     struct stat one, other;
     const char *name, *other_name;
-    bool        there = stat(a, &one) == 0;
-    if (there != (stat(b, &other) == 0))
+    bool        there = look_at(a, &one) == 0;
+    if (there != (look_at(b, &other) == 0))
         return false;
     if (there)
         return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;

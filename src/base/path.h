@@ -11,7 +11,8 @@ enum { PATH_BYTES = 4096 };
 bool path_exists(const char *path);
 bool path_is_folder(const char *path);
 
-/* Are both names of one regular file, or, where there is neither yet, would they be: one folder, and one name in it? */
+/* Are both names of one regular file, or, where there is neither yet, would they be: one folder, and one name in it? "-" is standard
+ * input, as for file_read. */
 bool path_same_file(const char *a, const char *b);
 
 /* NAME in a folder, with one slash between; where `place` is no folder, beside that file. False: too long. */

@@ -43,6 +43,11 @@ bool text_out(TextOut *o, const char *fmt, ...)
     return good;
 }
 
+bool text_out_add(TextOut *o, const char *s, size_t n, Error *err)
+{
+    return text_out_bytes(o, s, n) || no_memory(NULL, err);
+}
+
 char *text_out_take(TextOut *o, Error *err)
 {
     char *text = NULL;

@@ -43,6 +43,8 @@ __attribute__((format(printf, 2, 0)))
 #endif
 bool text_out_list(TextOut *o, const char *fmt, va_list list);
 
+bool text_out_add(TextOut *o, const char *s, size_t n, Error *err); /* the same as text_out_bytes, but lack of memory is an error at once */
+
 /* The text, NUL-terminated, for free(); NULL: it failed. Zeroes o. */
 char *text_out_take(TextOut *o, Error *err);
 

@@ -11,36 +11,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 static const char columns[] =
     "cpu,isa,threads,model,types,parameters,math,activations,kv_type,what,tokens,depth,repeats,tokens_per_s,tokens_per_s_least,"
     "tokens_per_s_most,gb_per_s,read_gb_per_s,gop_per_s,peak,peak_gop_per_s\n";
 
 /* A text in quotes, quotes in it doubled. */
-static bool add_text(Bytes *csv, const char *text, tblock_error *err)
+static void add_text(TextOut *csv, const char *text)
 {
-    bool good = bytes_add(csv, "\"", 1, err);
-    for (; good && *text; text++)
-        good = bytes_add(csv, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1, err);
-    return good && bytes_add(csv, "\",", 2, err);
+    text_out(csv, "\"");
+    for (; *text; text++)
+        text_out_bytes(csv, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    text_out(csv, "\",");
 }
 
-static bool add_row(Bytes *csv, const Bench *b, const BenchRow *r, tblock_error *err)
+static void add_row(TextOut *csv, const Bench *b, const BenchRow *r)
 {
     const tblock_machine      *m = &b->machine[r->machine];
     const tblock_context_info *c = &b->computing;
     Rates                      x = bench_rates(b, r);
     Peak                       peak = bench_peak(b, r->machine);
-    char                       line[512];
-    bool good = add_text(csv, m->cpu, err);
-    int  n = snprintf(line, sizeof line, "%s,%d,", c->isa, m->threads);
-    good = good && bytes_add(csv, line, (size_t)n, err) && add_text(csv, bench_model_name(b), err) &&
-           add_text(csv, b->info.weight_types, err);
-    n = snprintf(line, sizeof line, "%" PRIu64 ",%s,%s,%s,%s,%d,%d,%d,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%s,", b->info.n_params, c->math,
-                 c->activations, c->kv_type, r->decode ? "decode" : "prefill", r->tokens, r->depth, r->repeats, x.tokens_per_s, x.least,
-                 x.most, x.gb_per_s, m->read_gb_per_s, x.gop_per_s, peak.name);
-    good = good && bytes_add(csv, line, (size_t)n, err);
-    n = snprintf(line, sizeof line, peak.gop_per_s > 0 ? "%.6g\n" : "\n", peak.gop_per_s);
-    return good && bytes_add(csv, line, (size_t)n, err);
+    add_text(csv, m->cpu);
+    text_out(csv, "%s,%d,", c->isa, m->threads);
+    add_text(csv, bench_model_name(b));
+    add_text(csv, b->info.weight_types);
+    text_out(csv, "%" PRIu64 ",%s,%s,%s,%s,%d,%d,%d,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%s,", b->info.n_params, c->math, c->activations,
+             c->kv_type, r->decode ? "decode" : "prefill", r->tokens, r->depth, r->repeats, x.tokens_per_s, x.least, x.most, x.gb_per_s,
+             m->read_gb_per_s, x.gop_per_s, peak.name);
+    text_out(csv, peak.gop_per_s > 0 ? "%.6g\n" : "\n", peak.gop_per_s);
 }
 
 static bool system_error(const char *path, tblock_error *err)
@@ -87,14 +86,15 @@ int bench_csv_open(const char *path, tblock_error *err)
 
 bool bench_csv_append(const Bench *b, int fd, const char *path, tblock_error *err)
 {
-    Bytes csv = { 0 };
-    bool  empty;
-    bool good = check_columns(fd, path, &empty, err) && (!empty || bytes_add(&csv, columns, sizeof columns - 1, err));
+    TextOut csv = { 0 };
+    bool    empty, good = check_columns(fd, path, &empty, err);
+    if (good && empty)
+        text_out(&csv, "%s", columns);
     for (int i = 0; good && i < b->n_rows; i++)
-        good = add_row(&csv, b, &b->row[i], err);
-    good = good && (write_all(fd, csv.data, csv.n) || system_error(path, err));
+        add_row(&csv, b, &b->row[i]);
+    good = good && (!csv.failed || no_memory(NULL, err)) && (write_all(fd, -1, csv.text, csv.n) || system_error(path, err));
     if (close(fd) != 0 && good)
         good = system_error(path, err);
-    free(csv.data);
+    text_out_free(&csv);
     return good;
 }

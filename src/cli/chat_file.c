@@ -6,9 +6,9 @@
 
 bool chat_file_read(const char *path, tblock_chat_message **messages, size_t *n, tblock_error *err)
 {
-    Bytes text = { 0 };
+    TextOut text = { 0 };
     bool  good = input_read(path, INPUT_PROMPT, &text, err)
-                && tblock_chat_from_json(text.data ? text.data : "", text.n, path, messages, n, err);
-    free(text.data);
+                && tblock_chat_from_json(text.text ? text.text : "", text.n, path, messages, n, err);
+    free(text.text);
     return good;
 }

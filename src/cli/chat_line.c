@@ -26,7 +26,7 @@ static const char first_prompt[] = "> ", next_prompt[] = ". ", fence[] = "\"\"\"
 struct ChatLines {
     const char *prompt;  /* of the line that is read now */
     char       *file;    /* of the history; NULL: none   */
-    Bytes       line;    /* plain reading                */
+    TextOut     line;    /* plain reading                */
 #ifdef HAVE_LIBEDIT
     EditLine   *editor;  /* NULL: plain lines            */
     History    *history;
@@ -74,10 +74,10 @@ static LineResult read_plain(ChatLines *l, const char **text, size_t *n, tblock_
             return LINE_END;
         if (got == 0 || c == '\n')
             break;
-        if (!bytes_add(&l->line, &c, 1, err))
+        if (!text_out_add(&l->line, &c, 1, err))
             return LINE_FAILED;
     }
-    *text = l->line.data ? l->line.data : "";
+    *text = l->line.text ? l->line.text : "";
     *n = l->line.n;
     return LINE_READ;
 }
@@ -249,14 +249,14 @@ void chat_lines_close(ChatLines *l)
         return;
     save_history(l);
     close_editor(l);
-    free(l->line.data);
+    free(l->line.text);
     free(l->file);
     free(l);
 }
 
 static bool is_fence(const char *text, size_t n) { return n == strlen(fence) && memcmp(text, fence, n) == 0; }
 
-LineResult chat_lines_read(ChatLines *l, Bytes *out, tblock_error *err)
+LineResult chat_lines_read(ChatLines *l, TextOut *out, tblock_error *err)
 {
     bool fenced = false;
     out->n = 0;
@@ -279,7 +279,7 @@ LineResult chat_lines_read(ChatLines *l, Bytes *out, tblock_error *err)
             fail(err, TBLOCK_USAGE, "a message has more than %d bytes", MOST_MESSAGE);
             return LINE_FAILED;
         }
-        if (!bytes_add(out, text, n - more, err) || ((fenced || more) && !bytes_add(out, "\n", 1, err)))
+        if (!text_out_add(out, text, n - more, err) || ((fenced || more) && !text_out_add(out, "\n", 1, err)))
             return LINE_FAILED;
         if (!fenced && !more)
             break;

@@ -16,6 +16,6 @@ void       chat_lines_close(ChatLines *l); /* NULL is accepted */
 
 /* The next message into *out (its content is replaced), without the last line end: a line, more of them where each but the last
  * ends with a backslash, or all between two lines of """. LINE_INTERRUPT: Ctrl-C, what was typed is forgotten. */
-LineResult chat_lines_read(ChatLines *l, Bytes *out, tblock_error *err);
+LineResult chat_lines_read(ChatLines *l, TextOut *out, tblock_error *err);
 
 #endif

@@ -192,7 +192,7 @@ typedef struct Answer {
     tblock_stream *stream;
     StopText       stop;
     const char    *prefix;  /* what is still to come of the format's text before the content */
-    Bytes          now, all; /* to print; all of the content */
+    TextOut        now, all; /* to print; all of the content */
 } Answer;
 
 static bool show(Answer *a, const char *text, size_t n, bool last, tblock_error *err)
@@ -203,8 +203,8 @@ static bool show(Answer *a, const char *text, size_t n, bool last, tblock_error 
         a->prefix = "";
     if (!stop_text_put(&a->stop, text, n, &a->now, err) || (last && !stop_text_flush(&a->stop, &a->now, err)))
         return false;
-    output_write(a->now.data, a->now.n);
-    if (!bytes_add(&a->all, a->now.data, a->now.n, err))
+    output_write(a->now.text, a->now.n);
+    if (!text_out_add(&a->all, a->now.text, a->now.n, err))
         return false;
     a->now.n = 0;
     return output_flush(err);
@@ -262,7 +262,7 @@ static bool draw(Session *s, Answer *a, tblock_sampler *sampler, const float *lo
 /* Keep the answer as a message. Tokens of one that a stop text cut off are not what it says. */
 static bool keep_answer(Session *s, const Answer *a, size_t n_prompt, tblock_error *err)
 {
-    if (!add_message(s, "assistant", a->all.data, a->all.n, err))
+    if (!add_message(s, "assistant", a->all.text, a->all.n, err))
         return false;
     SessionMessage *m = &s->message[s->n - 1];
     m->n_ids = a->stop.found ? 0 : s->n_ids - n_prompt;
@@ -289,9 +289,9 @@ static bool answer(Session *s, const float *logits, uint64_t seed, tblock_error 
     good = good && keep_answer(s, &a, n_prompt, err);
     tblock_stream_free(a.stream);
     tblock_sampler_free(sampler);
-    free(a.stop.held.data);
-    free(a.now.data);
-    free(a.all.data);
+    free(a.stop.held.text);
+    free(a.now.text);
+    free(a.all.text);
     return good;
 }
 

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/path.h"
+
 enum { USUAL_PREFILL = 512, SHORT = 16, LONG = 2048, MOST_TOKENS = 1 << 20 };
 
 /* ---- Plan -------------------------------------------------------------------------------------------------------- */
@@ -75,7 +77,7 @@ static bool check_output(const char *option, const char *path, tblock_error *err
 static bool plan(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
-    if (a->csv && a->svg && (strcmp(a->csv, a->svg) == 0 || same_file(a->csv, a->svg)))
+    if (a->csv && a->svg && (strcmp(a->csv, a->svg) == 0 || path_same_file(a->csv, a->svg)))
         return fail(err, TBLOCK_USAGE, "--csv and --svg: expected two files, found %s for both", a->csv);
     if (!read_lists(b, err) || !check_output("csv", a->csv, err) || !check_output("svg", a->svg, err) ||
         !(b->model = compute_open(a->model, &a->compute, err)) || !output_apart(a->csv, b->model, &(Inputs){ a->model, { NULL } }, err) ||

@@ -209,11 +209,11 @@ static bool run_command(Chat *c, const char *text, tblock_error *err)
 /* ---- The conversation ----------------------------------------------------------------------------------------- */
 
 /* One message or command. */
-static bool take(Chat *c, Bytes *typed, tblock_error *err)
+static bool take(Chat *c, TextOut *typed, tblock_error *err)
 {
-    if (!bytes_add(typed, "", 1, err))
+    if (!text_out_add(typed, "", 1, err))
         return false;
-    const char *text = typed->data;
+    const char *text = typed->text;
     size_t      n = typed->n - 1;
     bool        command = text[0] == '/' && text[1] != '/';
     if (n == 0)
@@ -235,7 +235,7 @@ static bool take(Chat *c, Bytes *typed, tblock_error *err)
 
 static bool converse(Chat *c, tblock_error *err)
 {
-    Bytes typed = { 0 };
+    TextOut typed = { 0 };
     bool  good = true, quiet = c->args->general.quiet;
     bool  sandbox = c->args->compute.sandbox;
     c->lines = chat_lines_open(!c->args->no_history && !sandbox, err);
@@ -261,7 +261,7 @@ static bool converse(Chat *c, tblock_error *err)
             good = result == LINE_READ && take(c, &typed, err);
         }
     }
-    free(typed.data);
+    free(typed.text);
     chat_lines_close(c->lines);
     return good;
 }
@@ -269,16 +269,16 @@ static bool converse(Chat *c, tblock_error *err)
 /* The whole of standard input is one message, and the answer alone goes to standard output. */
 static bool answer_once(Chat *c, tblock_error *err)
 {
-    Bytes text = { 0 };
+    TextOut text = { 0 };
     bool  good = guarded_enter(c->args->compute.sandbox, NULL, 0, -1, err) && input_read("-", INPUT_PROMPT, &text, err);
-    if (good && text.n && text.data[text.n - 1] == '\n')
+    if (good && text.n && text.text[text.n - 1] == '\n')
         text.n--;
     if (good && text.n == 0)
         good = fail(err, TBLOCK_USAGE, "standard input: expected a message to answer, found an "
                                            "empty input");
     interrupt_catch();
-    good = good && session_say(&c->session, text.data, text.n, err);
-    free(text.data);
+    good = good && session_say(&c->session, text.text, text.n, err);
+    free(text.text);
     if (!good)
         return false;
     if (output_is_terminal())

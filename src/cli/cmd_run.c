@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 
 typedef struct RunArgs {
     const char    *model, *trace, *draft, *load_state, *save_state;
@@ -54,7 +55,7 @@ typedef struct Run {
     int32_t           *ids;    /* of a loaded state, of the prompt, generated: the whole sequence */
     size_t             n_ids, n_loaded, n_given; /* n_given: of state and prompt                   */
     StopText           stop;
-    Bytes              text;   /* to print now; with --json all that was generated */
+    TextOut            text;   /* to print now; with --json all that was generated */
     FILE              *trace;
     Guarded            state; /* --save-state */
     StopReason         reason;
@@ -109,7 +110,7 @@ static bool check_outputs(const Run *r, tblock_error *err)
 {
     const RunArgs *a = r->args;
     const char    *prompt = prompt_file(&a->prompt);
-    if (a->trace && a->save_state && (strcmp(a->trace, a->save_state) == 0 || same_file(a->trace, a->save_state)))
+    if (a->trace && a->save_state && (strcmp(a->trace, a->save_state) == 0 || path_same_file(a->trace, a->save_state)))
         return fail(err, TBLOCK_USAGE, "--trace and --save-state: expected two files, found %s for both", a->trace);
     return output_apart(a->save_state, r->model, &(Inputs){ a->model, { prompt } }, err) &&
            output_apart(a->trace, r->model, &(Inputs){ a->model, { prompt, a->load_state, a->save_state } }, err);
@@ -182,7 +183,7 @@ static bool show_text(Run *r, tblock_error *err)
 {
     if (r->args->json)
         return true;
-    output_write(r->text.data, r->text.n);
+    output_write(r->text.text, r->text.n);
     r->text.n = 0;
     return output_flush(err);
 }
@@ -194,13 +195,13 @@ static bool echo_prompt(Run *r, tblock_error *err)
     if (!r->args->echo || r->args->json)
         return true;
     if (!r->args->prompt.ids.given)
-        return bytes_add(&r->text, r->prompt.text, r->prompt.n_text, err) && show_text(r, err);
+        return text_out_add(&r->text, r->prompt.text, r->prompt.n_text, err) && show_text(r, err);
     if (!r->stream) {
         for (size_t i = 0; i < r->prompt.n; i++)
             output_format("%" PRId32 " ", r->prompt.ids[i]);
         return output_flush(err);
     }
-    bool good = tblock_detokenize(r->model, r->prompt.ids, r->prompt.n, &text, &n, err) && bytes_add(&r->text, text, n,
+    bool good = tblock_detokenize(r->model, r->prompt.ids, r->prompt.n, &text, &n, err) && text_out_add(&r->text, text, n,
                                                                                                      err) &&
                 show_text(r, err);
     tblock_free(text);
@@ -228,7 +229,7 @@ static bool show_end(Run *r, tblock_error *err)
     const char *rest = r->stream ? tblock_stream_flush(r->stream, &n) : "";
     if (!stop_text_put(&r->stop, rest, n, &r->text, err) || !stop_text_flush(&r->stop, &r->text, err))
         return false;
-    if (!r->args->json && (output_is_terminal() || !r->stream) && !bytes_add(&r->text, "\n", 1, err))
+    if (!r->args->json && (output_is_terminal() || !r->stream) && !text_out_add(&r->text, "\n", 1, err))
         return false;
     return show_text(r, err);
 }
@@ -405,7 +406,7 @@ static void print_json(const Run *r)
     output_json_ids("ids", r->ids + r->n_given, r->n_ids - r->n_given);
     output_format(", \"text\": ");
     if (r->stream)
-        output_json_text(r->text.data ? r->text.data : "", r->text.n);
+        output_json_text(r->text.text ? r->text.text : "", r->text.n);
     else
         output_format("null");
     output_format(", \"stop_reason\": \"%s\", ", reason_names[r->reason]);
@@ -484,8 +485,8 @@ static bool run(void *args, tblock_error *err)
     tblock_close(r.model);
     prompt_free(&r.prompt);
     free(r.ids);
-    free(r.stop.held.data);
-    free(r.text.data);
+    free(r.stop.held.text);
+    free(r.text.text);
     return good;
 }
 

@@ -19,25 +19,25 @@ typedef struct TokenizeArgs {
 } TokenizeArgs;
 
 /* Bytes of one token alone, also where they are a part of a character. *text belongs to the caller: free(). */
-static bool piece_bytes(tblock_stream *s, int32_t id, Bytes *piece, tblock_error *err)
+static bool piece_bytes(tblock_stream *s, int32_t id, TextOut *piece, tblock_error *err)
 {
     size_t      n;
     const char *part = tblock_stream_put(s, id, &n);
     piece->n = 0;
-    if (!bytes_add(piece, part, n, err))
+    if (!text_out_add(piece, part, n, err))
         return false;
     part = tblock_stream_flush(s, &n);
-    return bytes_add(piece, part, n, err);
+    return text_out_add(piece, part, n, err);
 }
 
 /* id, tabulator, text in quotes, escaped as base/printable.h has it */
-static void print_piece(int32_t id, const Bytes *piece)
+static void print_piece(int32_t id, const TextOut *piece)
 {
     output_format("%" PRId32 "\t\"", id);
     for (size_t i = 0; i < piece->n;) {
         char   shown[PRINTABLE_BYTES];
-        size_t n_read, n_shown = printable(shown, piece->data + i, piece->n - i, &n_read);
-        if (piece->data[i] == '"' || piece->data[i] == '\\')
+        size_t n_read, n_shown = printable(shown, piece->text + i, piece->n - i, &n_read);
+        if (piece->text[i] == '"' || piece->text[i] == '\\')
             output_write("\\", 1);
         output_write(shown, n_shown);
         i += n_read;
@@ -47,7 +47,7 @@ static void print_piece(int32_t id, const Bytes *piece)
 
 static bool print_pieces(const tblock_model *m, const int32_t *ids, size_t n, bool json, tblock_error *err)
 {
-    Bytes          piece = { 0 };
+    TextOut        piece = { 0 };
     tblock_stream *s = tblock_stream_new(m, true, err);
     bool           good = s != NULL;
 
@@ -55,12 +55,12 @@ static bool print_pieces(const tblock_model *m, const int32_t *ids, size_t n, bo
         good = piece_bytes(s, ids[i], &piece, err);
         if (good && json) {
             output_format("%s", i ? ", " : "");
-            output_json_text(piece.data ? piece.data : "", piece.n);
+            output_json_text(piece.text ? piece.text : "", piece.n);
         } else if (good) {
             print_piece(ids[i], &piece);
         }
     }
-    free(piece.data);
+    free(piece.text);
     tblock_stream_free(s);
     return good;
 }
@@ -92,13 +92,13 @@ static bool encode(const tblock_model *m, const TokenizeArgs *a, tblock_error *e
     unsigned flags = (a->no_bos ? 0 : TBLOCK_ADD_SPECIAL) | (a->special ? TBLOCK_PARSE_SPECIAL : 0);
     int32_t *ids = NULL;
     size_t   n = 0;
-    Bytes    text = { 0 };
+    TextOut  text = { 0 };
 
     bool good =
-        (a->text ? bytes_add(&text, a->text, strlen(a->text), err)
+        (a->text ? text_out_add(&text, a->text, strlen(a->text), err)
                  : input_read(a->file ? a->file : "-", INPUT_TEXT, &text, err)) &&
-        tblock_tokenize(m, text.data ? text.data : "", text.n, flags, &ids, &n, err) && print_ids(m, a, ids, n, err);
-    free(text.data);
+        tblock_tokenize(m, text.text ? text.text : "", text.n, flags, &ids, &n, err) && print_ids(m, a, ids, n, err);
+    free(text.text);
     tblock_free(ids);
     return good;
 }

@@ -7,13 +7,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/path.h"
 
 #define AT(field) offsetof(GeneralOptions, field)
 const Option general_options[] = {
@@ -167,13 +167,13 @@ static bool check_sources(const PromptOptions *o, tblock_error *err)
 
 static bool read_text(Prompt *p, const PromptOptions *o, bool quiet, tblock_error *err)
 {
-    Bytes       text = { 0 };
+    TextOut     text = { 0 };
     const char *file = o->file ? o->file : "-";
     if (!o->text && strcmp(file, "-") == 0 && isatty(STDIN_FILENO))
         cli_note(quiet, "type the prompt, then press Ctrl-D on a new line");
-    bool good = o->text ? bytes_add(&text, o->text, strlen(o->text), err)
+    bool good = o->text ? text_out_add(&text, o->text, strlen(o->text), err)
                         : input_read(file, INPUT_PROMPT, &text, err);
-    p->text = text.data;
+    p->text = text.text;
     p->n_text = text.n;
     return good;
 }
@@ -247,32 +247,6 @@ void prompt_free(Prompt *p)
 
 const char *prompt_file(const PromptOptions *o) { return o->text || o->ids.given ? NULL : o->file ? o->file : "-"; }
 
-static int look_at(const char *path, struct stat *st) { return strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, st) : stat(path, st); }
-
-/* Where a file that does not exist would be, and under which name. False: nowhere. */
-static bool place_of(const char *path, struct stat *folder, const char **name)
-{
-    char        text[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    int         n = slash ? snprintf(text, sizeof text, "%.*s", (int)(slash - path) + 1, path) : snprintf(text, sizeof text, ".");
-    *name = slash ? slash + 1 : path;
-    return n < PATH_MAX && stat(text, folder) == 0;
-}
-
-/* As path_same_file of base/path.h. */
-bool same_file(const char *a, const char *b)
-{
-    struct stat one, other;
-    const char *name, *other_name;
-    bool        there = look_at(a, &one) == 0;
-    if (there != (look_at(b, &other) == 0))
-        return false;
-    if (there)
-        return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-    return place_of(a, &one, &name) && place_of(b, &other, &other_name) && one.st_dev == other.st_dev && one.st_ino == other.st_ino &&
-           strcmp(name, other_name) == 0;
-}
-
 bool output_one(const char **out, const char *argument, tblock_error *err)
 {
     if (*out && argument)
@@ -286,7 +260,7 @@ bool output_apart(const char *output, const tblock_model *m, const Inputs *in, t
     if (!output)
         return true;
     for (int i = 0; i < MOST_INPUTS; i++)
-        if (in->file[i] && same_file(output, in->file[i]))
+        if (in->file[i] && path_same_file(output, in->file[i]))
             return fail(err, TBLOCK_USAGE, "%s: expected an output file other than the input "
                                                "%s, found the same file", output,
                             strcmp(in->file[i], "-") == 0 ? "standard input" : in->file[i]);

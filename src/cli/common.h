@@ -113,9 +113,6 @@ const char *prompt_file(const PromptOptions *o);
  * neither was. Both are an error (TBLOCK_USAGE). */
 bool output_one(const char **out, const char *argument, tblock_error *err);
 
-/* Are both names of one regular file, or, where there is neither yet, would they be? "-" is standard input. */
-bool same_file(const char *a, const char *b);
-
 /* What a command reads beside its model: names of files, of which NULL is none and "-" standard input. */
 enum { MOST_INPUTS = 4 };
 typedef struct Inputs { const char *model; const char *file[MOST_INPUTS]; } Inputs;

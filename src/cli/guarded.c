@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 /* Fills err, closes g. */
 static bool failed(Guarded *g, int status, const char *what, int error, tblock_error *err)
 {
@@ -250,7 +252,7 @@ static int copy_to_target(const Guarded *g)
     while ((got = pread(g->fd, piece, sizeof piece, at)) != 0) {
         if (got < 0 && errno == EINTR)
             continue;
-        if (got < 0 || !write_all(g->target, piece, (size_t)got))
+        if (got < 0 || !write_all(g->target, -1, piece, (size_t)got))
             return errno;
         at += got;
     }

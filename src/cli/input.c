@@ -25,7 +25,7 @@ static const char *shown_name(const char *path) { return strcmp(path, "-") == 0 
 
 /* Add what one read gives; *end when it gives nothing. More than `most` bytes in *out are an error, as an endless input
  * would take all memory; `where` completes its text. */
-static bool read_piece(int fd, const char *name, size_t most, const char *where, Bytes *out, bool *end,
+static bool read_piece(int fd, const char *name, size_t most, const char *where, TextOut *out, bool *end,
                        tblock_error *err)
 {
     char    piece[PIECE];
@@ -39,10 +39,10 @@ static bool read_piece(int fd, const char *name, size_t most, const char *where,
     if ((size_t)n > most - out->n)
         return fail(err, TBLOCK_INPUT, "%s: expected at most %zu MB%s, found more", name,
                         most / INPUT_MB, where);
-    return bytes_add(out, piece, (size_t)n, err);
+    return text_out_add(out, piece, (size_t)n, err);
 }
 
-bool input_read(const char *path, size_t most, Bytes *out, tblock_error *err)
+bool input_read(const char *path, size_t most, TextOut *out, tblock_error *err)
 {
     int  fd = open_file(path, err);
     bool end = false, good = fd >= 0;
@@ -63,17 +63,17 @@ void lines_close(Lines *l)
 {
     if (l->fd > STDIN_FILENO)
         close(l->fd);
-    free(l->kept.data);
+    free(l->kept.text);
     *l = (Lines){ 0 };
 }
 
 const char *lines_next(Lines *l, size_t *n, tblock_error *err)
 {
     for (;;) {
-        const char *line = l->kept.data + l->at;
+        const char *line = l->kept.text + l->at;
         const char *found = NULL;
         if (l->kept.n > l->searched)
-            found = memchr(l->kept.data + l->searched, '\n', l->kept.n - l->searched);
+            found = memchr(l->kept.text + l->searched, '\n', l->kept.n - l->searched);
         if (found || (l->end && l->kept.n > l->at)) {
             *n = found ? (size_t)(found - line) : l->kept.n - l->at;
             l->at = l->searched = l->at + *n + (found != NULL);
@@ -83,7 +83,7 @@ const char *lines_next(Lines *l, size_t *n, tblock_error *err)
         if (l->end)
             return NULL;
         if (l->at > 0) {
-            memmove(l->kept.data, l->kept.data + l->at, l->kept.n - l->at);
+            memmove(l->kept.text, l->kept.text + l->at, l->kept.n - l->at);
             l->kept.n -= l->at;
             l->at = 0;
         }

@@ -13,14 +13,14 @@ enum {
 
 /* Add the bytes of a file, at most `most` with those already there, to *out; "-" is standard input. A file that cannot
  * be opened or is too long is TBLOCK_INPUT. */
-bool input_read(const char *path, size_t most, Bytes *out, tblock_error *err);
+bool input_read(const char *path, size_t most, TextOut *out, tblock_error *err);
 
 /* Lines of a file, one at a time. */
 typedef struct Lines {
     const char *name; /* for messages */
     int         fd;
     bool        end;  /* nothing more to read          */
-    Bytes       kept; /* read, from `at` on not handed out */
+    TextOut     kept; /* read, from `at` on not handed out */
     size_t      at, searched;
     size_t      number; /* of the line handed out last, from 1 */
 } Lines;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 
@@ -19,41 +20,9 @@ enum { OUTPUT_ROOM = 1 << 16 };
 
 static struct { char data[OUTPUT_ROOM]; size_t n; int error; bool to_stderr; } output; /* error: errno of the first failure */
 
-bool bytes_add(Bytes *b, const char *data, size_t n, tblock_error *err)
-{
-    if (n > b->room - b->n) {
-        if (n > SIZE_MAX / 4 - b->n)
-            return no_memory(NULL, err);
-        size_t room = 2 * (b->n + n) + 64;
-        char  *grown = realloc(b->data, room);
-        if (!grown)
-            return no_memory(NULL, err);
-        b->data = grown;
-        b->room = room;
-    }
-    if (n > 0)
-        memcpy(b->data + b->n, data, n);
-    b->n += n;
-    return true;
-}
-
-bool write_all(int fd, const char *data, size_t n)
-{
-    while (n > 0) {
-        ssize_t put = write(fd, data, n);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return false;
-        data += put;
-        n -= (size_t)put;
-    }
-    return true;
-}
-
 static void write_out(const char *data, size_t n)
 {
-    if (!output.error && !write_all(output.to_stderr ? STDERR_FILENO : STDOUT_FILENO, data, n))
+    if (!output.error && !write_all(output.to_stderr ? STDERR_FILENO : STDOUT_FILENO, -1, data, n))
         output.error = errno;
 }
 

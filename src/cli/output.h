@@ -7,15 +7,7 @@
 
 #include "terminal.h"
 
-#include "tblock.h"
-
-/* A text that grows; zeroed is empty; release data with free(). */
-typedef struct Bytes { char *data; size_t n, room; } Bytes;
-
-bool bytes_add(Bytes *b, const char *data, size_t n, tblock_error *err); /* fails without memory */
-
-/* write(2) until all n bytes are there; false: errno says why not. */
-bool write_all(int fd, const char *data, size_t n);
+#include "base/text_out.h"
 
 void output_write(const char *data, size_t n);
 

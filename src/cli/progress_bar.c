@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 
 enum { MOST_CELLS = 40, LEAST_CELLS = 5, WHAT_ROOM = 256, LINE_ROOM = 512 };
 static const double FIRST_AFTER = 0.5, EVERY = 0.2; /* seconds */
@@ -59,7 +60,7 @@ static void draw(const char *line)
     atomic_store(&drawing, true);
     if (!atomic_load(&wiped)) {
         atomic_store(&visible, true);
-        write_all(STDERR_FILENO, text, (size_t)n);
+        write_all(STDERR_FILENO, -1, text, (size_t)n);
     }
     atomic_store(&drawing, false);
 }
@@ -148,7 +149,7 @@ void progress_end(void)
     pthread_cond_destroy(&bar.wake);
     bar.running = false;
     if (atomic_exchange(&visible, false))
-        write_all(STDERR_FILENO, WIPE, sizeof WIPE - 1);
+        write_all(STDERR_FILENO, -1, WIPE, sizeof WIPE - 1);
 }
 
 void progress_quiet(void) { bar.quiet = true; }
@@ -160,5 +161,5 @@ void progress_wipe(void)
     for (int i = 0; i < 1000 && atomic_load(&drawing); i++) /* what is being drawn would stay */
         nanosleep(&moment, NULL);
     if (atomic_exchange(&visible, false))
-        write_all(STDERR_FILENO, WIPE, sizeof WIPE - 1);
+        write_all(STDERR_FILENO, -1, WIPE, sizeof WIPE - 1);
 }

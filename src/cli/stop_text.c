@@ -8,7 +8,7 @@ static size_t ends_at(const StopText *s, size_t end)
     size_t longest = 0;
     for (size_t i = 0; i < s->n; i++) {
         size_t n = strlen(s->texts[i]);
-        if (n <= end && n > longest && memcmp(s->held.data + end - n, s->texts[i], n) == 0)
+        if (n <= end && n > longest && memcmp(s->held.text + end - n, s->texts[i], n) == 0)
             longest = n;
     }
     return longest;
@@ -21,30 +21,30 @@ static size_t may_begin(const StopText *s)
     for (size_t i = 0; i < s->n; i++) {
         size_t n = strlen(s->texts[i]) - 1;
         for (n = n < s->held.n ? n : s->held.n; n > longest; n--)
-            if (memcmp(s->held.data + s->held.n - n, s->texts[i], n) == 0)
+            if (memcmp(s->held.text + s->held.n - n, s->texts[i], n) == 0)
                 longest = n;
     }
     return longest;
 }
 
 /* Move the first n held bytes to shown. */
-static bool show(StopText *s, size_t n, Bytes *shown, tblock_error *err)
+static bool show(StopText *s, size_t n, TextOut *shown, tblock_error *err)
 {
     if (n == 0)
         return true;
-    if (!bytes_add(shown, s->held.data, n, err))
+    if (!text_out_add(shown, s->held.text, n, err))
         return false;
-    memmove(s->held.data, s->held.data + n, s->held.n - n);
+    memmove(s->held.text, s->held.text + n, s->held.n - n);
     s->held.n -= n;
     return true;
 }
 
-bool stop_text_put(StopText *s, const char *text, size_t n, Bytes *shown, tblock_error *err)
+bool stop_text_put(StopText *s, const char *text, size_t n, TextOut *shown, tblock_error *err)
 {
     if (s->found)
         return true;
     size_t old = s->held.n;
-    if (!bytes_add(&s->held, text, n, err))
+    if (!text_out_add(&s->held, text, n, err))
         return false;
     for (size_t end = old + 1; end <= s->held.n; end++) {
         size_t length = ends_at(s, end);
@@ -57,4 +57,4 @@ bool stop_text_put(StopText *s, const char *text, size_t n, Bytes *shown, tblock
     return show(s, s->held.n - may_begin(s), shown, err);
 }
 
-bool stop_text_flush(StopText *s, Bytes *shown, tblock_error *err) { return show(s, s->held.n, shown, err); }
+bool stop_text_flush(StopText *s, TextOut *shown, tblock_error *err) { return show(s, s->held.n, shown, err); }
