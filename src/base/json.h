@@ -1,5 +1,5 @@
-/* base/json.h: JSON on top of cJSON, with what cJSON lacks: refusal of duplicate keys, trailing text, bad UTF-8, depth over 64, NUL inside
- * strings and numbers too large for a double; exact integers with range; case-sensitive keys; iteration without linear lookups. */
+/* base/json.h: JSON as a tree of cJSON's, for configs and metadata: the text is read by base/json_doc.h, without NUL inside strings and
+ * numbers too large for a double; exact integers with range; case-sensitive keys; iteration without linear lookups. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
@@ -13,8 +13,8 @@ typedef struct cJSON Json;
  * length of its header. That has zeros among its 8 bytes, which JSON text never has. */
 bool json_object_begins(const void *text, size_t n_bytes);
 
-/* Parse n_bytes of text, strictly RFC 8259. what names the source in messages ("model.bin: config"). Errors are INPUT with
- * the byte offset, SYSTEM without memory. The locale has no influence here, nor anywhere in this file. */
+/* Parse n_bytes of text. what names the source in messages ("model.bin: config"). Errors are those of json_doc_parse. The locale has no
+ * influence here, nor anywhere in this file. */
 Json *json_parse(const char *text, size_t n_bytes, const char *what, Error *err);
 void  json_free(Json *j); /* only the root; NULL is accepted */
 
@@ -39,10 +39,6 @@ const char *json_kind(const Json *j); /* "object", "array", "string", "number", 
 bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, int64_t *out, Error *err);
 bool json_read_double(const Json *j, const char *what, double min, double max, double *out, Error *err);
 bool json_read_bool(const Json *j, const char *what, bool *out, Error *err);
-double json_number(const char *text); /* strtod, whatever the locale and the rounding mode */
-/* The length of the number that text begins with. *expected: NULL, or what should stand after that many bytes instead.
- * *whole: it has no decimal point and no exponent. */
-size_t json_number_length(const char *text, size_t n, bool *whole, const char **expected);
 bool json_read_string(const Json *j, const char *what, const char **out, Error *err); /* lives as long as the root */
 
 bool json_equal(const Json *a, const Json *b); /* the order of an object's keys does not matter */

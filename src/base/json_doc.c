@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/byte_map.h"
 #include "base/hex.h"
-#include "base/json.h"
+#include "base/host_env.h"
 #include "base/utf8.h"
 
 enum {
@@ -19,6 +19,7 @@ typedef struct Parser {
     JsonDoc    *d;
     char       *at, *end;
     int         depth;
+    unsigned    refused;
     const char *what;
     Error      *err;
 } Parser;
@@ -93,6 +94,8 @@ static bool unicode_escape(Parser *p, char **out)
             return fail(p->err, INPUT, "%s: byte %zu: half a surrogate pair (\\u%04x)", p->what, start, (unsigned)unit);
         unit = 0x10000 + ((unit & 0x3FF) << 10 | (low & 0x3FF));
     }
+    if (unit == 0 && p->refused & JSON_NO_NUL)
+        return fail(p->err, INPUT, "%s: byte %zu: a string holds NUL (\\u0000), which is not supported", p->what, start);
     *out = write_utf8(*out, unit);
     return true;
 }
@@ -147,18 +150,60 @@ static bool string(Parser *p, const char **text, uint32_t *n)
             return false;
     }
     p->at++;
+    *out = 0; /* where an escape or the closing quote was */
     *n = (uint32_t)(out - *text);
     return true;
 }
 
 /* ---- Numbers and words ------------------------------------------------------------------------------------------ */
 
+/* How far digits go from text[at] on, of which there must be one. */
+static size_t digits_end(const char *text, size_t n, size_t at, const char *thing, const char **expected)
+{
+    *expected = at < n && is_digit(text[at]) ? NULL : thing;
+    while (at < n && is_digit(text[at]))
+        at++;
+    return at;
+}
+
+/* The length of the number that text begins with. *expected: NULL, or what should stand after that many bytes instead. *whole: it
+ * has no decimal point and no exponent. */
+static size_t number_length(const char *text, size_t n, bool *whole, const char **expected)
+{
+    size_t first = n && *text == '-', at = digits_end(text, n, first, "a digit", expected);
+    *whole = true;
+    if (at - first > 1 && text[first] == '0') {
+        *expected = "no digit after a leading 0";
+        return first + 1;
+    }
+    if (!*expected && at < n && text[at] == '.') {
+        *whole = false;
+        at = digits_end(text, n, at + 1, "a digit after the decimal point", expected);
+    }
+    if (!*expected && at < n && (text[at] == 'e' || text[at] == 'E')) {
+        *whole = false;
+        at++;
+        at += at < n && (text[at] == '+' || text[at] == '-');
+        at = digits_end(text, n, at, "a digit in the exponent", expected);
+    }
+    return at;
+}
+
+static double to_double(const char *text)
+{
+    HostEnv env;
+    host_env_enter(&env);
+    double value = strtod(text, NULL);
+    host_env_leave(&env);
+    return value;
+}
+
 static bool number(Parser *p, JsonNode *j)
 {
     char       *start = p->at, *first = start + (*start == '-');
     bool        whole;
     const char *thing;
-    p->at += json_number_length(start, (size_t)(p->end - start), &whole, &thing);
+    p->at += number_length(start, (size_t)(p->end - start), &whole, &thing);
     if (thing)
         return expected(p, thing);
     if (whole && p->at - first <= 18) {
@@ -170,8 +215,8 @@ static bool number(Parser *p, JsonNode *j)
         return true;
     }
     j->kind = NODE_DOUBLE;
-    j->number = json_number(start);
-    return isfinite(j->number) || fail(p->err, INPUT, "%s: byte %zu: expected a number that fits a double, found one too large",
+    j->number = to_double(start);
+    return isfinite(j->number) || !(p->refused & JSON_FINITE) || fail(p->err, INPUT, "%s: byte %zu: expected a number that fits a double, found one too large",
                                        p->what, (size_t)(start - p->d->text));
 }
 
@@ -301,14 +346,23 @@ static bool value(Parser *p, const char *key, uint32_t key_n)
     return c == '-' || is_digit(c) ? number(p, j) : word(p, j);
 }
 
-bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, const char *what, Error *err)
+static bool document(Parser *p)
+{
+    size_t n = (size_t)(p->end - p->at);
+    if (n > UINT32_MAX)
+        return fail(p->err, INPUT, "%s: expected less than 4 GB of JSON, found %zu bytes", p->what, n);
+    if (n >= 3 && memcmp(p->at, "\xEF\xBB\xBF", 3) == 0)
+        return fail(p->err, INPUT, "%s: byte 0: a byte order mark; expected JSON without one", p->what);
+    if (!value(p, NULL, 0))
+        return false;
+    skip_space(p);
+    return p->at == p->end || expected(p, "nothing after the value");
+}
+
+bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, const char *what, Error *err)
 {
     *d = (JsonDoc){ .text = text };
-    Parser p = { .d = d, .at = text, .end = text + n_bytes, .what = what, .err = err };
-    bool   ok = value(&p, NULL, 0);
-    skip_space(&p);
-    if (ok && p.at != p.end)
-        ok = expected(&p, "nothing after the value");
+    bool ok = document(&(Parser){ .d = d, .at = text, .end = text + n_bytes, .refused = refused, .what = what, .err = err });
     if (!ok)
         json_doc_free(d);
     return ok;

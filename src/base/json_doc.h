@@ -1,6 +1,6 @@
-/* base/json_doc.h: JSON of many megabytes, such as vocabularies: one array of nodes in document order, strings unescaped
- * where they lie in the text, with their lengths (they may hold NUL). As strict as base/json.h, which is for all else, but for that
- * NUL. */
+/* base/json_doc.h: the one reader of JSON text: strictly RFC 8259, no key twice in an object, no deeper than 64. It makes one array
+ * of nodes in document order, strings unescaped where they lie in the text, which is what vocabularies of many megabytes and requests
+ * are read from; base/json.h makes a tree of it. The locale and the rounding mode of the host have no influence. */
 #ifndef BASE_JSON_DOC_H
 #define BASE_JSON_DOC_H
 
@@ -17,7 +17,7 @@ typedef struct JsonNode {
     uint32_t    skip;   /* nodes of this value, itself included: its neighbour is node + skip */
     const char *key;    /* in an object; else NULL                                          */
     union {
-        const char *text;    /* not terminated */
+        const char *text;    /* ends with a NUL behind its n bytes             */
         int64_t     integer; /* a number without point or exponent, under 2^63 */
         double      number;  /* any other                                      */
     };
@@ -29,9 +29,12 @@ typedef struct JsonDoc {
     size_t    n_nodes, cap;
 } JsonDoc;
 
+/* What else is refused: NUL inside strings (\u0000), numbers that would become infinite. */
+enum { JSON_NO_NUL = 1, JSON_FINITE = 2 };
+
 /* Parse n_bytes of text, which is allocated, ends with a NUL and belongs to the document from here on, also on failure. what
  * names the source. At most 16 M values. Errors: INPUT with the byte offset, or the key that appears twice; SYSTEM. */
-bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, const char *what, Error *err);
+bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, const char *what, Error *err);
 void json_doc_free(JsonDoc *d); /* a zeroed document is accepted */
 
 /* Members or items: JSON_NODES (i, parent) { ... }; none where parent is NULL or holds none. */

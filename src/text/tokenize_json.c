@@ -1,302 +1,109 @@
-/* One request of the JSON lines protocol. base/json is not used for the request: its strings end at NUL, and a text to
- * tokenize may hold \u0000. */
+/* One request of the JSON lines protocol. base/json_doc, whose strings may hold NUL, as a text to tokenize may. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/hex.h"
 #include "base/json.h"
+#include "base/json_doc.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
-enum { MOST_DEPTH = 64 };
-
-typedef struct Line {
-    const char *text;
-    size_t      n, at;
-    Error      *err;
-} Line;
-
 typedef struct Request {
-    char   *text;          /* "text" or "bytes_hex", decoded */
-    size_t  n_text;
-    bool    has_text, has_ids, parse_special, add_special;
-    Ids     ids;
+    JsonDoc     doc;
+    const char *text;      /* "text" or "bytes_hex", decoded */
+    size_t      n_text;
+    char       *unhexed;
+    bool        has_text, has_ids, parse_special, add_special;
+    Ids         ids;
 } Request;
 
-static bool wrong(const Line *l, const char *expected)
+static bool expected(const char *key, const char *thing, const JsonNode *found, Error *err)
 {
-    if (l->at >= l->n)
-        return fail(l->err, INPUT, "request: byte %zu: expected %s, found the end", l->at, expected);
-    return fail(l->err, INPUT, "request: byte %zu: expected %s, found '%c'", l->at, expected, l->text[l->at]);
+    char text[NODE_TEXT];
+    return fail(err, INPUT, "request: %s: expected %s, found %s", key, thing, node_text(found, text));
 }
 
-static int peek(Line *l) /* the next character after white space; -1: the end */
+static bool read_ids(const JsonNode *list, Request *q, Error *err)
 {
-    while (l->at < l->n && memchr(" \t\r\n", l->text[l->at], 4))
-        l->at++;
-    return l->at < l->n ? (unsigned char)l->text[l->at] : -1;
-}
-
-static bool take(Line *l, char c, const char *expected)
-{
-    if (peek(l) != c)
-        return wrong(l, expected);
-    l->at++;
-    return true;
-}
-
-/* ---- Strings -------------------------------------------------------------------------------------------------- */
-
-static bool four_digits(Line *l, uint32_t *unit)
-{
-    *unit = 0;
-    for (int i = 0; i < 4; i++, l->at++) {
-        int digit = l->at < l->n ? hex_digit(l->text[l->at]) : -1;
-        if (digit < 0)
-            return wrong(l, "four hex digits");
-        *unit = *unit << 4 | (uint32_t)digit;
-    }
-    return true;
-}
-
-/* After "\u". A lone surrogate is no character and has no bytes, so it is refused. */
-static bool read_unicode(Line *l, char **out)
-{
-    uint32_t cp, low;
-    if (!four_digits(l, &cp))
-        return false;
-    if (cp >= 0xD800 && cp < 0xDC00 && l->n - l->at >= 6 && l->text[l->at] == '\\' && l->text[l->at + 1] == 'u') {
-        l->at += 2;
-        if (!four_digits(l, &low))
+    JSON_NODES (j, list) {
+        if (j->kind != NODE_INT || j->integer > INT32_MAX || j->integer < -INT32_MAX)
+            return expected("ids", "an id", j, err);
+        if (!ids_push(&q->ids, (int32_t)j->integer, err))
             return false;
-        if (low >= 0xDC00 && low < 0xE000)
-            cp = 0x10000 + ((cp - 0xD800) << 10) + (low - 0xDC00);
     }
-    if (cp >= 0xD800 && cp < 0xE000)
-        return fail(l->err, INPUT, "request: byte %zu: expected a character, found a lone surrogate", l->at);
-    *out += character_write(cp, *out);
+    q->has_ids = true;
     return true;
 }
 
-static bool read_escape(Line *l, char **out)
+static bool read_hex(const JsonNode *j, Request *q, Error *err)
 {
-    static const char name[] = "\"\\/bfnrt", value[] = "\"\\/\b\f\n\r\t";
-    char              c = l->at < l->n ? l->text[l->at] : '\0';
-    if (c == 'u') {
-        l->at++;
-        return read_unicode(l, out);
-    }
-    const char *found = c ? strchr(name, c) : NULL;
-    if (!found)
-        return wrong(l, "an escape");
-    l->at++;
-    *(*out)++ = value[found - name];
-    return true;
-}
-
-/* *s is allocated and NUL-terminated; *n_s counts the NULs inside too. */
-static bool read_string(Line *l, char **s, size_t *n_s)
-{
-    *s = NULL;
-    if (!take(l, '"', "a string"))
-        return false;
-    char *out = malloc(l->n - l->at + 1); /* an escape is never shorter than what it stands for */
-    if (!out)
-        return no_memory("request", l->err);
-    char *at = out;
-    for (;;) {
-        unsigned char c = l->at < l->n ? (unsigned char)l->text[l->at] : 0;
-        size_t   len = 1;
-        uint32_t cp = 0;
-        bool     ok = true;
-        if (c == '"' && l->at < l->n)
-            break;
-        if (c < 0x20)
-            ok = wrong(l, "a string's next character");
-        else if (c == '\\') {
-            l->at++;
-            ok = read_escape(l, &at);
-            len = 0;
-        } else if ((len = character_at(l->text + l->at, l->n - l->at, &cp)) == 0)
-            ok = fail(l->err, INPUT, "request: byte %zu: expected UTF-8, found byte 0x%02x", l->at, c);
-        if (!ok) {
-            free(out);
-            return false;
-        }
-        memcpy(at, l->text + l->at, len);
-        at += len;
-        l->at += len;
-    }
-    l->at++;
-    *at  = '\0';
-    *s   = out;
-    *n_s = (size_t)(at - out);
-    return true;
-}
-
-/* ---- Values --------------------------------------------------------------------------------------------------- */
-
-static bool word(Line *l, const char *w)
-{
-    size_t n = strlen(w);
-    if (l->n - l->at < n || memcmp(l->text + l->at, w, n) != 0)
-        return false;
-    l->at += n;
-    return true;
-}
-
-static bool read_bool(Line *l, bool *out)
-{
-    peek(l);
-    *out = word(l, "true");
-    return *out || word(l, "false") || wrong(l, "true or false");
-}
-
-static bool skip_number(Line *l, bool *whole)
-{
-    const char *expected;
-    l->at += json_number_length(l->text + l->at, l->n - l->at, whole, &expected);
-    return !expected || wrong(l, expected);
-}
-
-static bool read_id(Line *l, int32_t *id)
-{
-    bool    whole, minus = peek(l) == '-';
-    size_t  first = l->at;
-    int64_t value = 0;
-    if (!skip_number(l, &whole))
-        return false;
-    for (size_t i = first + minus; whole && i < l->at && value <= INT32_MAX; i++)
-        value = 10 * value + (l->text[i] - '0');
-    if (!whole || value > INT32_MAX)
-        return fail(l->err, INPUT, "request: byte %zu: expected an id, found %.*s", first, l->at - first < 40 ? (int)(l->at - first) : 40,
-                    l->text + first);
-    *id = (int32_t)(minus ? -value : value);
-    return true;
-}
-
-static bool read_ids(Line *l, Ids *ids)
-{
-    int32_t id = -1;
-    if (!take(l, '[', "an array of ids"))
-        return false;
-    if (peek(l) == ']')
-        return take(l, ']', "]");
-    do {
-        if (!read_id(l, &id) || !ids_push(ids, id, l->err))
-            return false;
-    } while (peek(l) == ',' && take(l, ',', ","));
-    return take(l, ']', "a comma or ]");
-}
-
-static bool skip_string(Line *l)
-{
-    char  *s;
-    size_t n;
-    bool   ok = read_string(l, &s, &n);
-    free(s);
-    return ok;
-}
-
-/* Any value that the protocol has no use for. */
-static bool skip_value(Line *l, int depth)
-{
-    int c = peek(l);
-    if (c == '"')
-        return skip_string(l);
-    if (c != '{' && c != '[') {
-        bool whole;
-        if (c == '-' || (c >= '0' && c <= '9'))
-            return skip_number(l, &whole);
-        return word(l, "true") || word(l, "false") || word(l, "null") || wrong(l, "a value");
-    }
-    if (depth == MOST_DEPTH)
-        return fail(l->err, INPUT, "request: byte %zu: expected at most %d levels", l->at, MOST_DEPTH);
-    char close = c == '{' ? '}' : ']';
-    l->at++;
-    if (peek(l) == close)
-        return take(l, close, "");
-    do {
-        if (c == '{' && (!skip_string(l) || !take(l, ':', "a colon")))
-            return false;
-        if (!skip_value(l, depth + 1))
-            return false;
-    } while (peek(l) == ',' && take(l, ',', ","));
-    return take(l, close, c == '{' ? "a comma or }" : "a comma or ]");
-}
-
-static bool unhex(Line *l, char *s, size_t *n)
-{
-    bool ok = *n % 2 == 0;
-    for (size_t i = 0; ok && i < *n; i += 2) {
-        int high = hex_digit(s[i]), low = hex_digit(s[i + 1]);
+    bool ok = j->n % 2 == 0;
+    q->unhexed = malloc(j->n / 2 + 1);
+    if (!q->unhexed)
+        return no_memory("request", err);
+    for (size_t i = 0; ok && i < j->n; i += 2) {
+        int high = hex_digit(j->text[i]), low = hex_digit(j->text[i + 1]);
         ok = high >= 0 && low >= 0;
-        s[i / 2] = (char)((high & 15) << 4 | (low & 15));
+        q->unhexed[i / 2] = (char)((high & 15) << 4 | (low & 15));
     }
-    *n /= 2;
-    return ok || fail(l->err, INPUT, "request: bytes_hex: expected pairs of hex digits");
+    q->text   = q->unhexed;
+    q->n_text = j->n / 2;
+    return ok || fail(err, INPUT, "request: bytes_hex: expected pairs of hex digits");
 }
 
-/* ---- Requests ------------------------------------------------------------------------------------------------- */
-
-static bool read_mode(Line *l, bool *parse_special)
+static bool read_text(const JsonNode *j, bool hex, Request *q, Error *err)
 {
-    char  *mode;
-    size_t n;
-    if (!read_string(l, &mode, &n))
-        return false;
-    *parse_special = strcmp(mode, "special") == 0;
-    bool ok = *parse_special || strcmp(mode, "plain") == 0 || strcmp(mode, "decode") == 0 ||
-              fail(l->err, INPUT, "request: mode: expected 'plain', 'special' or 'decode', found '%s'", mode);
-    free(mode);
-    return ok;
+    const char *key = hex ? "bytes_hex" : "text";
+    if (q->has_text)
+        return fail(err, INPUT, "request: %s: expected one text, found a second", key);
+    if (j->kind != NODE_STRING)
+        return expected(key, "a string", j, err);
+    q->has_text = true;
+    q->text     = j->text;
+    q->n_text   = j->n;
+    return !hex || read_hex(j, q, err);
 }
 
 /* Keys that the protocol does not have are skipped, so that a file of test cases is a file of requests: there, "ids" beside
  * a text is the expected answer. */
-static bool read_value(Line *l, const char *key, Request *q)
+static bool read_value(const JsonNode *j, Request *q, Error *err)
 {
-    bool hex = strcmp(key, "bytes_hex") == 0;
-    if (hex || strcmp(key, "text") == 0) {
-        if (q->has_text)
-            return fail(l->err, INPUT, "request: %s: expected one text, found a second", key);
-        q->has_text = read_string(l, &q->text, &q->n_text) && (!hex || unhex(l, q->text, &q->n_text));
-        return q->has_text;
+    bool hex = strcmp(j->key, "bytes_hex") == 0;
+    if (hex || strcmp(j->key, "text") == 0)
+        return read_text(j, hex, q, err);
+    if (strcmp(j->key, "ids") == 0 && j->kind == NODE_ARRAY)
+        return read_ids(j, q, err);
+    if (strcmp(j->key, "mode") == 0) {
+        q->parse_special = node_is(j, "special");
+        return q->parse_special || node_is(j, "plain") || node_is(j, "decode") || expected("mode", "'plain', 'special' or 'decode'", j, err);
     }
-    if (strcmp(key, "ids") == 0 && peek(l) == '[') {
-        if (q->has_ids)
-            return fail(l->err, INPUT, "request: ids: expected one array, found a second");
-        q->has_ids = read_ids(l, &q->ids);
-        return q->has_ids;
+    if (strcmp(j->key, "add_special") == 0) {
+        q->add_special = j->kind == NODE_TRUE;
+        return j->kind == NODE_TRUE || j->kind == NODE_FALSE || expected("add_special", "true or false", j, err);
     }
-    if (strcmp(key, "mode") == 0)
-        return read_mode(l, &q->parse_special);
-    if (strcmp(key, "add_special") == 0)
-        return read_bool(l, &q->add_special);
-    return skip_value(l, 0);
+    return true;
 }
 
-static bool read_request(Line *l, Request *q)
+static bool read_request(const char *line, size_t n, Request *q, Error *err)
 {
-    if (!take(l, '{', "an object"))
+    size_t begin = 0;
+    while (begin < n && memchr(" \t\r\n", line[begin], 4))
+        begin++;
+    if (begin == n)
+        return fail(err, INPUT, "request: byte %zu: expected an object, found the end", begin);
+    char *copy = malloc(n + 1);
+    if (!copy)
+        return no_memory("request", err);
+    memcpy(copy, line, n);
+    copy[n] = '\0';
+    if (!json_doc_parse(&q->doc, copy, n, 0, "request", err))
         return false;
-    if (peek(l) != '}') {
-        do {
-            char  *key;
-            size_t n;
-            peek(l);
-            if (!read_string(l, &key, &n))
-                return false;
-            bool ok = take(l, ':', "a colon") && read_value(l, key, q);
-            free(key);
-            if (!ok)
-                return false;
-        } while (peek(l) == ',' && take(l, ',', ","));
-    }
-    if (!take(l, '}', "a comma or }"))
-        return false;
-    if (peek(l) >= 0)
-        return wrong(l, "nothing more on the line");
-    return q->has_text || q->has_ids || fail(l->err, INPUT, "request: expected text, bytes_hex or ids, found none of them");
+    const JsonNode *root = q->doc.node;
+    if (root->kind != NODE_OBJECT)
+        return fail(err, INPUT, "request: byte %zu: expected an object, found '%c'", begin, line[begin]);
+    JSON_NODES (j, root)
+        if (!read_value(j, q, err))
+            return false;
+    return q->has_text || q->has_ids || fail(err, INPUT, "request: expected text, bytes_hex or ids, found none of them");
 }
 
 /* ---- Answers -------------------------------------------------------------------------------------------------- */
@@ -391,15 +198,15 @@ static bool answer_ids(const Tokenizer *t, const Request *q, TextOut *o, Error *
 
 bool tokenizer_answer_json(const Tokenizer *t, const char *line, size_t n_bytes, char **answer, Error *err)
 {
-    Line    l = { .text = line, .n = n_bytes, .err = err };
     Request q = { 0 };
     TextOut o = { 0 };
-    bool    ok = read_request(&l, &q) && (q.has_text ? answer_ids(t, &q, &o, err) : answer_text(t, &q, &o, err));
+    bool    ok = read_request(line, n_bytes, &q, err) && (q.has_text ? answer_ids(t, &q, &o, err) : answer_text(t, &q, &o, err));
     if (ok)
         ok = (*answer = text_out_take(&o, err)) != NULL;
     else
         text_out_free(&o);
-    free(q.text);
+    json_doc_free(&q.doc);
+    free(q.unhexed);
     free(q.ids.id);
     return ok;
 }

@@ -46,7 +46,7 @@ bool tokenizer_is_special(const Tokenizer *t, int id);
 /* Decode ids to the exact bytes; ids out of range are an error (INPUT). *text: caller frees, NUL-terminated as well. */
 bool tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, char **text, size_t *n_bytes, Error *err);
 
-/* One request of `tokenize --jsonl` (tblock.h: tblock_tokenize_json). Uses our own string reader: strings may hold \u0000. */
+/* One request of `tokenize --jsonl` (tblock.h: tblock_tokenize_json). Strings may hold \u0000. */
 bool tokenizer_answer_json(const Tokenizer *t, const char *line, size_t n_bytes, char **answer, Error *err);
 
 /* Streaming: bytes of successive ids, held back until a UTF-8 character is whole (at most 3 bytes wait; a byte that cannot

@@ -357,7 +357,7 @@ bool draft_read_object(Draft *d, const char *path, const JsonNode **root)
     size_t n;
     if (d->n_docs == sizeof d->doc / sizeof *d->doc)
         return fail(d->err, SYSTEM, "%s: too many files", path);
-    if (!read_text(d, path, &text, &n) || !json_doc_parse(&d->doc[d->n_docs], text, n, path, d->err))
+    if (!read_text(d, path, &text, &n) || !json_doc_parse(&d->doc[d->n_docs], text, n, JSON_FINITE, path, d->err))
         return false;
     *root = d->doc[d->n_docs++].node;
     return (*root)->kind == NODE_OBJECT || fail(d->err, INPUT, "%s: expected a JSON object, found %s", path, node_text(*root, found));

@@ -9,7 +9,7 @@ static bool parse(JsonDoc *d, const char *text, size_t n, Error *e)
     char *copy = malloc(n + 1);
     memcpy(copy, text, n);
     copy[n] = 0;
-    return json_doc_parse(d, copy, n, "test", e);
+    return json_doc_parse(d, copy, n, JSON_FINITE, "test", e);
 }
 
 static void refused(const char *text, const char *message)
@@ -64,6 +64,28 @@ static void what_is_no_json_is_refused(void)
     refused(deep, "nested deeper than 64");
 }
 
+static void what_is_refused_can_be_chosen(void)
+{
+    static const char text[] = "{\"a\\u0000\": \"b\\u0000\", \"c\": 1e999}";
+    JsonDoc d;
+    Error   e = { 0 };
+    char   *copy = strdup(text);
+    CHECK(json_doc_parse(&d, copy, sizeof text - 1, 0, "test", &e) && d.node[1].key_n == 2 && d.node[1].n == 2 && isinf(d.node[2].number), "%s",
+          e.msg);
+    json_doc_free(&d);
+    copy = strdup(text);
+    CHECK(!json_doc_parse(&d, copy, sizeof text - 1, JSON_NO_NUL, "test", &e) && strstr(e.msg, "byte 3: a string holds NUL"), "%s", e.msg);
+}
+
+static void strings_end_with_nul(void)
+{
+    static const char text[] = "{\"key\": \"\\u00e9x\"}";
+    JsonDoc d;
+    Error   e = { 0 };
+    CHECK(parse(&d, text, sizeof text - 1, &e) && strcmp(d.node[1].key, "key") == 0 && strcmp(d.node[1].text, "\xC3\xA9x") == 0, "%s", e.msg);
+    json_doc_free(&d);
+}
+
 static void values_are_what_the_text_says(void)
 {
     static const char text[] = " {\"s\": \"a\\u0000\\u00e9\\ud83d\\ude00\\n\\/\", \"i\": -12, \"d\": 1.5e2, \"big\": 12345678901234567890, "
@@ -103,7 +125,7 @@ static void too_many_values_are_refused(void)
         memcpy(text + i, ",0", 2);
     text[0] = '[';
     text[n] = 0;
-    CHECK(!json_doc_parse(&d, text, n, "test", &e) && e.status == INPUT && strstr(e.msg, "at most 16777216 values"), "%s", e.msg);
+    CHECK(!json_doc_parse(&d, text, n, 0, "test", &e) && e.status == INPUT && strstr(e.msg, "at most 16777216 values"), "%s", e.msg);
 }
 
 static void a_map_finds_what_was_put_into_it(void)
@@ -134,6 +156,8 @@ int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
     TEST(what_is_no_json_is_refused);
+    TEST(what_is_refused_can_be_chosen);
+    TEST(strings_end_with_nul);
     TEST(values_are_what_the_text_says);
     TEST(too_many_values_are_refused);
     TEST(a_map_finds_what_was_put_into_it);
