@@ -12,7 +12,7 @@
 
 #include "base/checked.h"
 #include "measure/roofline.h"
-#include "runtime/run.h"
+#include "runtime/ops.h"
 #include "timing.h"
 
 enum { MAX_REPEATS = 99, PIECE = 512 };

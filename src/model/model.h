@@ -13,13 +13,20 @@ typedef struct Mat {
     int          stack;      /* matrices one after the other, each in panels of its own (mat_item) */
     Panels       w;          /* stack * panel_count(rows) panels; every part starts on 64 bytes */
     const float *bias;       /* 16 * panel_count(rows) values, 0 past rows; or NULL */
+    /* How a context multiplies it, in a copy of the context's own (runtime/numerics.h: Plan): */
+    const char  *op;         /* what its product is called in a profile: "qkv"            */
+    int          bits;       /* of the integers that it multiplies: 8 or 16; 0: floats    */
+    int          out_bits;   /* w_up: of those that the next matrix makes of its result   */
+    bool         bf16;       /* by the rules of --math bf16                               */
 } Mat;
 
 /* Matrix number i of a stack. */
 static inline Mat mat_item(const Mat *m, int i)
 {
-    return (Mat){ .type = m->type, .rows = m->rows, .k = m->k, .stack = 1,
-                  .w = panels_from(m->type, m->w, i * panel_count(m->rows), m->k) };
+    Mat item   = *m;
+    item.stack = 1;
+    item.w     = panels_from(m->type, m->w, i * panel_count(m->rows), m->k);
+    return item;
 }
 
 /* A table [rows, k] whose rows are gathered: panels when tied to the head or quantized, else row-major. rows 0: none. */

@@ -240,10 +240,11 @@ static void enter_attention(const Run *r, int window)
 }
 
 /* Units are dealt out in turn: under a causal mask later ones cost more. Those that do not go round are cut. */
-void attention(Run *r, const Act *y, int l)
+void attention(Run *r, Act *y, int l)
 {
     const Config *c = &r->model->cfg;
     int group = c->heads / c->kv_heads, per_unit = attention_queries(c) / group, turn = 0, n = count_units(r, per_unit);
+    touch(r, reads(&r->q, ANYWHERE), (Touch){&r->cached, ANYWHERE, false}, writes(y, ANYWHERE));
     enter_attention(r, config_window(c, l));
     for (int s = 0; s < r->n_spans; s++) {
         const Span *span = &r->span[s];
@@ -265,5 +266,5 @@ void attention(Run *r, const Act *y, int l)
                     attend(r, &u, y, l);
             }
     }
-    threads_barrier(r->team);
+    attention_probs(r, l);
 }

@@ -4,7 +4,7 @@
  *
  * Scores are those of docs/numerics.md, row "attention", from the same rotated q and the same rounded K. The softmax is the
  * row "other softmax" over the visible keys: attention itself divides by its sum only after multiplying with V. */
-#include "runtime/run.h"
+#include "runtime/ops.h"
 
 #include <assert.h>
 #include <math.h>
@@ -70,5 +70,4 @@ void attention_probs(Run *r, int l)
         if (p)
             probabilities(r, l, i % heads, i / heads, p);
     }
-    threads_barrier(r->team);
 }

@@ -1,10 +1,12 @@
-/* runtime/experts.c: mixture of experts. A router gives each token the few experts it takes; tokens are grouped by expert, so
- * that each chosen expert's weights are read once in a call, and no other's.
+/* runtime/experts.c: mixture of experts. A router gives each token the few experts it takes; tokens
+ * are grouped by expert, so that each chosen expert's weights are read once in a call, and no
+ * other's.
  *
- * All experts of a call are one operation: their hidden values, panel by panel shared over the team, then their results, of
- * which each member computes its columns and adds them up in the order that docs/numerics.md fixes: by ascending expert, the
- * shared one last. How tokens are grouped never shows in the bits. Where a call has more rows than the buffers hold, the
- * experts are taken in several waves. */
+ * All experts of a call are one operation: their hidden values, panel by panel shared over the
+ * team, then their results, of which each member computes its columns and adds them up in the order
+ * that docs/numerics.md fixes: by ascending expert, the shared one last. How tokens are grouped
+ * never shows in the bits. Where a call has more rows than the buffers hold, the experts are taken
+ * in several waves. */
 #include <string.h>
 
 #include "runtime/ops.h"
@@ -16,9 +18,10 @@ int expert_rows(const Config *c, int max_tok)
     return some > max_tok ? some : max_tok;
 }
 
-/* ---- Routing -------------------------------------------------------------------------------------------------- */
+/* ---- Routing ---- */
 
-/* The k largest of p[0 .. n), ties to the lower index, as marks. Where p is NaN it is so everywhere: the first k. */
+/* The k largest of p[0 .. n), ties to the lower index, as marks. Where p is NaN it is so
+ * everywhere: the first k. */
 static void mark_largest(const float *p, int n, int k, int *order, unsigned char *mark)
 {
     int held = 0;
@@ -78,25 +81,23 @@ static void group_tokens(Run *r)
     }
 }
 
-/* The router's product, with the shared expert's beside it. */
-void route(Run *r, int l)
+/* The experts of each token, by the router's product with its row of xn. */
+static void route(Run *r, Act *xn, const Layer *w)
 {
-    const Layer *w = &r->model->layer[l];
-    int          n = panel_count(w->router.rows), shared = w->shared_router.rows > 0, first, end;
-    enter(r, "router", mat_read(&w->router), mat_work(&w->router, r->n_tok));
-    my_share(r, n + shared, &first, &end);
-    multiply(r, all_rows(r, &r->routing.logits), &r->xn, &w->router, first, end < n ? end : n);
-    if (shared && first <= n && n < end)
-        multiply(r, all_rows(r, &r->routing.shared), &r->xn, &w->shared_router, 0, 1);
-    wait_all(r);
-    my_rows(r, &first, &end);
+    int first, end;
+    matmul(r, &r->routing.logits, xn, &w->router);
+    if (w->shared_router.rows > 0)
+        matmul(r, &r->routing.shared, xn, &w->shared_router);
+    Cut  cut    = my_rows(r, &first, &end);
+    Use *choice = r->own_rows ? NULL : &r->routing.use;
+    touch(r, reads(&r->routing.logits, cut), (Touch){choice, cut, true});
     for (int t = first; t < end; t++)
         choose(r, t);
-    wait_rows(r);
+    touch(r, (Touch){choice, ANYWHERE, false});
     group_tokens(r);
 }
 
-/* ---- Groups and waves ----------------------------------------------------------------------------------------- */
+/* ---- Groups and waves ---- */
 
 /* Consecutive experts; the shared one has the number n_experts. */
 typedef struct Wave { int first, end, rows; } Wave;
@@ -107,7 +108,6 @@ typedef struct Group {
     const int   *token;          /* [n], ascending; NULL: all tokens of the call, the shared expert */
     const float *share;          /* [n]: what its result is multiplied by            */
     int          n, row;         /* row: where the wave's buffers hold its first one */
-    int          bits;           /* of its hidden values                             */
 } Group;
 
 static int group_size(const Run *r, const Layer *w, int e)
@@ -129,10 +129,11 @@ static bool next_wave(const Run *r, const Layer *w, Wave *v)
     return v->rows > 0;
 }
 
-/* The first group of a wave that has tokens, from expert *e on, whose first row is `row`; *e moves past it. */
+/* The first group of a wave that has tokens, from expert *e on, whose first row is `row`; *e moves
+ * past it. */
 static bool next_group(const Run *r, int l, Wave v, int *e, int row, Group *g)
 {
-    const Layer *w = &r->model->layer[l];
+    const Layer *w = &r->layer[l];
     while (*e < v.end && group_size(r, w, *e) == 0)
         (*e)++;
     if (*e >= v.end)
@@ -143,51 +144,64 @@ static bool next_group(const Run *r, int l, Wave v, int *e, int row, Group *g)
     else
         *g = (Group){.gate = mat_item(&w->expert_gate, i), .up = mat_item(&w->expert_up, i), .down = mat_item(&w->expert_down, i),
                      .token = r->routing.token + at, .share = r->routing.share + at};
-    g->n    = group_size(r, w, i);
-    g->row  = row;
-    g->bits = input_bits(r->numerics, r->model, l, g->token ? INPUT_EXPERT_DOWN : INPUT_SHARED_DOWN);
+    g->n   = group_size(r, w, i);
+    g->row = row;
     return true;
 }
 
 #define EACH_GROUP(g) \
     (int e_ = v.first, row_ = 0; next_group(r, l, v, &e_, row_, &(g)); row_ += (g).n)
 
-/* ---- The experts ---------------------------------------------------------------------------------------------- */
+/* ---- The experts ---- */
 
-static void copy_row(const Run *r, const Layer *w, int to, int t)
+/* The matrices that read a token's row of xn, as ints or as floats. */
+enum { READERS = 4 };
+static void readers(const Layer *w, const Mat *of[READERS])
 {
-    const Act *x = &r->xn, *y = &r->expert_in;
+    of[0] = &w->expert_gate;
+    of[1] = &w->expert_up;
+    of[2] = &w->shared_gate;
+    of[3] = &w->shared_up;
+}
+
+static void copy_row(const Run *r, const Act *x, const Layer *w, int to, int t)
+{
+    const Act *y = &r->expert_in;
+    const Mat *mat[READERS];
     if (x->bits) {
         memcpy(y->q + (size_t)to * y->q_stride, x->q + (size_t)t * x->q_stride, x->q_stride * sizeof *x->q);
         memcpy(y->d + (size_t)to * y->d_stride, x->d + (size_t)t * x->d_stride, x->d_stride * sizeof *x->d);
     }
-    const Mat *mat[] = {&w->expert_gate, &w->expert_up, &w->shared_gate, &w->shared_up};
-    for (int i = 0; i < 4; i++)
-        if (mat[i]->rows && way_of(r->numerics, mat[i]->type) != WAY_INT) {
+    readers(w, mat);
+    for (int i = 0; i < READERS; i++)
+        if (mat[i]->rows && !mat[i]->bits) {
             memcpy(act_row(y, to), act_row(x, t), (size_t)x->width * sizeof(float));
             return;
         }
 }
 
-/* The rows of xn that the groups of a wave read, one group after the other. One token's row needs no copies. */
-static void gather(Run *r, int l, Wave v)
+/* The rows of xn that the groups of a wave read, one group after the other. One token's row needs
+ * no copies. */
+static Act *gather(Run *r, Act *xn, int l, Wave v)
 {
     Group g;
     int   first, end;
     if (r->n_tok == 1)
-        return;
-    r->expert_in.bits = r->xn.bits;
+        return xn;
+    touch(r, reads(xn, ANYWHERE), writes(&r->expert_in, ANYWHERE));
     my_share(r, v.rows, &first, &end);
     for EACH_GROUP (g)
         for (int i = first > g.row ? first - g.row : 0; i < g.n && g.row + i < end; i++)
-            copy_row(r, &r->model->layer[l], g.row + i, g.token ? g.token[i] : i);
-    wait_all(r);
+            copy_row(r, xn, &r->layer[l], g.row + i, g.token ? g.token[i] : i);
+    return &r->expert_in;
 }
 
-/* A panel costs its reading, which takes as long as multiplying it by some tokens, and the multiplications. */
+/* A panel costs its reading, which takes as long as multiplying it by some tokens, and the
+ * multiplications. */
 static int64_t panel_cost(const Group *g) { return g->n + 8; }
 
-/* The panels of a group that this member computes, so that all members' cost is alike; before: of the groups before it. */
+/* The panels of a group that this member computes, so that all members' cost is alike; before: of
+ * the groups before it. */
 static void my_panels(const Run *r, const Group *g, int64_t before, int64_t total, int *first, int *end)
 {
     int64_t cost = panel_cost(g), panels = panel_count(g->up.rows), at[2];
@@ -201,12 +215,12 @@ static void my_panels(const Run *r, const Group *g, int64_t before, int64_t tota
 }
 
 /* Hidden values of a wave's groups. */
-static void hidden_of_wave(Run *r, int l, Wave v)
+static void hidden_of_wave(Run *r, Act *in, int l, Wave v)
 {
-    Group      g;
-    int64_t    total = 0, before = 0;
-    double     bytes = 0, work = 0;
-    const Act *in = r->n_tok == 1 ? &r->xn : &r->expert_in;
+    Group   g;
+    int64_t total = 0, before = 0;
+    double  bytes = 0, work = 0;
+    touch(r, reads(in, ANYWHERE), writes(&r->gate, ANYWHERE), writes(&r->up, ANYWHERE));
     for EACH_GROUP (g) {
         total += panel_cost(&g) * panel_count(g.up.rows);
         bytes += mat_read(&g.gate) + mat_read(&g.up);
@@ -218,27 +232,24 @@ static void hidden_of_wave(Run *r, int l, Wave v)
         Rows h  = {act_row(&r->gate, g.row), r->gate.stride, x_row, g.n};
         Rows up = {act_row(&r->up, g.row), r->up.stride, x_row, g.n};
         my_panels(r, &g, before, total, &first, &end);
-        for (int p = first, n; p < end; p += n) {
-            n = piece_panels(g.n, end - first) < end - p ? piece_panels(g.n, end - first) : end - p;
-            hidden(r, h, up, in, &g.gate, &g.up, p, p + n);
-        }
+        hidden_panels(r, h, up, in, &g.gate, &g.up, first, end, NULL, 0);
         before += panel_cost(&g) * panel_count(g.up.rows);
     }
-    wait_all(r);
 }
 
 static void integers_of_wave(Run *r, int l, Wave v)
 {
     Group g;
     int   first, end, any = 0;
+    for EACH_GROUP (g)
+        any |= g.down.bits;
+    if (!any)
+        return;
+    touch(r, writes(&r->gate, ANYWHERE));
     my_share(r, v.rows, &first, &end);
-    for EACH_GROUP (g) {
-        for (int i = g.row > first ? g.row : first; g.bits && i < g.row + g.n && i < end; i++)
-            quantize(r, &r->gate, i, 0, g.up.rows, g.bits);
-        any |= g.bits;
-    }
-    if (any)
-        wait_all(r);
+    for EACH_GROUP (g)
+        for (int i = g.row > first ? g.row : first; g.down.bits && i < g.row + g.n && i < end; i++)
+            quantize(r, &r->gate, i, 0, g.up.rows, g.down.bits);
 }
 
 /* What the shared expert's result is multiplied by: times 1 and plus is plus. */
@@ -250,59 +261,56 @@ static float shared_weight(const Run *r, const Layer *w, int t)
     return p;
 }
 
-/* mix = mix + p * f(x), of panels p .. p + n - 1. */
-static void add_group(Run *r, int l, const Group *g, int p, int n)
+/* y = y + p * f(x), of panels p .. p + n - 1. */
+static void add_group(Run *r, Act *y, int l, const Group *g, int p, int n)
 {
-    int at = p * PANEL_ROWS, width = columns(p, n, r->mix.width);
-    Act h  = r->gate;
-    h.bits = g->bits;
-    multiply(r, (Rows){r->y.data, r->y.stride, g->row, g->n}, &h, &g->down, p, p + n);
+    int at = p * PANEL_ROWS, width = columns(p, n, y->width);
+    multiply(r, (Rows){r->mix.data, r->mix.stride, g->row, g->n}, &r->gate, &g->down, p, p + n);
     for (int i = 0; i < g->n && width > 0; i++) {
         int   t = g->token ? g->token[i] : i;
-        float w = g->token ? g->share[i] : shared_weight(r, &r->model->layer[l], t);
-        r->kernels->add_weighted(act_row(&r->mix, t) + at, act_row(&r->y, i) + at, w, width);
+        float w = g->token ? g->share[i] : shared_weight(r, &r->layer[l], t);
+        r->kernels->add_weighted(act_row(y, t) + at, act_row(&r->mix, i) + at, w, width);
     }
 }
 
-/* The results of a wave's groups, of panels first .. end - 1. */
-static void add_wave(Run *r, int l, Wave v, int first, int end)
+/* The results of a wave's groups, of panels first .. end - 1; in pieces, which are still in the
+ * cache when they are added. */
+static void add_wave(Run *r, Act *y, int l, Wave v, int first, int end)
 {
     Group  g;
     double bytes = 0, work = 0;
+    touch(r, reads(&r->gate, ANYWHERE), reads(&r->routing.shared, ANYWHERE), writes(&r->mix, BY_COLUMNS), writes(y, BY_COLUMNS));
     for EACH_GROUP (g) {
         bytes += mat_read(&g.down);
         work += mat_work(&g.down, g.n);
     }
     enter(r, "expert_down", bytes, work);
     for EACH_GROUP (g)
-        for (int p = first, n; p < end; p += n) {
-            n = piece_panels(g.n, end - first) < end - p ? piece_panels(g.n, end - first) : end - p;
-            add_group(r, l, &g, p, n);
+        for (int p = first, n, most = piece_panels(g.n, end - first); p < end; p += n) {
+            n = most < end - p ? most : end - p;
+            add_group(r, y, l, &g, p, n);
         }
 }
 
-/* x += the sum over the chosen experts, or x += norm(it). */
-void experts(Run *r, const Act *x, int l)
+void experts(Run *r, Act *y, Act *in, int l)
 {
-    const Layer *w = &r->model->layer[l];
+    const Layer *w = &r->layer[l];
+    const Mat   *mat[READERS];
     Wave         v = {0};
     int          first, end;
-    my_share(r, panel_count(x->width), &first, &end);
+    route(r, in, w);
+    readers(w, mat);
+    for (int i = 0; i < READERS; i++)
+        if (mat[i]->rows)
+            prepare(r, in, mat[i]);
+    touch(r, writes(y, BY_COLUMNS));
+    my_share(r, panel_count(y->width), &first, &end);
     for (int t = 0; t < r->n_tok && first < end; t++)
-        memset(act_row(&r->mix, t) + first * PANEL_ROWS, 0, (size_t)(end - first) * PANEL_ROWS * sizeof(float));
-    for (bool again = false; next_wave(r, w, &v); again = true) {
-        if (again)
-            wait_all(r); /* others may still read hidden values */
-        gather(r, l, v);
-        hidden_of_wave(r, l, v);
+        memset(act_row(y, t) + first * PANEL_ROWS, 0, (size_t)(end - first) * PANEL_ROWS * sizeof(float));
+    while (next_wave(r, w, &v)) {
+        Act *rows = gather(r, in, l, v);
+        hidden_of_wave(r, rows, l, v);
         integers_of_wave(r, l, v);
-        add_wave(r, l, v, first, end);
+        add_wave(r, y, l, v, first, end);
     }
-    if (w->ffn_post_norm.w) {
-        add_normed(r, x, &r->mix, w->ffn_post_norm);
-        return;
-    }
-    if (first < end)
-        add_columns(r, x, &r->mix, first, end - first);
-    wait_all(r);
 }

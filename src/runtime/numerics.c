@@ -2,37 +2,34 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const math_names[MATH_COUNT] = {[MATH_F32] = "f32", [MATH_INT8] = "int8", [MATH_BF16] = "bf16"};
 
 const char *math_name(Math m) { return math_names[m]; }
 
-Way way_of(Numerics n, WeightType type)
-{
-    if (weight_type_quantized(type))
-        return n.math == MATH_F32 ? WAY_F32 : WAY_INT;
-    return type == WT_BF16 && n.math == MATH_BF16 ? WAY_BF16 : WAY_F32;
-}
+/* Is a matrix of this type multiplied as integers? */
+static bool as_integers(Numerics n, WeightType type) { return weight_type_quantized(type) && n.math != MATH_F32; }
 
 /* ---- The matrices of a model ---- */
 
-static const struct { const char *name; TensorRole role; size_t at; Input reads; } mats[] = {
-    { "wq",            ROLE_WQ,            offsetof(Layer, wq),            INPUT_QKV },
-    { "wk",            ROLE_WK,            offsetof(Layer, wk),            INPUT_QKV },
-    { "wv",            ROLE_WV,            offsetof(Layer, wv),            INPUT_QKV },
-    { "wo",            ROLE_WO,            offsetof(Layer, wo),            INPUT_WO },
-    { "w_gate",        ROLE_W_GATE,        offsetof(Layer, w_gate),        INPUT_FFN },
-    { "w_up",          ROLE_W_UP,          offsetof(Layer, w_up),          INPUT_FFN },
-    { "w_down",        ROLE_W_DOWN,        offsetof(Layer, w_down),        INPUT_DOWN },
-    { "router",        ROLE_ROUTER,        offsetof(Layer, router),        INPUT_FFN },
-    { "expert_gate",   ROLE_EXPERT_GATE,   offsetof(Layer, expert_gate),   INPUT_FFN },
-    { "expert_up",     ROLE_EXPERT_UP,     offsetof(Layer, expert_up),     INPUT_FFN },
-    { "expert_down",   ROLE_EXPERT_DOWN,   offsetof(Layer, expert_down),   INPUT_EXPERT_DOWN },
-    { "shared_router", ROLE_SHARED_ROUTER, offsetof(Layer, shared_router), INPUT_FFN },
-    { "shared_gate",   ROLE_SHARED_GATE,   offsetof(Layer, shared_gate),   INPUT_FFN },
-    { "shared_up",     ROLE_SHARED_UP,     offsetof(Layer, shared_up),     INPUT_FFN },
-    { "shared_down",   ROLE_SHARED_DOWN,   offsetof(Layer, shared_down),   INPUT_SHARED_DOWN },
+static const struct { const char *name; TensorRole role; size_t at; Input reads; const char *op; } mats[] = {
+    { "wq",            ROLE_WQ,            offsetof(Layer, wq),            INPUT_QKV, "qkv" },
+    { "wk",            ROLE_WK,            offsetof(Layer, wk),            INPUT_QKV, "qkv" },
+    { "wv",            ROLE_WV,            offsetof(Layer, wv),            INPUT_QKV, "qkv" },
+    { "wo",            ROLE_WO,            offsetof(Layer, wo),            INPUT_WO, "wo" },
+    { "w_gate",        ROLE_W_GATE,        offsetof(Layer, w_gate),        INPUT_FFN, "gate_up" },
+    { "w_up",          ROLE_W_UP,          offsetof(Layer, w_up),          INPUT_FFN, "gate_up" },
+    { "w_down",        ROLE_W_DOWN,        offsetof(Layer, w_down),        INPUT_DOWN, "down" },
+    { "router",        ROLE_ROUTER,        offsetof(Layer, router),        INPUT_FFN, "router" },
+    { "expert_gate",   ROLE_EXPERT_GATE,   offsetof(Layer, expert_gate),   INPUT_FFN, "experts" },
+    { "expert_up",     ROLE_EXPERT_UP,     offsetof(Layer, expert_up),     INPUT_FFN, "experts" },
+    { "expert_down",   ROLE_EXPERT_DOWN,   offsetof(Layer, expert_down),   INPUT_EXPERT_DOWN, "expert_down" },
+    { "shared_router", ROLE_SHARED_ROUTER, offsetof(Layer, shared_router), INPUT_FFN, "router" },
+    { "shared_gate",   ROLE_SHARED_GATE,   offsetof(Layer, shared_gate),   INPUT_FFN, "experts" },
+    { "shared_up",     ROLE_SHARED_UP,     offsetof(Layer, shared_up),     INPUT_FFN, "experts" },
+    { "shared_down",   ROLE_SHARED_DOWN,   offsetof(Layer, shared_down),   INPUT_SHARED_DOWN, "expert_down" },
 };
 enum { N_MATS = sizeof mats / sizeof mats[0] };
 
@@ -93,7 +90,7 @@ bool model_is_quantized(const Model *m) { return any_matrix(m, false, weight_typ
 
 static int bits_for(Numerics n, const Mat *w)
 {
-    if (w->rows == 0 || way_of(n, w->type) != WAY_INT)
+    if (w->rows == 0 || !as_integers(n, w->type))
         return 0;
     return weight_type_gguf(w->type) ? 8 : n.activations ? n.activations : w->type == WT_Q4 ? 8 : 16;
 }
@@ -139,6 +136,30 @@ unsigned numerics_ints(Numerics n, const Model *m)
             mask |= input_bits(n, m, l, (Input)i) ? ints_of((Input)i) : 0;
     return mask;
 }
+
+/* ---- The plan ---- */
+
+static void plan_mat(Mat *w, Numerics n, int bits, const char *op)
+{
+    w->op   = op;
+    w->bits = as_integers(n, w->type) ? bits : 0;
+    w->bf16 = n.math == MATH_BF16 && w->type == WT_BF16;
+}
+
+bool plan_make(Plan *p, const Model *m, Numerics n)
+{
+    *p = (Plan){.layer = calloc((size_t)m->cfg.n_layers, sizeof *p->layer), .lm_head = m->lm_head, .ints = numerics_ints(n, m)};
+    for (int l = 0; p->layer && l < m->cfg.n_layers; l++) {
+        p->layer[l] = m->layer[l];
+        for (int i = 0; i < N_MATS; i++)
+            plan_mat((Mat *)(void *)((char *)&p->layer[l] + mats[i].at), n, input_bits(n, m, l, mats[i].reads), mats[i].op);
+        p->layer[l].w_up.out_bits = p->layer[l].w_down.bits;
+    }
+    plan_mat(&p->lm_head, n, input_bits(n, m, 0, INPUT_HEAD), "head");
+    return p->layer != NULL;
+}
+
+void plan_free(Plan *p) { free(p->layer); }
 
 /* ---- bf16 ---- */
 

@@ -23,9 +23,6 @@ bool numerics_choose(Numerics *out, const Model *m, const char *math, const char
 /* Has a matrix of a layer a quantized type? Then the KV cache defaults to f16. */
 bool model_is_quantized(const Model *m);
 
-typedef enum Way { WAY_F32, WAY_INT, WAY_BF16 } Way;
-Way way_of(Numerics n, WeightType type);
-
 /* The vectors that matrices read: each is turned into integers once, for all that read it. */
 typedef enum Input {
     INPUT_QKV,           /* q, k, v; in parallel blocks with one norm all of INPUT_FFN too */
@@ -40,6 +37,16 @@ typedef enum Input {
 /* Bits that the matrices of a layer (INPUT_HEAD: of none) need of a vector: 8 where one of them is a GGUF type, else 16 or 8, the
  * widest that one asks for; 0: none of them multiplies integers. */
 int input_bits(Numerics n, const Model *m, int layer, Input input);
+
+/* Which arithmetic every matrix of a model gets in a context: a copy of its layers whose matrices know it (model.h: Mat). */
+typedef struct Plan {
+    Layer   *layer;              /* [n_layers] */
+    Mat      lm_head;
+    unsigned ints;               /* vectors that integers are made of, as numerics_ints says */
+} Plan;
+
+bool plan_make(Plan *p, const Model *m, Numerics n); /* false: no memory */
+void plan_free(Plan *p);
 
 /* "16", "8", or "auto" where both occur; "none" where nothing is multiplied as integers. */
 const char *activations_name(Numerics n, const Model *m);

@@ -27,6 +27,11 @@ void profile_enter(Profile *p, const char *name, double bytes, double operations
         return;
     p->running = row_of(p, name);
     p->running->calls++;
+    profile_more(p, bytes, operations);
+}
+
+void profile_more(Profile *p, double bytes, double operations)
+{
     p->running->bytes += bytes;
     p->running->operations += operations;
 }

@@ -25,4 +25,7 @@ typedef struct Profile {
 /* An operation begins, and what ran before ends; NULL: nothing begins. name: one of at most PROFILE_ROWS constants. */
 void profile_enter(Profile *p, const char *name, double bytes, double operations);
 
+/* What runs also reads and computes this. */
+void profile_more(Profile *p, double bytes, double operations);
+
 #endif

@@ -1,0 +1,428 @@
+/* runtime/ops.c: the operations of a forward pass, one line of the paper each, in the order of
+ * forward.c. Attention and experts have files of their own. */
+#include "runtime/ops.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/math64.h"
+
+static bool must_meet(const Run *r, const Touch *t)
+{
+    bool alike = t->use && t->use->cut == t->cut && t->cut != ANYWHERE;
+    return t->use && t->use->since == r->met && !alike && (t->writes || t->use->written);
+}
+
+void touch_all(Run *r, const Touch *t, size_t n)
+{
+    bool meet = false;
+    for (size_t i = 0; i < n; i++)
+        meet |= must_meet(r, &t[i]);
+    if (meet) {
+        threads_barrier(r->team);
+        r->met++;
+    }
+    for (size_t i = 0; i < n; i++) {
+        Use *u = t[i].use;
+        if (u && u->since == r->met)
+            *u = (Use){r->met, u->cut == t[i].cut ? t[i].cut : ANYWHERE, u->written || t[i].writes};
+        else if (u)
+            *u = (Use){r->met, t[i].cut, t[i].writes};
+    }
+}
+
+/* ---- What each token has for itself ---- */
+
+/* Sine and cosine of a token's angles, in double, rounded once (docs/numerics.md, "Rotary
+ * embedding"). */
+static void fill_table(const Run *r, const RopeTable *table, int t)
+{
+    int    half = r->model->cfg.rotary_dim / 2;
+    size_t at   = (size_t)t * (size_t)half;
+    for (int i = 0; i < half; i++) {
+        double s, c;
+        math64_sincos((double)r->token[t].pos * table->inv_freq[i], &s, &c);
+        table->cosine[at + (size_t)i] = (float)(c * table->factor);
+        table->sine[at + (size_t)i]   = (float)(s * table->factor);
+    }
+}
+
+/* The same for all layers, or for all with a window and for all without. */
+void rope_angles(Run *r)
+{
+    int first, end;
+    enter(r, "embed", 0, 0);
+    if (r->model->cfg.positions != POS_ROPE)
+        return;
+    touch(r, (Touch){&r->angles, BY_ROWS, true});
+    my_share(r, r->n_tok, &first, &end);
+    for (int t = first; t < end; t++) {
+        fill_table(r, &r->rope[0], t);
+        if (r->rope[1].cosine != r->rope[0].cosine)
+            fill_table(r, &r->rope[1], t);
+    }
+}
+
+/* x = embedding * embed_scale, + the position's row where positions are learned. */
+void embed(Run *r, Act *x)
+{
+    const Model *m = r->model;
+    int          first, end;
+    touch(r, writes(x, BY_ROWS), writes(&r->y, BY_ROWS));
+    my_share(r, r->n_tok, &first, &end);
+    for (int t = first; t < end; t++) {
+        embedding_row(&m->embed, r->token[t].token, act_row(x, t));
+        if (r->embed_scale != 1.0f)
+            r->kernels->scale(act_row(x, t), r->embed_scale, x->width);
+        if (m->cfg.positions == POS_LEARNED) {
+            embedding_row(&m->pos_embed, r->token[t].pos, act_row(&r->y, t));
+            r->kernels->add(act_row(x, t), act_row(&r->y, t), x->width);
+        }
+    }
+}
+
+/* y = norm(x) of n values, the config's kind; y may be x. */
+static void normalize(const Run *r, float *y, const float *x, NormVectors v, int n)
+{
+    if (r->model->cfg.norm == NORM_LAYER)
+        r->kernels->layer_norm(y, x, v.w, v.b, n, r->norm_eps);
+    else
+        r->kernels->rms_norm(y, x, v.w, n, r->norm_eps);
+}
+
+void norm(Run *r, Act *y, Act *x, NormVectors v)
+{
+    int first, end;
+    Cut cut = my_rows(r, &first, &end);
+    touch(r, reads(x, cut), writes(y, cut));
+    enter(r, "norm", 0, 0);
+    for (int t = first; t < end; t++)
+        if (v.w)
+            normalize(r, act_row(y, t), act_row(x, t), v, x->width);
+        else
+            memcpy(act_row(y, t), act_row(x, t), (size_t)x->width * sizeof(float));
+}
+
+/* ---- Products ---- */
+
+void quantize(const Run *r, const Act *x, int t, int at, int n, int bits)
+{
+    int16_t *q = x->q + (size_t)t * x->q_stride + at;
+    float   *d = x->d + (size_t)t * x->d_stride + at / SUPERBLOCK;
+    r->kernels->quantize(q, d, act_row(x, t) + at, n, bits);
+}
+
+/* Integers of the first `width` columns of x: of each member's own rows, or where tokens are few of
+ * its superblocks. */
+static void make_integers(Run *r, Act *x, int width, int bits)
+{
+    int units = (width + SUPERBLOCK - 1) / SUPERBLOCK, first = 0, end = r->n_tok * units;
+    if (x->own_ints) {
+        touch(r, reads(x, ANYWHERE));
+    } else if (r->n_tok > OWN_ROWS) {
+        touch(r, writes(x, BY_ROWS));
+        my_share(r, r->n_tok, &first, &end);
+        first *= units;
+        end *= units;
+    } else {
+        touch(r, writes(x, ANYWHERE));
+        my_share(r, r->n_tok * units, &first, &end);
+    }
+    for (int i = first; i < end; i++) {
+        int at = i % units * SUPERBLOCK;
+        quantize(r, x, i / units, at, SUPERBLOCK < width - at ? SUPERBLOCK : width - at, bits);
+    }
+    x->bits = bits;
+}
+
+void prepare(Run *r, Act *x, const Mat *w)
+{
+    if (w->bits && x->bits != w->bits)
+        make_integers(r, x, w->k, w->bits);
+}
+
+static void multiply_int(const Run *r, Rows y, const Act *x, const Mat *w, int first, int end)
+{
+    r->kernels->matmul_int[w->type](&(IntMatmulArgs){
+        .y = y.data + (size_t)first * PANEL_ROWS,
+        .y_stride = y.stride,
+        .q = x->q + (size_t)y.t * x->q_stride,
+        .q_stride = x->q_stride,
+        .d = x->d + (size_t)y.t * x->d_stride,
+        .d_stride = x->d_stride,
+        .bits = w->bits,
+        .w = panels_from(w->type, w->w, first, w->k),
+        .n_panels = end - first,
+        .k = w->k,
+        .n_tok = y.n_tok,
+        .bias = w->bias ? w->bias + (size_t)first * PANEL_ROWS : NULL,
+        .scratch = r->scratch,
+    });
+}
+
+void multiply(const Run *r, Rows y, const Act *x, const Mat *w, int first, int end)
+{
+    if (first >= end || y.n_tok == 0)
+        return;
+    if (w->bits) {
+        multiply_int(r, y, x, w, first, end);
+        return;
+    }
+    (w->bf16 ? r->kernels->matmul_bf16 : r->kernels->matmul[w->type])(&(MatmulArgs){
+        .y = y.data + (size_t)first * PANEL_ROWS,
+        .y_stride = y.stride,
+        .x = act_row(x, y.t),
+        .x_stride = x->stride,
+        .w = panels_from(w->type, w->w, first, w->k),
+        .n_panels = end - first,
+        .k = w->k,
+        .n_tok = y.n_tok,
+        .bias = w->bias ? w->bias + (size_t)first * PANEL_ROWS : NULL,
+        .scratch = r->scratch,
+    });
+}
+
+static Rows all_rows(const Run *r, const Act *y) { return (Rows){y->data, y->stride, 0, r->n_tok}; }
+
+/* Products of one name that follow one another are one operation of the profile. */
+static void enter_product(const Run *r, const Mat *w)
+{
+    Profile *p = r->profile;
+    if (p && p->running && p->running->name == w->op)
+        profile_more(p, mat_read(w), mat_work(w, r->n_tok));
+    else
+        enter(r, w->op, mat_read(w), mat_work(w, r->n_tok));
+}
+
+void matmul(Run *r, Act *y, Act *in, const Mat *w)
+{
+    int first, end;
+    prepare(r, in, w);
+    touch(r, reads(in, ANYWHERE), writes(y, BY_COLUMNS));
+    enter_product(r, w);
+    my_share(r, panel_count(w->rows), &first, &end);
+    multiply(r, all_rows(r, y), in, w, first, end);
+}
+
+/* ---- Heads ---- */
+
+/* Are the columns of q, k and v that a member computes whole KV heads and their groups? Then it
+ * goes on with them. */
+static bool own_heads(const Run *r)
+{
+    const Config *c = &r->model->cfg;
+    return c->head_dim % PANEL_ROWS == 0 && c->kv_heads % r->team.n_threads == 0;
+}
+static Cut heads_cut(const Run *r) { return own_heads(r) ? BY_COLUMNS : BY_HEADS; }
+
+/* This member's KV heads of token t: of every token the same, or its share of all (token, head)
+ * pairs. */
+static void my_heads(const Run *r, int t, int *first, int *end)
+{
+    int n = r->model->cfg.kv_heads, *side[2] = {first, end};
+    if (own_heads(r)) {
+        my_share(r, n, first, end);
+        return;
+    }
+    my_share(r, n * r->n_tok, first, end);
+    for (int i = 0; i < 2; i++) {
+        int at   = *side[i] - n * t;
+        *side[i] = at < 0 ? 0 : at < n ? at : n;
+    }
+}
+
+/* Norms that need all of a token's vector. */
+static void norm_vectors(Run *r, Act *x, const float *w)
+{
+    int first, end;
+    touch(r, writes(x, BY_ROWS));
+    my_share(r, r->n_tok, &first, &end);
+    for (int t = first; t < end; t++)
+        normalize(r, act_row(x, t), act_row(x, t), (NormVectors){w, NULL}, x->width);
+}
+
+/* Of each head, with one weight for all or one for each. */
+void norm_heads(Run *r, Act *x, const float *w)
+{
+    const Config *c = &r->model->cfg;
+    int           n = c->head_dim, group = x->width / n / c->kv_heads, first, end;
+    if (w && c->qk_norm == QK_VECTOR) {
+        norm_vectors(r, x, w);
+        return;
+    }
+    if (!w)
+        return;
+    touch(r, writes(x, heads_cut(r)));
+    for (int t = 0; t < r->n_tok; t++) {
+        my_heads(r, t, &first, &end);
+        for (int h = first * group; h < end * group; h++) {
+            float *head = act_row(x, t) + h * n;
+            normalize(r, head, head, (NormVectors){.w = c->qk_norm == QK_HEADS ? w + h * n : w}, n);
+        }
+    }
+}
+
+void rope(Run *r, Act *x, int l)
+{
+    const Config    *c = &r->model->cfg;
+    const RopeTable *table = &r->rope[config_window(c, l) != 0];
+    int              n = c->head_dim, group = x->width / n / c->kv_heads, first, end;
+    if (c->positions != POS_ROPE)
+        return;
+    touch(r, (Touch){&r->angles, ANYWHERE, false}, writes(x, heads_cut(r)));
+    for (int t = 0; t < r->n_tok; t++) {
+        size_t at = (size_t)t * ((size_t)c->rotary_dim / 2);
+        my_heads(r, t, &first, &end);
+        if (first < end)
+            r->kernels->rope(act_row(x, t) + first * group * n, (end - first) * group, n,
+                             c->rotary_dim, table->cosine + at, table->sine + at);
+    }
+}
+
+void kv_put(Run *r, int l)
+{
+    const Config *c   = &r->model->cfg;
+    Cut           cut = heads_cut(r);
+    int           first, end;
+    touch(r, reads(&r->k, cut), reads(&r->v, cut), (Touch){&r->cached, cut, true});
+    for (int t = 0; t < r->n_tok; t++) {
+        const BatchToken *b = &r->token[t];
+        my_heads(r, t, &first, &end);
+        for (int h = first; h < end; h++)
+            kv_cache_put(r->kv_cache, r->kernels, b->seq, l, h, b->pos,
+                         act_row(&r->k, t) + h * c->head_dim, act_row(&r->v, t) + h * c->head_dim);
+    }
+}
+
+/* ---- Back into the residual stream ---- */
+
+static void add_normed(Run *r, Act *x, Act *y, NormVectors v)
+{
+    int first, end;
+    touch(r, writes(y, BY_ROWS), writes(x, BY_ROWS));
+    enter(r, "norm", 0, 0);
+    my_share(r, r->n_tok, &first, &end);
+    for (int t = first; t < end; t++) {
+        normalize(r, act_row(y, t), act_row(y, t), v, y->width);
+        r->kernels->add_scaled(act_row(x, t), act_row(y, t), r->residual_scale, x->width);
+    }
+}
+
+void add(Run *r, Act *x, Act *y, NormVectors v)
+{
+    int first, end;
+    if (v.w) {
+        add_normed(r, x, y, v);
+        return;
+    }
+    touch(r, reads(y, BY_COLUMNS), writes(x, BY_COLUMNS));
+    my_share(r, panel_count(x->width), &first, &end);
+    int at = first * PANEL_ROWS, width = columns(first, end - first, x->width);
+    for (int t = 0; t < r->n_tok && width > 0; t++) {
+        float *to = act_row(x, t) + at, *from = act_row(y, t) + at;
+        if (r->residual_scale == 1.0f)
+            r->kernels->add(to, from, width);
+        else
+            r->kernels->add_scaled(to, from, r->residual_scale, width);
+    }
+}
+
+/* ---- Feed-forward ---- */
+
+/* h = act(h) * up, or act(h) where there is no gate. */
+static void activate(const Run *r, float *h, const float *up, int n)
+{
+    switch (r->model->cfg.ffn) {
+    case FFN_SWIGLU:    r->kernels->swiglu(h, h, up, n); break;
+    case FFN_GEGLU:     r->kernels->geglu(h, h, up, n); break;
+    case FFN_GEGLU_ERF: r->kernels->geglu_erf(h, h, up, n); break;
+    case FFN_GELU:      r->kernels->gelu(h, h, n); break;
+    case FFN_GELU_TANH: r->kernels->gelu_tanh(h, h, n); break;
+    case FFN_RELU:      r->kernels->relu(h, h, n); break;
+    }
+}
+
+void hidden_panels(const Run *r, Rows h, Rows up, const Act *in, const Mat *w_gate, const Mat *w_up,
+                   int first, int end, const Act *made, int bits)
+{
+    bool gated = w_gate->rows > 0;
+    int  most  = piece_panels(h.n_tok, end - first);
+    for (int p = first, n; p < end; p += n) {
+        n = most < end - p ? most : end - p;
+        int at = p * PANEL_ROWS, width = columns(p, n, w_up->rows);
+        multiply(r, h, in, gated ? w_gate : w_up, p, p + n);
+        if (gated)
+            multiply(r, up, in, w_up, p, p + n);
+        for (int t = 0; t < h.n_tok && width > 0; t++) {
+            float *row = h.data + (size_t)t * h.stride + at;
+            activate(r, row, up.data + (size_t)t * up.stride + at, width);
+            if (made)
+                quantize(r, made, t, at, width, bits);
+        }
+    }
+}
+
+/* With the integers that w_down reads, as long as the columns are in the cache: superblocks are
+ * whole, so a member makes those of its own columns where all own as many; else they are made when
+ * they are read. */
+void hidden(Run *r, Act *h, Act *in, const Mat *w_gate, const Mat *w_up)
+{
+    enum { UNIT = SUPERBLOCK / PANEL_ROWS };
+    int  panels = panel_count(w_up->rows), units = (panels + UNIT - 1) / UNIT, first, end;
+    int  bits   = w_up->out_bits;
+    bool gated  = w_gate->rows > 0, ours = bits && units % r->team.n_threads == 0;
+    Cut  cut    = ours ? ANYWHERE : BY_COLUMNS;
+    prepare(r, in, w_up);
+    if (gated)
+        prepare(r, in, w_gate);
+    touch(r, reads(in, ANYWHERE), writes(h, cut), writes(&r->up, cut));
+    enter(r, gated ? "gate_up" : "up", mat_read(w_up) + (gated ? mat_read(w_gate) : 0),
+          mat_work(w_gate, r->n_tok) + mat_work(w_up, r->n_tok));
+    my_share(r, ours ? units : panels, &first, &end);
+    if (ours) {
+        first *= UNIT;
+        end = end * UNIT < panels ? end * UNIT : panels;
+    }
+    hidden_panels(r, all_rows(r, h), all_rows(r, &r->up), in, w_gate, w_up, first, end,
+                  ours ? h : NULL, bits);
+    h->bits = ours ? bits : 0;
+}
+
+/* ---- Logits ---- */
+
+/* Panels first .. end - 1 of the logits of n tokens from t on, whose logits lie one after the
+ * other. */
+static void logits_of(const Run *r, const Act *xn, int t, int n, size_t stride, int first, int end)
+{
+    float *x = r->token[t].logits + (size_t)first * PANEL_ROWS;
+    multiply(r, (Rows){r->token[t].logits, stride, t, n}, xn, r->lm_head, first, end);
+    for (int i = 0; i < n && first < end; i++, x += stride) {
+        if (r->logit_scale != 1.0f)
+            r->kernels->scale(x, r->logit_scale, (end - first) * PANEL_ROWS);
+        if (r->logit_softcap != 0.0f)
+            r->kernels->soft_cap(x, r->logit_softcap, (end - first) * PANEL_ROWS);
+    }
+}
+
+/* Runs of neighbours whose logits lie one after the other are one product. */
+void head(Run *r, Act *xn)
+{
+    const Mat *w      = r->lm_head;
+    size_t     stride = round_up((size_t)w->rows, LANES);
+    int        first, end, n_tok = 0;
+    prepare(r, xn, w);
+    touch(r, reads(xn, ANYWHERE));
+    for (int t = 0; r->profile && t < r->n_tok; t++)
+        n_tok += r->token[t].logits != NULL;
+    enter(r, "head", n_tok ? mat_read(w) : 0, mat_work(w, n_tok));
+    my_share(r, panel_count(w->rows), &first, &end);
+    for (int t = 0, n; t < r->n_tok; t += n) {
+        n = 1;
+        if (r->token[t].logits)
+            for (const float *x = r->token[t].logits; t + n < r->n_tok; n++)
+                if (r->token[t + n].logits != x + (size_t)n * stride)
+                    break;
+        if (r->token[t].logits)
+            logits_of(r, xn, t, n, stride, first, end);
+    }
+}

@@ -1,0 +1,352 @@
+/* runtime/pass.c: what stands around forward.c: the object that a context keeps, its memory, the
+ * team that runs a pass, and who looks on. */
+#include <fenv.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "runtime/ops.h"
+#include "runtime/team_size.h"
+
+/* ---- Memory: one block holds every activation of all threads, and behind them what each thread has for itself ---
+ */
+
+typedef struct Buffers {
+    unsigned ints;               /* activations that integers are made of (numerics.h) */
+    int      max_tok, threads;
+    char    *block;
+    size_t   bytes, thread_bytes;
+    char    *thread_memory;      /* [threads, thread_bytes], in the block */
+} Buffers;
+
+/* Parts are cut off a slab one after the other; with base NULL they are only measured. */
+typedef struct Slab { char *base; size_t at; } Slab;
+
+static void *cut(Slab *c, size_t n_bytes)
+{
+    void *p = c->base ? c->base + c->at : NULL;
+    c->at += round_up(n_bytes, 64);
+    return p;
+}
+
+static void cut_floats(Slab *c, Act *a, int rows, int width)
+{
+    a->width  = width;
+    a->stride = round_up((size_t)width, LANES);
+    a->data   = cut(c, (size_t)rows * a->stride * sizeof(float));
+}
+
+static void cut_ints(Slab *c, Act *a, int rows, bool wanted)
+{
+    a->q_stride = wanted ? round_up((size_t)a->width, 64) : 0;
+    a->d_stride = wanted ? ((size_t)a->width + SUPERBLOCK - 1) / SUPERBLOCK : 0;
+    a->q        = cut(c, (size_t)rows * a->q_stride * sizeof *a->q);
+    a->d        = cut(c, (size_t)rows * a->d_stride * sizeof *a->d);
+}
+
+/* What a thread has of the routing: its own groups, and where few tokens are own, the choice too.
+ */
+static void cut_routing(Slab *c, const Config *cfg, Run *r, int max_tok, int own)
+{
+    size_t used = (size_t)cfg->experts_used, all = (size_t)max_tok * used;
+    if (cfg->n_experts == 0)
+        return;
+    r->routing.first = cut(c, ((size_t)cfg->n_experts + 1) * sizeof(int));
+    r->routing.token = cut(c, all * sizeof(int));
+    r->routing.share = cut(c, all * sizeof(float));
+    int   *expert    = cut(c, (size_t)own * used * sizeof(int));
+    float *weight    = cut(c, (size_t)own * used * sizeof(float));
+    if (r->own_rows) {
+        r->routing.expert = expert;
+        r->routing.weight = weight;
+    }
+}
+
+/* What one thread has for itself. Fills in r; returns the bytes. */
+static size_t place_own(const Buffers *b, Run *r, char *base)
+{
+    Slab c     = {base, 0};
+    int rows  = b->max_tok < OWN_ROWS ? b->max_tok : OWN_ROWS;
+    Act xn    = r->xn, att_out = r->att_out;
+    r->scratch      = cut(&c, KERNEL_SCRATCH);
+    r->attn_scratch = cut(&c, attention_scratch_floats(&r->model->cfg) * sizeof(float));
+    cut_floats(&c, &xn, rows, xn.width);
+    cut_ints(&c, &xn, rows, b->ints & INTS_XN);
+    cut_ints(&c, &att_out, rows, b->ints & INTS_ATT_OUT);
+    xn.own = xn.own_ints = att_out.own_ints = true;
+    r->own_rows = r->n_tok <= rows;
+    if (r->own_rows) {
+        r->xn      = xn;
+        r->att_out = att_out;
+    }
+    cut_routing(&c, &r->model->cfg, r, b->max_tok, rows);
+    return c.at;
+}
+
+/* Hidden values: the widest of any layer. Every layer has experts where no dense one is left. */
+static int hidden_width(const Config *c)
+{
+    int width = 0;
+    for (int l = 0; l < c->n_layers && width == 0; l++)
+        width = config_moe(c, l) ? 0 : c->d_ff;
+    width = width > c->expert_d_ff ? width : c->expert_d_ff;
+    return width > c->shared_d_ff ? width : c->shared_d_ff;
+}
+
+static void place_experts(const Buffers *b, Run *r, const Config *c, Slab *at)
+{
+    int rows = b->max_tok;
+    if (c->n_experts == 0)
+        return;
+    cut_floats(at, &r->expert_in, rows > 1 ? r->expert_rows : 0, c->d_model);
+    cut_ints(at, &r->expert_in, rows > 1 ? r->expert_rows : 0, b->ints & INTS_XN);
+    cut_floats(at, &r->mix, rows, c->d_model);
+    cut_floats(at, &r->routing.logits, rows, c->n_experts);
+    cut_floats(at, &r->routing.shared, rows, 1);
+    r->routing.expert = cut(at, (size_t)rows * (size_t)c->experts_used * sizeof *r->routing.expert);
+    r->routing.weight = cut(at, (size_t)rows * (size_t)c->experts_used * sizeof *r->routing.weight);
+}
+
+static void place_rope(Run *r, const Config *c, int rows, Slab *at)
+{
+    size_t n = (size_t)rows * ((size_t)c->rotary_dim / 2);
+    for (int i = 0; i < 2; i++)
+        if (i == 0 || c->theta_window != 0) {
+            r->rope[i].cosine = cut(at, n * sizeof(float));
+            r->rope[i].sine   = cut(at, n * sizeof(float));
+        } else {
+            r->rope[i].cosine = r->rope[0].cosine;
+            r->rope[i].sine   = r->rope[0].sine;
+        }
+}
+
+/* All parts in order. Called twice: with base NULL to measure, then to place. Returns the bytes
+ * used. */
+static size_t place(Buffers *b, Run *r, char *base)
+{
+    const Config *c    = &r->model->cfg;
+    Run           own;
+    int           rows = b->max_tok, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim, ff = hidden_width(c);
+    Slab           at   = {base, 0};
+    r->expert_rows     = c->n_experts ? expert_rows(c, rows) : rows;
+    struct { Act *act; int rows, width; } part[] = {
+        {&r->x, rows, c->d_model}, {&r->xn, rows, c->d_model}, {&r->y, rows, c->d_model}, {&r->q, rows, q}, {&r->att_out, rows, q},
+        {&r->k, rows, kv},         {&r->v, rows, kv},          {&r->gate, r->expert_rows, ff},
+        {&r->up, config_gated(c) ? r->expert_rows : 0, ff},
+    };
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        cut_floats(&at, part[i].act, part[i].rows, part[i].width);
+    cut_ints(&at, &r->xn, rows, b->ints & INTS_XN);
+    cut_ints(&at, &r->att_out, rows, b->ints & INTS_ATT_OUT);
+    cut_ints(&at, &r->gate, r->expert_rows, b->ints & INTS_HIDDEN);
+    place_experts(b, r, c, &at);
+    place_rope(r, c, rows, &at);
+    own              = *r;
+    b->thread_bytes  = place_own(b, &own, NULL);
+    b->thread_memory = cut(&at, (size_t)b->threads * b->thread_bytes);
+    return at.at;
+}
+
+/* Room for max_tok tokens; r's activations point into it. False without memory: b->bytes says how
+ * much it would be. */
+static bool buffers_new(Buffers *b, Run *r, unsigned ints, int max_tok, int threads)
+{
+    *b       = (Buffers){.ints = ints, .max_tok = max_tok, .threads = threads};
+    b->bytes = place(b, r, NULL);
+    b->block = aligned_alloc(64, b->bytes);
+    if (b->block)
+        place(b, r, b->block);
+    return b->block != NULL;
+}
+
+size_t forward_plan_bytes(const Config *c, unsigned ints, int max_tok, int threads)
+{
+    Model   model = {.cfg = *c};
+    Run     r     = {.model = &model};
+    Buffers b     = {.ints = ints, .max_tok = max_tok, .threads = threads};
+    return place(&b, &r, NULL);
+}
+
+size_t forward_attention_bytes(const Config *c) { return attention_scratch_floats(c) * sizeof(float); }
+
+/* ---- The object ---- */
+
+struct Forward {
+    Run         run;             /* what all threads share */
+    Plan        plan;
+    Buffers     buffers;
+    Span       *span;
+    double     *inv_freq;
+    Profile    *profile;
+    int         threads;
+    bool        all_threads;     /* also where the work is too small for them */
+    ThreadPool *pool;
+    TeamSize    team_size;
+};
+
+/* The config's numbers, rounded once. */
+static void set_numbers(Run *r, const Config *c)
+{
+    r->norm_eps       = (float)c->norm_eps;
+    r->attn_scale     = (float)(c->attn_scale != 0 ? c->attn_scale : 1 / sqrt((double)c->head_dim));
+    r->attn_softcap   = (float)c->attn_softcap;
+    r->embed_scale    = (float)c->embed_scale;
+    r->residual_scale = (float)c->residual_scale;
+    r->logit_scale    = (float)c->logit_scale;
+    r->logit_softcap  = (float)c->logit_softcap;
+}
+
+Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numerics, int max_tok, int threads, Error *err)
+{
+    const Config *c = &model->cfg;
+    Forward      *f = calloc(1, sizeof *f);
+    if (!f) {
+        no_memory(NULL, err);
+        return NULL;
+    }
+    f->threads  = threads;
+    f->pool     = threads_pool_new(threads, false);
+    f->run      = (Run){.model = model, .kernels = kernels, .met = 1};
+    f->span     = calloc((size_t)max_tok, sizeof *f->span);
+    f->inv_freq = calloc((size_t)c->rotary_dim + 2, sizeof *f->inv_freq);
+    set_numbers(&f->run, c);
+    bool planned = plan_make(&f->plan, model, numerics);
+    bool ok      = buffers_new(&f->buffers, &f->run, f->plan.ints, max_tok, threads);
+    if (!planned || !ok || !f->span || !f->inv_freq) {
+        fail(err, SYSTEM, "out of memory for activations: %zu MB for %d tokens at once", f->buffers.bytes >> 20, max_tok);
+        forward_free(f);
+        return NULL;
+    }
+    for (int i = 0; i < 2; i++) {
+        RopeTable *table = &f->run.rope[i];
+        double    *freq  = f->inv_freq + i * (c->rotary_dim / 2);
+        config_inv_freq(c, i == 1, model->rope_factors, freq, &table->factor);
+        table->inv_freq = freq;
+    }
+    f->run.span    = f->span;
+    f->run.layer   = f->plan.layer;
+    f->run.lm_head = &f->plan.lm_head;
+    return f;
+}
+
+void forward_free(Forward *f)
+{
+    if (!f)
+        return;
+    threads_pool_free(f->pool);
+    plan_free(&f->plan);
+    free(f->buffers.block);
+    free(f->span);
+    free(f->inv_freq);
+    free(f);
+}
+
+void forward_all_threads(Forward *f) { f->all_threads = true; }
+
+void forward_pin_threads(Forward *f)
+{
+    threads_pool_free(f->pool);
+    f->pool = threads_pool_new(f->threads, true);
+}
+
+size_t forward_bytes(const Forward *f) { return f->buffers.bytes; }
+
+void forward_observe(Forward *f, ForwardObserver observer, void *user)
+{
+    f->run.observer      = observer;
+    f->run.observer_user = user;
+}
+
+void forward_watch_attention(Forward *f, AttentionRow row, void *user)
+{
+    f->run.attention_row  = row;
+    f->run.attention_user = user;
+}
+
+/* By the team's first member, while the others wait to write x. */
+void observe(Run *r, const char *name, int l, Act *x)
+{
+    char   text[32];
+    fenv_t ours;
+    if (!r->observer)
+        return;
+    touch(r, reads(x, ANYWHERE));
+    if (r->team.thread != 0)
+        return;
+    snprintf(text, sizeof text, name, l);
+    fegetenv(&ours);
+    r->observer(r->observer_user, text, r->first, r->n_tok, x->data, x->stride);
+    fesetenv(&ours); /* whatever rounding it set */
+}
+
+void forward_profile(Forward *f, Profile *p) { f->profile = p; }
+
+/* ---- The team ---- */
+
+static void run_member(void *arg, Team team)
+{
+    Forward *f = arg;
+    Run      r = f->run;
+    r.team     = team;
+    r.profile  = team.thread == 0 ? f->profile : NULL;
+    r.thread_bytes = f->buffers.thread_bytes;
+    place_own(&f->buffers, &r, f->buffers.thread_memory + (size_t)team.thread * f->buffers.thread_bytes);
+    transformer(&r);
+}
+
+static int cut_into_spans(Span *span, const BatchToken *token, int n_tok)
+{
+    int n = 0;
+    for (int t = 0; t < n_tok; t++) {
+        if (n > 0 && token[t].seq == span[n - 1].seq)
+            span[n - 1].n_tok++;
+        else
+            span[n++] = (Span){token[t].seq, token[t].pos, t, 1};
+    }
+    return n;
+}
+
+/* A thread more pays only where its share of the work is longer than the meetings it brings: about
+ * five in a block, of a microsecond on an idle machine and of much more on a busy one. Which
+ * threads compute what never shows in the bits. */
+static int useful_threads(const Forward *f, int n_tok)
+{
+    if (f->all_threads)
+        return f->threads;
+    enum { BYTES_PER_THREAD = 16 << 20 }; /* weights times tokens; 16 MB take some 300 us */
+    size_t work = f->run.model->bytes_per_token / BYTES_PER_THREAD * (size_t)n_tok
+                  + f->run.model->bytes_per_token % BYTES_PER_THREAD * (size_t)n_tok / BYTES_PER_THREAD;
+    return work < 1 ? 1 : work < (size_t)f->threads ? (int)work : f->threads;
+}
+
+/* Short passes meet often for their length: there the team shrinks while the machine is busy. Long
+ * ones do not, and differ. */
+static void run_team(Forward *f, int n_tok)
+{
+    enum { SHORT_PASS = 16 };
+    int most = useful_threads(f, n_tok);
+    if (most > 1 && n_tok <= SHORT_PASS) {
+        int    n     = team_size(&f->team_size, most);
+        double start = clock_seconds(), slept = threads_pool_run(f->pool, n, run_member, f);
+        team_size_note(&f->team_size, most, n, clock_seconds() - start, slept);
+    } else {
+        threads_pool_run(f->pool, most, run_member, f);
+    }
+}
+
+void forward(Forward *f, KvCache *kv, const BatchToken *token, int n_tok, size_t first)
+{
+    f->run.kv_cache = kv;
+    f->run.token    = token;
+    f->run.n_tok    = n_tok;
+    f->run.first    = first;
+    f->run.n_spans  = cut_into_spans(f->span, token, n_tok);
+    run_team(f, n_tok);
+    if (f->profile)
+        profile_enter(f->profile, NULL, 0, 0);
+    for (int t = 0; t < n_tok; t++)
+        kv->seq[token[t].seq].length++;
+}
