@@ -1,4 +1,5 @@
-/* train/backward.c: the block of train_forward.c from its end to its beginning. `d` in a name: the gradient of the loss by it.
+/* train/backward.c: the block of train_forward.c from its end to its beginning. `d` in a name: the
+ * gradient of the loss by it.
  *
  *   s = x + y:                dx = ds, dy = ds
  *   y = W x + b:              dx = W^T dy, dW = dy x^T, db = dy
@@ -11,144 +12,195 @@
 
 static void clear(float *x, size_t n) { memset(x, 0, n * sizeof *x); }
 
-/* ---- The two halves' common parts ---- */
+/* ---- Operations, each from the gradient of what it made to that of what it read ---- */
 
-/* From the gradient of out (in d_x) to that of what the sublayer gave, which is returned; d_x becomes the gradient of the sum, which
- * is x's share through the residual. */
-static const float *back_through_sum(const BlockCall *b, const Sublayer *l, const Sublayer *d, float *d_x)
+/* d_x = W^T d_y, or d_x += where it is added; d_W += d_y x^T, d_bias += d_y */
+static void product_back(const BlockCall *b, float *d_x, const float *d_y, Weight w, int rows,
+                         int k, bool added)
 {
-    const BlockShape *s = b->shape;
-    const BlockWork  *k = b->work;
-    int        n_tok = call_tokens(b);
-    size_t     n = (size_t)n_tok * (size_t)s->d_model;
-    NormParams norm = sublayer_norm(s, l->norm, l->norm_bias), d_norm = sublayer_norm(s, d->norm, d->norm_bias);
-    NormParams post = sublayer_norm(s, l->post_norm, l->post_norm_bias), d_post = sublayer_norm(s, d->post_norm, d->post_norm_bias);
-    DropoutKey drop = sublayer_dropout(b, l);
-    show(b, l->sum ? l->norm_step : l->add_step, true, d_x, s->d_model);
-    if (l->sum) {                                              /* out = norm(sum) */
-        memcpy(k->d_y, d_x, n * sizeof *d_x);
-        clear(d_x, n);
-        norm_backward_rows(b->crew, d_x, &d_norm, l->sum, &norm, k->d_y, n_tok);
-        show(b, l->add_step, true, d_x, s->d_model);
-    }
-    if (!l->y && drop.p == 0 && s->residual_scale == 1.0f) {
-        show(b, l->y_step, true, d_x, s->d_model);
-        return d_x;
-    }
-    memcpy(k->d_y, d_x, n * sizeof *d_x);                      /* sum = x + scale * y */
-    scale_all(b->crew, k->d_y, s->residual_scale, n);
-    dropout(b->crew, k->d_y, &drop, b->first_seq * (uint64_t)b->seq_len * (uint64_t)s->d_model, n);
-    show(b, l->y ? l->post_step : l->y_step, true, k->d_y, s->d_model);
-    if (!l->y)
-        return k->d_y;
-    clear(k->y, n);                                            /* y = norm(what the sublayer gave) */
-    norm_backward_rows(b->crew, k->y, &d_post, l->y, &post, k->d_y, n_tok);
-    show(b, l->y_step, true, k->y, s->d_model);
-    return k->y;
+    linear_backward(b->crew, d_x, d_y, w.w, call_tokens(b), rows, k, added);
 }
-
-/* d_x += the gradient through the sublayer's input, work->d_x, and the norm before it. */
-static void back_through_input(const BlockCall *b, const Sublayer *l, const Sublayer *d, const float *x, float *d_x)
+static void weight_back(const BlockCall *b, Weight d, const float *d_y, const float *x, int rows,
+                        int k)
 {
-    const BlockShape *s = b->shape;
-    int        n_tok = call_tokens(b);
-    NormParams norm = sublayer_norm(s, l->norm, l->norm_bias), d_norm = sublayer_norm(s, d->norm, d->norm_bias);
-    if (sublayer_norms_in(s))
-        norm_backward_rows(b->crew, d_x, &d_norm, x, &norm, b->work->d_x, n_tok);
-    else
-        residual_add(b->crew, d_x, d_x, b->work->d_x, 1.0f, (size_t)n_tok * (size_t)s->d_model);
+    linear_weight_backward(b->crew, d.w, d.b, d_y, x, call_tokens(b), rows, k);
 }
 
 /* d_x (of normed heads) becomes that of the heads before their norm. room: as large. */
-static void norm_heads_backward(const BlockCall *b, float *d_x, float *room, float *d_w, const float *raw, float *w, int heads)
+static void norm_heads_back(const BlockCall *b, BlockStep step, float *d_x, float *room, Weight d_w,
+                            const float *raw, Weight w, int heads)
 {
     NormParams p = head_norm(b->shape, w, heads), d = head_norm(b->shape, d_w, heads);
-    int        rows = call_tokens(b) * (heads * b->shape->head_dim / p.n);
+    int        width = heads * b->shape->head_dim, rows = call_tokens(b) * (width / p.n);
     size_t     n = (size_t)rows * (size_t)p.n;
     memcpy(room, d_x, n * sizeof *d_x);
     clear(d_x, n);
     norm_backward_rows(b->crew, d_x, &d, raw, &p, room, rows);
+    made(b, step, true, d_x, width);
+}
+
+static void rotate_back(const BlockCall *b, BlockStep step, float *d_x, int heads)
+{
+    rope_rotate(b->crew, d_x, b->rope, call_tokens(b), heads, b->shape->head_dim, true);
+    made(b, step, true, d_x, heads * b->shape->head_dim);
+}
+
+/* From work->d_att to the gradients of q and k, which have the names `q` and `k` as attention reads
+ * them, and of v. */
+static void attend_back(const BlockCall *b, const BlockActs *a, BlockStep q, BlockStep k)
+{
+    const BlockShape *s = b->shape;
+    const BlockWork  *w = b->work;
+    AttentionShape    shape = call_attention(b);
+    attention_backward(b->crew, w->d_q, w->d_k, w->d_v, a->q, a->k, a->v, a->att_out, a->stats,
+                       w->d_att, &shape);
+    made(b, STEP_V, true, w->d_v, s->kv_heads * s->head_dim);
+    made(b, q, true, w->d_q, s->heads * s->head_dim);
+    made(b, k, true, w->d_k, s->kv_heads * s->head_dim);
+}
+
+/* From work->d_h; gate and up become d_gate and d_up, and h is made anew. */
+static void activate_back(const BlockCall *b, const BlockActs *a)
+{
+    const BlockShape *s = b->shape;
+    size_t            n = (size_t)call_tokens(b) * (size_t)s->d_ff;
+    activation_backward(b->crew, b->work->h, a->gate, a->up, b->work->d_h, s->ffn, n);
+    made(b, STEP_UP, true, a->up, s->d_ff);
+    if (a->gate)
+        made(b, STEP_GATE, true, a->gate, s->d_ff);
+}
+
+/* ---- The two halves' common parts ---- */
+
+/* out = norm(sum): d_x, the gradient of out, becomes that of the sum. */
+static void back_through_norm(const BlockCall *b, const Sublayer *l, const Sublayer *d, float *d_x)
+{
+    size_t     n = (size_t)call_tokens(b) * (size_t)b->shape->d_model;
+    NormParams norm = norm_of(b->shape, l->norm), d_norm = norm_of(b->shape, d->norm);
+    made(b, l->norm_step, true, d_x, b->shape->d_model);
+    memcpy(b->work->d_y, d_x, n * sizeof *d_x);
+    clear(d_x, n);
+    norm_backward_rows(b->crew, d_x, &d_norm, l->sum, &norm, b->work->d_y, call_tokens(b));
+}
+
+/* sum = x + dropout([norm] y) * residual_scale: d_x, the gradient of the sum, is that of x too;
+ * returns the gradient of y. */
+static const float *back_through_add(const BlockCall *b, const Sublayer *l, const Sublayer *d,
+                                     const float *d_x)
+{
+    const BlockShape *s = b->shape;
+    const BlockWork  *k = b->work;
+    size_t     size = (size_t)s->d_model, n = (size_t)call_tokens(b) * size;
+    NormParams post = norm_of(s, l->post_norm), d_post = norm_of(s, d->post_norm);
+    DropoutKey drop = sublayer_dropout(b, l);
+    made(b, l->add_step, true, d_x, s->d_model);
+    if (!l->y && drop.p == 0 && s->residual_scale == 1.0f)
+        return d_x;
+    memcpy(k->d_y, d_x, n * sizeof *d_x);
+    scale_all(b->crew, k->d_y, s->residual_scale, n);
+    dropout(b->crew, k->d_y, &drop, b->first_seq * (uint64_t)b->seq_len * size, n);
+    if (!l->y)
+        return k->d_y;
+    made(b, l->post_step, true, k->d_y, s->d_model);
+    clear(k->y, n);
+    norm_backward_rows(b->crew, k->y, &d_post, l->y, &post, k->d_y, call_tokens(b));
+    return k->y;
+}
+
+/* From the gradient of out (in d_x) to that of what the half gave, which is returned; d_x becomes
+ * the gradient of the sum, which is x's share through the residual. */
+static const float *back_through_sum(const BlockCall *b, const Sublayer *l, const Sublayer *d,
+                                     float *d_x)
+{
+    if (l->sum)
+        back_through_norm(b, l, d, d_x);
+    const float *d_y = back_through_add(b, l, d, d_x);
+    made(b, l->y_step, true, d_y, b->shape->d_model);
+    return d_y;
+}
+
+/* d_x += the gradient through the half's input, work->d_x, and the norm before it. */
+static void back_through_input(const BlockCall *b, const Sublayer *l, const Sublayer *d,
+                               const float *x, float *d_x)
+{
+    const BlockShape *s = b->shape;
+    int        n_tok = call_tokens(b);
+    NormParams norm = norm_of(s, l->norm), d_norm = norm_of(s, d->norm);
+    if (!sublayer_norms_in(s)) {
+        residual_add(b->crew, d_x, d_x, b->work->d_x, 1.0f, (size_t)n_tok * (size_t)s->d_model);
+        return;
+    }
+    made(b, l->norm_step, true, b->work->d_x, s->d_model);
+    norm_backward_rows(b->crew, d_x, &d_norm, x, &norm, b->work->d_x, n_tok);
 }
 
 /* ---- The block ---- */
 
 /* From d_y to work->d_x, the gradient of xn. */
-static void feed_forward_half_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *d, const float *xn,
-                                       const float *d_y)
+static void feed_forward_half_backward(const BlockCall *b, const BlockActs *a,
+                                       const BlockWeights *d, const float *xn, const float *d_y)
 {
-    const BlockShape   *s = b->shape;
     const BlockWeights *w = b->w;
     const BlockWork    *k = b->work;
-    int n = call_tokens(b), dm = s->d_model;
-    linear_backward(b->crew, k->d_h, d_y, w->w_down, n, dm, s->d_ff, false);
-    show(b, STEP_H, true, k->d_h, s->d_ff);
-    activation_backward(b->crew, k->h, a->gate, a->up, k->d_h, s->ffn, (size_t)n * (size_t)s->d_ff); /* gate, up: now d_gate, d_up */
-    show(b, STEP_UP, true, a->up, s->d_ff);
-    if (a->gate)
-        show(b, STEP_GATE, true, a->gate, s->d_ff);
-    linear_weight_backward(b->crew, d->w_down, d->w_down_bias, d_y, k->h, n, dm, s->d_ff);
-    linear_backward(b->crew, k->d_x, a->up, w->w_up, n, s->d_ff, dm, false);
-    linear_weight_backward(b->crew, d->w_up, d->w_up_bias, a->up, xn, n, s->d_ff, dm);
+    int dm = b->shape->d_model, ff = b->shape->d_ff;
+    product_back(b, k->d_h, d_y, w->w_down, dm, ff, false);           /* y = W_down h          */
+    made(b, STEP_H, true, k->d_h, ff);
+    activate_back(b, a);                                              /* h = act(gate) * up    */
+    weight_back(b, d->w_down, d_y, k->h, dm, ff);
+    product_back(b, k->d_x, a->up, w->w_up, ff, dm, false);           /* up = W_up xn          */
+    weight_back(b, d->w_up, a->up, xn, ff, dm);
     if (a->gate) {
-        linear_backward(b->crew, k->d_x, a->gate, w->w_gate, n, s->d_ff, dm, true);
-        linear_weight_backward(b->crew, d->w_gate, d->w_gate_bias, a->gate, xn, n, s->d_ff, dm);
+        product_back(b, k->d_x, a->gate, w->w_gate, ff, dm, true);    /* gate = W_gate xn      */
+        weight_back(b, d->w_gate, a->gate, xn, ff, dm);
     }
-    show_normed(b, STEP_FFN_NORM, k->d_x, true);
 }
 
-static void attention_half_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *d, const float *xn,
-                                    const float *d_y)
+static void attention_half_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *d,
+                                    const float *xn, const float *d_y)
 {
     const BlockShape   *s = b->shape;
     const BlockWeights *w = b->w;
     const BlockWork    *k = b->work;
-    AttentionShape      shape = call_attention(b);
-    int n = call_tokens(b), dm = s->d_model, q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    linear_backward(b->crew, k->d_att, d_y, w->wo, n, dm, q, false);
-    show(b, STEP_HEADS, true, k->d_att, q);
-    linear_weight_backward(b->crew, d->wo, d->wo_bias, d_y, a->att_out, n, dm, q);
-    attention_backward(b->crew, k->d_q, k->d_k, k->d_v, a->q, a->k, a->v, a->att_out, a->stats, k->d_att, &shape);
-    show(b, STEP_V, true, k->d_v, kv);
-    if (b->rope && b->rope->rot > 0) {
-        show(b, STEP_Q_ROPE, true, k->d_q, q);
-        show(b, STEP_K_ROPE, true, k->d_k, kv);
-        rope_rotate(b->crew, k->d_q, b->rope, n, s->heads, s->head_dim, true);
-        rope_rotate(b->crew, k->d_k, b->rope, n, s->kv_heads, s->head_dim, true);
+    int       dm = s->d_model, q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    bool      normed = s->qk_norm != QK_NONE, rotated = call_rotates(b);
+    BlockStep q_given = normed ? STEP_Q_NORM : STEP_Q; /* what is rotated */
+    BlockStep k_given = normed ? STEP_K_NORM : STEP_K;
+    product_back(b, k->d_att, d_y, w->wo, dm, q, false);              /* y = Wo att_out        */
+    made(b, STEP_HEADS, true, k->d_att, q);
+    weight_back(b, d->wo, d_y, a->att_out, dm, q);
+    attend_back(b, a, rotated ? STEP_Q_ROPE : q_given, rotated ? STEP_K_ROPE : k_given);
+    if (rotated) {
+        rotate_back(b, q_given, k->d_q, s->heads);
+        rotate_back(b, k_given, k->d_k, s->kv_heads);
     }
-    if (s->qk_norm != QK_NONE) {
-        show(b, STEP_Q_NORM, true, k->d_q, q);
-        show(b, STEP_K_NORM, true, k->d_k, kv);
-        norm_heads_backward(b, k->d_q, k->d_att, d->q_norm, a->q_raw, w->q_norm, s->heads);
-        norm_heads_backward(b, k->d_k, k->d_att, d->k_norm, a->k_raw, w->k_norm, s->kv_heads);
+    if (normed) {
+        norm_heads_back(b, STEP_Q, k->d_q, k->d_att, d->q_norm, a->q_raw, w->q_norm, s->heads);
+        norm_heads_back(b, STEP_K, k->d_k, k->d_att, d->k_norm, a->k_raw, w->k_norm, s->kv_heads);
     }
-    show(b, STEP_Q, true, k->d_q, q);
-    show(b, STEP_K, true, k->d_k, kv);
-    linear_backward(b->crew, k->d_x, k->d_q, w->wq, n, q, dm, false);
-    linear_backward(b->crew, k->d_x, k->d_k, w->wk, n, kv, dm, true);
-    linear_backward(b->crew, k->d_x, k->d_v, w->wv, n, kv, dm, true);
-    linear_weight_backward(b->crew, d->wq, d->wq_bias, k->d_q, xn, n, q, dm);
-    linear_weight_backward(b->crew, d->wk, d->wk_bias, k->d_k, xn, n, kv, dm);
-    linear_weight_backward(b->crew, d->wv, d->wv_bias, k->d_v, xn, n, kv, dm);
-    show_normed(b, STEP_ATTN_NORM, k->d_x, true);
+    product_back(b, k->d_x, k->d_q, w->wq, q, dm, false);             /* q, k, v = W xn        */
+    product_back(b, k->d_x, k->d_k, w->wk, kv, dm, true);
+    product_back(b, k->d_x, k->d_v, w->wv, kv, dm, true);
+    weight_back(b, d->wq, k->d_q, xn, q, dm);
+    weight_back(b, d->wk, k->d_k, xn, kv, dm);
+    weight_back(b, d->wv, k->d_v, xn, kv, dm);
 }
 
 void block_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *d, float *d_x)
 {
-    const BlockWeights *w = b->w;
-    BlockCall    of_d = *b;                                            /* the same places in the gradients */
+    BlockCall    of_d = *b; /* the same places in the gradients */
     of_d.w = d;
     Sublayer     attn = attention_sublayer(b, a), d_attn = attention_sublayer(&of_d, a);
     Sublayer     ffn  = ffn_sublayer(b, a), d_ffn = ffn_sublayer(&of_d, a);
-    const float *xn, *d_y;
+    const float *d_y, *xn;
 
-    d_y = back_through_sum(b, &ffn, &d_ffn, d_x);                      /* out = mid + [norm] y         */
-    xn  = sublayer_in(b, a->mid, w->ffn_norm, w->ffn_norm_bias);       /* made anew: cheaper than kept */
-    feed_forward_half_backward(b, a, d, xn, d_y);                      /* y = W_down (act(gate) * up)  */
+    d_y = back_through_sum(b, &ffn, &d_ffn, d_x);       /* out = mid + [norm] y         */
+    xn  = sublayer_in(b, &ffn, a->mid);                 /* made anew: cheaper than kept */
+    feed_forward_half_backward(b, a, d, xn, d_y);       /* y = W_down (act(gate) * up)  */
     back_through_input(b, &ffn, &d_ffn, a->mid, d_x);
 
-    d_y = back_through_sum(b, &attn, &d_attn, d_x);                    /* mid = x + [norm] y           */
-    xn  = sublayer_in(b, a->x, w->attn_norm, w->attn_norm_bias);
-    attention_half_backward(b, a, d, xn, d_y);                         /* y = Wo attention(...)        */
+    d_y = back_through_sum(b, &attn, &d_attn, d_x);     /* mid = x + [norm] y           */
+    xn  = sublayer_in(b, &attn, a->x);
+    attention_half_backward(b, a, d, xn, d_y);          /* y = Wo attention(...)        */
     back_through_input(b, &attn, &d_attn, a->x, d_x);
-    show(b, STEP_X, true, d_x, b->shape->d_model);
+    made(b, STEP_X, true, d_x, b->shape->d_model);
 }

@@ -1,8 +1,9 @@
-/* train/block.h: one decoder block, forward with what its backward pass needs kept, and backward. train_forward.c and backward.c
- * read line by line like runtime/forward.c. */
+/* train/block.h: one decoder block, forward with what its backward pass needs kept, and backward.
+ * train_forward.c and backward.c read line by line like runtime/forward.c. */
 #ifndef TRAIN_BLOCK_H
 #define TRAIN_BLOCK_H
 
+#include "model/tensor_list.h"
 #include "train/train_ops.h"
 
 typedef struct BlockShape {
@@ -16,18 +17,25 @@ typedef struct BlockShape {
     float eps, attn_scale, residual_scale;
 } BlockShape;
 
-/* Weights, or their gradients, in the order of tensor_list.h; NULL: the block has none (the gradient is not wanted). Matrices are
- * row-major [out, in]. */
-typedef struct BlockWeights {
-    float *attn_norm, *attn_norm_bias;           /* [d_model]: before attention, or (POST) after the sum */
-    float *wq, *wq_bias, *wk, *wk_bias, *wv, *wv_bias;
-    float *q_norm, *k_norm;
-    float *wo, *wo_bias;
-    float *attn_post_norm, *attn_post_norm_bias; /* of what attention gives (BOTH, OUTPUT)   */
-    float *ffn_norm, *ffn_norm_bias;
-    float *w_gate, *w_gate_bias, *w_up, *w_up_bias, *w_down, *w_down_bias;
-    float *ffn_post_norm, *ffn_post_norm_bias;
+/* A weight [rows, k] row-major, or [n] of a norm, and its bias; or their gradients. NULL: the block
+ * has none (the gradient is not wanted). */
+typedef struct Weight { float *w, *b; } Weight;
+
+/* The tensors of a block, also by role. */
+enum { BLOCK_ROLES = ROLE_FFN_POST_NORM - ROLE_ATTN_NORM + 1 };
+typedef union BlockWeights {
+    struct {                                     /* in the order of the roles                */
+        Weight attn_norm;                        /* [d_model]: before attention, or (POST) after the sum */
+        Weight wq, wk, wv, q_norm, k_norm, wo;
+        Weight attn_post_norm;                   /* of what attention gives (BOTH, OUTPUT)   */
+        Weight ffn_norm, w_gate, w_up, w_down;
+        Weight router, expert_gate, expert_up, expert_down;         /* NULL: experts have no backward */
+        Weight shared_router, shared_gate, shared_up, shared_down;  /* pass yet (train_supported)     */
+        Weight ffn_post_norm;
+    };
+    Weight of[BLOCK_ROLES];                      /* from ROLE_ATTN_NORM on                   */
 } BlockWeights;
+_Static_assert(sizeof(BlockWeights) == BLOCK_ROLES * sizeof(Weight), "a field for each role");
 
 /* What the backward pass reads: [n_tok, width] each. NULL where the shape has none. */
 typedef struct BlockActs {
@@ -50,7 +58,8 @@ typedef struct BlockWork {
     float *d_k, *d_v;              /* [n_tok, kv_heads * head_dim] */
 } BlockWork;
 
-/* Takes pieces of one allocation: a first pass with base NULL counts (at), a second one gives them out. 64-byte aligned. */
+/* Takes pieces of one allocation: a first pass with base NULL counts (at), a second one gives them
+ * out. 64-byte aligned. */
 typedef struct Carver { float *base; size_t at; bool overflow; } Carver;
 float *carve(Carver *c, size_t rows, size_t width);
 
@@ -58,15 +67,18 @@ float *carve(Carver *c, size_t rows, size_t width);
 void block_acts_carve(BlockActs *a, Carver *c, const BlockShape *s, int n_tok);
 void block_work_carve(BlockWork *w, Carver *c, const BlockShape *s, int n_tok);
 
-/* The values of a block by name, in no order but that of the two halves; a block has some of them. */
+/* The values of a block by name, in no order but that of the two halves; a block has some of them.
+ */
 typedef enum BlockStep {
     STEP_X, STEP_ATTN_NORM, STEP_Q, STEP_K, STEP_V, STEP_Q_NORM, STEP_K_NORM, STEP_Q_ROPE, STEP_K_ROPE, STEP_PROBS, STEP_HEADS,
     STEP_ATTN_Y, STEP_ATTN_POST, STEP_ATTN_ADD,                          /* y: what the half gives; post: its norm; add: the sum */
     STEP_FFN_NORM, STEP_GATE, STEP_UP, STEP_H, STEP_FFN_Y, STEP_FFN_POST, STEP_FFN_ADD, BLOCK_STEPS
 } BlockStep;
 
-/* Someone who looks on: is shown every value [n] as it is made, and going back its gradient, by the thread that called. (Of the
- * probabilities, where they are kept, the value alone: their gradient is never whole.) */
+/* Someone who looks on: is shown every value [n] as it is made, and going back its gradient, by the
+ * thread that called. Each operation of the two passes names the step that it makes. (Of the
+ * probabilities, where they are kept, the value alone: their gradient is never whole. The backward
+ * pass makes norms anew and shows them again.) */
 typedef struct BlockObserver { void (*saw)(void *user, BlockStep step, bool gradient, const float *value, size_t n); void *user; } BlockObserver;
 
 /* One call of a block. */

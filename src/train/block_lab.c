@@ -175,6 +175,8 @@ static void note(void *user, BlockStep step, bool gradient, const float *value, 
 {
     BlockLab *lab = user;
     LabStat  *s   = gradient ? &lab->gradient[step] : &lab->value[step];
+    if (s->seen) /* made anew by the backward pass */
+        return;
     *s = lab_stat(value, n);
     if (gradient)
         lab->back[lab->n_back++] = step;
@@ -206,6 +208,8 @@ void lab_run(BlockLab *lab)
 {
     BlockObserver observer = { note, lab };
     lab->n_order = lab->n_back = 0;
+    memset(lab->value, 0, sizeof lab->value);
+    memset(lab->gradient, 0, sizeof lab->gradient);
     lab->forward_seconds = lab->backward_seconds = INFINITY;
     for (int i = 0; i < 4 && pass(lab, NULL) < 0.1; i++)
         ;
@@ -249,8 +253,8 @@ bool lab_fused(BlockLab *lab, LabFused *out, Error *err)
     enum { TIMES = 5 };
     size_t       n = (size_t)lab->n_tok * (size_t)lab->config.d_model, d = (size_t)lab->config.d_model;
     BlockWeights w = params_block(&lab->params, lab->w, 0);
-    NormParams   p = { lab->shape.norm, w.ffn_norm ? w.ffn_norm : w.ffn_post_norm, w.ffn_norm ? w.ffn_norm_bias : w.ffn_post_norm_bias,
-                       lab->shape.eps, lab->config.d_model };
+    Weight       norm = w.ffn_norm.w ? w.ffn_norm : w.ffn_post_norm;
+    NormParams   p = { lab->shape.norm, norm.w, norm.b, lab->shape.eps, lab->config.d_model };
     FusedRoom    room[2];
     Carver       c = { 0 };
     carve_fused(&c, n, d);
@@ -295,11 +299,9 @@ double lab_rms(const float *x, size_t n)
 static BlockWeights stack_weights(const BlockLab *lab)
 {
     BlockWeights w = params_block(&lab->params, lab->w, 0);
-    if (!w.attn_norm) {
+    if (!w.attn_norm.w) {
         w.attn_norm = w.attn_post_norm;
-        w.attn_norm_bias = w.attn_post_norm_bias;
-        w.ffn_norm = w.ffn_post_norm;
-        w.ffn_norm_bias = w.ffn_post_norm_bias;
+        w.ffn_norm  = w.ffn_post_norm;
     }
     return w;
 }

@@ -185,18 +185,9 @@ float *params_find(const Params *p, float *array, int layer, TensorRole role, bo
 BlockWeights params_block(const Params *p, float *array, int layer)
 {
     BlockWeights w;
-    const struct { TensorRole role; float **weight, **bias; } parts[] = {
-        { ROLE_ATTN_NORM, &w.attn_norm, &w.attn_norm_bias },
-        { ROLE_WQ, &w.wq, &w.wq_bias }, { ROLE_WK, &w.wk, &w.wk_bias }, { ROLE_WV, &w.wv, &w.wv_bias },
-        { ROLE_Q_NORM, &w.q_norm, NULL }, { ROLE_K_NORM, &w.k_norm, NULL }, { ROLE_WO, &w.wo, &w.wo_bias },
-        { ROLE_ATTN_POST_NORM, &w.attn_post_norm, &w.attn_post_norm_bias }, { ROLE_FFN_NORM, &w.ffn_norm, &w.ffn_norm_bias },
-        { ROLE_W_GATE, &w.w_gate, &w.w_gate_bias }, { ROLE_W_UP, &w.w_up, &w.w_up_bias }, { ROLE_W_DOWN, &w.w_down, &w.w_down_bias },
-        { ROLE_FFN_POST_NORM, &w.ffn_post_norm, &w.ffn_post_norm_bias },
-    };
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        *parts[i].weight = params_find(p, array, layer, parts[i].role, false);
-        if (parts[i].bias)
-            *parts[i].bias = params_find(p, array, layer, parts[i].role, true);
+    for (int i = 0; i < BLOCK_ROLES; i++) {
+        TensorRole role = (TensorRole)(ROLE_ATTN_NORM + i);
+        w.of[i] = (Weight){ params_find(p, array, layer, role, false), params_find(p, array, layer, role, true) };
     }
     return w;
 }

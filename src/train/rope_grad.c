@@ -5,7 +5,7 @@
 #include "base/math64.h"
 #include "train/train_ops.h"
 
-/* The bits of runtime/rows.c. */
+/* The bits of runtime/ops.c. */
 static void fill_position(RopeAngles *a, int pos, const double *inv_freq, double factor)
 {
     size_t half = (size_t)a->rot / 2, at = (size_t)pos * half;

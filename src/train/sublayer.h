@@ -1,46 +1,52 @@
-/* train/sublayer.h: what the two halves of a block have in common: norms before, behind and after the sum. Shared by
- * train_forward.c and backward.c alone. */
+/* train/sublayer.h: what the two halves of a block have in common: norms before, behind and after
+ * the sum. Shared by train_forward.c and backward.c alone. */
 #ifndef TRAIN_SUBLAYER_H
 #define TRAIN_SUBLAYER_H
 
 #include "train/block.h"
 
-static inline bool ffn_gated(FfnKind kind) { return kind == FFN_SWIGLU || kind == FFN_GEGLU || kind == FFN_GEGLU_ERF; }
-static inline bool sublayer_norms_in(const BlockShape *s) { return s->place == PLACE_PRE || s->place == PLACE_BOTH; }
-static inline bool sublayer_norms_out(const BlockShape *s) { return s->place == PLACE_BOTH || s->place == PLACE_OUTPUT; }
+static inline bool ffn_gated(FfnKind kind)
+{
+    return kind == FFN_SWIGLU || kind == FFN_GEGLU || kind == FFN_GEGLU_ERF;
+}
+static inline bool sublayer_norms_in(const BlockShape *s)
+{
+    return s->place == PLACE_PRE || s->place == PLACE_BOTH;
+}
+static inline bool sublayer_norms_out(const BlockShape *s)
+{
+    return s->place == PLACE_BOTH || s->place == PLACE_OUTPUT;
+}
 static inline int  call_tokens(const BlockCall *b) { return b->n_seqs * b->seq_len; }
+static inline bool call_rotates(const BlockCall *b) { return b->rope && b->rope->rot > 0; }
 
-static inline void show(const BlockCall *b, BlockStep step, bool gradient, const float *value, int width)
+/* Every operation of the two passes ends so: the value, or the gradient, of the step is made. */
+static inline void made(const BlockCall *b, BlockStep step, bool gradient, const float *value,
+                        int width)
 {
+    size_t n = (size_t)call_tokens(b) * (size_t)width;
     if (b->observer)
-        b->observer->saw(b->observer->user, step, gradient, value, (size_t)call_tokens(b) * (size_t)width);
-}
-/* What a norm before a half gives, where there is one. */
-static inline void show_normed(const BlockCall *b, BlockStep step, const float *value, bool gradient)
-{
-    if (sublayer_norms_in(b->shape))
-        show(b, step, gradient, value, b->shape->d_model);
+        b->observer->saw(b->observer->user, step, gradient, value, n);
 }
 
-/* One half: its weights, and where what its norms read is kept (NULL: there is no such norm). */
+/* One half: its norms, where what they read is kept (NULL: there is no such norm), and the names of
+ * what it makes. */
 typedef struct Sublayer {
-    float   *norm, *norm_bias, *post_norm, *post_norm_bias;
-    float   *y, *sum;
-    uint32_t site;      /* of its dropout */
+    Weight    norm, post_norm;
+    float    *y, *sum;
+    uint32_t  site;      /* of its dropout */
     BlockStep norm_step, y_step, post_step, add_step;
 } Sublayer;
 
 static inline Sublayer attention_sublayer(const BlockCall *b, const BlockActs *a)
 {
-    const BlockWeights *w = b->w;
-    return (Sublayer){ w->attn_norm, w->attn_norm_bias, w->attn_post_norm, w->attn_post_norm_bias, a->attn_y, a->attn_sum,
-                       b->drop.site, STEP_ATTN_NORM, STEP_ATTN_Y, STEP_ATTN_POST, STEP_ATTN_ADD };
+    return (Sublayer){ b->w->attn_norm, b->w->attn_post_norm, a->attn_y, a->attn_sum, b->drop.site,
+                       STEP_ATTN_NORM, STEP_ATTN_Y, STEP_ATTN_POST, STEP_ATTN_ADD };
 }
 static inline Sublayer ffn_sublayer(const BlockCall *b, const BlockActs *a)
 {
-    const BlockWeights *w = b->w;
-    return (Sublayer){ w->ffn_norm, w->ffn_norm_bias, w->ffn_post_norm, w->ffn_post_norm_bias, a->ffn_y, a->ffn_sum,
-                       b->drop.site + 1, STEP_FFN_NORM, STEP_FFN_Y, STEP_FFN_POST, STEP_FFN_ADD };
+    return (Sublayer){ b->w->ffn_norm, b->w->ffn_post_norm, a->ffn_y, a->ffn_sum, b->drop.site + 1,
+                       STEP_FFN_NORM, STEP_FFN_Y, STEP_FFN_POST, STEP_FFN_ADD };
 }
 static inline DropoutKey sublayer_dropout(const BlockCall *b, const Sublayer *l)
 {
@@ -49,9 +55,18 @@ static inline DropoutKey sublayer_dropout(const BlockCall *b, const Sublayer *l)
     return k;
 }
 
-NormParams     sublayer_norm(const BlockShape *s, float *w, float *b);
-const float   *sublayer_in(const BlockCall *b, const float *x, float *w, float *bias);
-NormParams     head_norm(const BlockShape *s, float *w, int heads);
+/* A norm of d_model values, or of heads: of each, or of the whole vector. */
+static inline NormParams norm_of(const BlockShape *s, Weight w)
+{
+    return (NormParams){ s->norm, w.w, w.b, s->eps, s->d_model };
+}
+static inline NormParams head_norm(const BlockShape *s, Weight w, int heads)
+{
+    int n = s->qk_norm == QK_HEAD ? s->head_dim : heads * s->head_dim;
+    return (NormParams){ s->norm, w.w, NULL, s->eps, n };
+}
+
+const float   *sublayer_in(const BlockCall *b, const Sublayer *l, const float *x);
 AttentionShape call_attention(const BlockCall *b);
 
 #endif

@@ -1,7 +1,9 @@
-/* train/train_forward.c: the block of runtime/forward.c over whole sequences, in f32, keeping what backward.c reads.
+/* train/train_forward.c: the block of runtime/forward.c over whole sequences, in f32, keeping what
+ * backward.c reads.
  *
  *   PRE      x += f(n x)         POST     x = n(x + f x)
- *   BOTH     x += n f(n x)       OUTPUT   x += n(f x)        for f attention, then for f feed-forward */
+ *   BOTH     x += n f(n x)       OUTPUT   x += n(f x)        for f attention, then for f feed-forward
+ */
 #include "train/block.h"
 
 #include <string.h>
@@ -63,141 +65,143 @@ int block_width(const BlockShape *s)
     return q > s->d_model ? q : s->d_model;
 }
 
-/* ---- The two halves' common parts ---- */
+/* ---- Operations: a line of the paper each ---- */
 
-NormParams sublayer_norm(const BlockShape *s, float *w, float *b) { return (NormParams){ s->norm, w, b, s->eps, s->d_model }; }
-
-/* The norm before a sublayer; without one it reads x itself. */
-const float *sublayer_in(const BlockCall *b, const float *x, float *w, float *bias)
+/* y = W x + bias */
+static void product(const BlockCall *b, BlockStep step, float *y, const float *x, Weight w,
+                    int rows, int k)
 {
-    NormParams p = sublayer_norm(b->shape, w, bias);
-    if (!sublayer_norms_in(b->shape))
-        return x;
-    norm_forward(b->crew, b->work->xn, x, &p, call_tokens(b));
-    return b->work->xn;
+    linear(b->crew, y, x, w.w, w.b, call_tokens(b), rows, k);
+    made(b, step, false, y, rows);
 }
 
-/* out = x + y, with the norms that stand behind the sublayer; y is what it gave, kept in `kept` where its norm needs it. */
-static void sublayer_out(const BlockCall *b, const Sublayer *l, float *out, const float *x, float *y)
+static void normalize(const BlockCall *b, BlockStep step, float *y, const float *x, Weight w)
 {
-    const BlockShape *s = b->shape;
-    int        n_tok = call_tokens(b);
-    size_t     n = (size_t)n_tok * (size_t)s->d_model;
-    NormParams in = sublayer_norm(s, l->norm, l->norm_bias), post = sublayer_norm(s, l->post_norm, l->post_norm_bias);
-    float     *sum = l->sum ? l->sum : out;
-    DropoutKey drop = sublayer_dropout(b, l);
-    show(b, l->y_step, false, y, s->d_model);
-    if (l->y)
-        norm_forward(b->crew, b->work->y, y, &post, n_tok);
-    y = l->y ? b->work->y : y;
-    if (l->y)
-        show(b, l->post_step, false, y, s->d_model);
-    dropout(b->crew, y, &drop, b->first_seq * (uint64_t)b->seq_len * (uint64_t)s->d_model, n);
-    residual_add(b->crew, sum, x, y, s->residual_scale, n);
-    show(b, l->add_step, false, sum, s->d_model);
-    if (!l->sum)
-        return;
-    norm_forward(b->crew, out, sum, &in, n_tok);
-    show(b, l->norm_step, false, out, s->d_model);
+    NormParams p = norm_of(b->shape, w);
+    norm_forward(b->crew, y, x, &p, call_tokens(b));
+    made(b, step, false, y, b->shape->d_model);
 }
 
-/* q, k and v as they are made; rotated ones apart. */
-static void show_heads(const BlockCall *b, const BlockActs *a)
-{
-    const BlockShape *s = b->shape;
-    int  q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    bool normed = s->qk_norm != QK_NONE;
-    show(b, STEP_Q, false, normed ? a->q_raw : a->q, q);
-    show(b, STEP_K, false, normed ? a->k_raw : a->k, kv);
-    show(b, STEP_V, false, a->v, kv);
-    if (normed) {
-        show(b, STEP_Q_NORM, false, a->q, q);
-        show(b, STEP_K_NORM, false, a->k, kv);
-    }
-}
-
-NormParams head_norm(const BlockShape *s, float *w, int heads)
-{
-    return (NormParams){ s->norm, w, NULL, s->eps, s->qk_norm == QK_HEAD ? s->head_dim : heads * s->head_dim };
-}
-
-/* x = norm(raw) of each head, or of the whole vector. */
-static void norm_heads(const BlockCall *b, float *x, const float *raw, float *w, int heads)
+static void norm_heads(const BlockCall *b, BlockStep step, float *x, const float *raw, Weight w,
+                       int heads)
 {
     NormParams p = head_norm(b->shape, w, heads);
-    norm_forward(b->crew, x, raw, &p, call_tokens(b) * (heads * b->shape->head_dim / p.n));
+    int        width = heads * b->shape->head_dim;
+    norm_forward(b->crew, x, raw, &p, call_tokens(b) * (width / p.n));
+    made(b, step, false, x, width);
+}
+
+static void rotate(const BlockCall *b, BlockStep step, float *x, int heads)
+{
+    rope_rotate(b->crew, x, b->rope, call_tokens(b), heads, b->shape->head_dim, false);
+    made(b, step, false, x, heads * b->shape->head_dim);
 }
 
 AttentionShape call_attention(const BlockCall *b)
 {
     const BlockShape *s = b->shape;
-    return (AttentionShape){ b->n_seqs, b->seq_len, s->heads, s->kv_heads, s->head_dim, s->window, s->causal, s->attn_scale };
+    return (AttentionShape){ b->n_seqs, b->seq_len, s->heads, s->kv_heads, s->head_dim,
+                             s->window, s->causal, s->attn_scale };
 }
 
-/* ---- The block ---- */
+/* att_out = softmax(q k^T * attn_scale + mask) v */
+static void attend(const BlockCall *b, BlockActs *a)
+{
+    AttentionShape shape = call_attention(b);
+    attention_forward(b->crew, a->att_out, a->stats, a->probs, a->q, a->k, a->v, &shape);
+    if (a->probs)
+        made(b, STEP_PROBS, false, a->probs, b->shape->heads * b->seq_len);
+    made(b, STEP_HEADS, false, a->att_out, b->shape->heads * b->shape->head_dim);
+}
+
+/* h = act(gate) * up, or act(up) */
+static void activate(const BlockCall *b, float *h, const BlockActs *a)
+{
+    const BlockShape *s = b->shape;
+    size_t            n = (size_t)call_tokens(b) * (size_t)s->d_ff;
+    activation_forward(b->crew, h, a->gate, a->up, s->ffn, n);
+    made(b, STEP_H, false, h, s->d_ff);
+}
+
+/* sum = x + y * residual_scale, y with dropout */
+static void add(const BlockCall *b, const Sublayer *l, float *sum, const float *x, float *y)
+{
+    const BlockShape *s = b->shape;
+    size_t     d = (size_t)s->d_model, n = (size_t)call_tokens(b) * d;
+    DropoutKey drop = sublayer_dropout(b, l);
+    dropout(b->crew, y, &drop, b->first_seq * (uint64_t)b->seq_len * d, n);
+    residual_add(b->crew, sum, x, y, s->residual_scale, n);
+    made(b, l->add_step, false, sum, s->d_model);
+}
+
+/* ---- The two halves ---- */
+
+/* The norm before a half; without one it reads x itself. */
+const float *sublayer_in(const BlockCall *b, const Sublayer *l, const float *x)
+{
+    if (!sublayer_norms_in(b->shape))
+        return x;
+    normalize(b, l->norm_step, b->work->xn, x, l->norm);
+    return b->work->xn;
+}
+
+/* out = x + y, with the norms that stand behind the half: of y, or (POST) of the sum. */
+static void sublayer_out(const BlockCall *b, const Sublayer *l, float *out, const float *x,
+                         float *y)
+{
+    if (l->y) {
+        normalize(b, l->post_step, b->work->y, y, l->post_norm);
+        y = b->work->y;
+    }
+    add(b, l, l->sum ? l->sum : out, x, y);
+    if (l->sum)
+        normalize(b, l->norm_step, out, l->sum, l->norm);
+}
 
 /* y = Wo attention(rope(Wq xn), rope(Wk xn), Wv xn) */
 static void attention_half(const BlockCall *b, BlockActs *a, const float *xn, float *y)
 {
     const BlockShape   *s = b->shape;
     const BlockWeights *w = b->w;
-    AttentionShape      shape = call_attention(b);
-    int  n = call_tokens(b), d = s->d_model, q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    int  d = s->d_model, q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     bool normed = s->qk_norm != QK_NONE;
-    linear(b->crew, normed ? a->q_raw : a->q, xn, w->wq, w->wq_bias, n, q, d);
-    linear(b->crew, normed ? a->k_raw : a->k, xn, w->wk, w->wk_bias, n, kv, d);
-    linear(b->crew, a->v, xn, w->wv, w->wv_bias, n, kv, d);
+    product(b, STEP_Q, normed ? a->q_raw : a->q, xn, w->wq, q, d);
+    product(b, STEP_K, normed ? a->k_raw : a->k, xn, w->wk, kv, d);
+    product(b, STEP_V, a->v, xn, w->wv, kv, d);
     if (normed) {
-        norm_heads(b, a->q, a->q_raw, w->q_norm, s->heads);
-        norm_heads(b, a->k, a->k_raw, w->k_norm, s->kv_heads);
+        norm_heads(b, STEP_Q_NORM, a->q, a->q_raw, w->q_norm, s->heads);
+        norm_heads(b, STEP_K_NORM, a->k, a->k_raw, w->k_norm, s->kv_heads);
     }
-    show_heads(b, a);
-    if (b->rope && b->rope->rot > 0) {
-        rope_rotate(b->crew, a->q, b->rope, n, s->heads, s->head_dim, false);
-        rope_rotate(b->crew, a->k, b->rope, n, s->kv_heads, s->head_dim, false);
-        show(b, STEP_Q_ROPE, false, a->q, q);
-        show(b, STEP_K_ROPE, false, a->k, kv);
+    if (call_rotates(b)) {
+        rotate(b, STEP_Q_ROPE, a->q, s->heads);
+        rotate(b, STEP_K_ROPE, a->k, s->kv_heads);
     }
-    attention_forward(b->crew, a->att_out, a->stats, a->probs, a->q, a->k, a->v, &shape);
-    if (a->probs)
-        show(b, STEP_PROBS, false, a->probs, s->heads * b->seq_len);
-    show(b, STEP_HEADS, false, a->att_out, q);
-    linear(b->crew, y, a->att_out, w->wo, w->wo_bias, n, d, q);
+    attend(b, a);
+    product(b, STEP_ATTN_Y, y, a->att_out, w->wo, d, q);
 }
 
 /* y = W_down (act(W_gate xn) * (W_up xn)) */
 static void feed_forward_half(const BlockCall *b, BlockActs *a, const float *xn, float *y)
 {
-    const BlockShape   *s = b->shape;
     const BlockWeights *w = b->w;
-    int n = call_tokens(b), d = s->d_model;
-    if (a->gate) {
-        linear(b->crew, a->gate, xn, w->w_gate, w->w_gate_bias, n, s->d_ff, d);
-        show(b, STEP_GATE, false, a->gate, s->d_ff);
-    }
-    linear(b->crew, a->up, xn, w->w_up, w->w_up_bias, n, s->d_ff, d);
-    show(b, STEP_UP, false, a->up, s->d_ff);
-    activation_forward(b->crew, b->work->h, a->gate, a->up, s->ffn, (size_t)n * (size_t)s->d_ff);
-    show(b, STEP_H, false, b->work->h, s->d_ff);
-    linear(b->crew, y, b->work->h, w->w_down, w->w_down_bias, n, d, s->d_ff);
+    int d = b->shape->d_model, ff = b->shape->d_ff;
+    if (a->gate)
+        product(b, STEP_GATE, a->gate, xn, w->w_gate, ff, d);
+    product(b, STEP_UP, a->up, xn, w->w_up, ff, d);
+    activate(b, b->work->h, a);
+    product(b, STEP_FFN_Y, y, b->work->h, w->w_down, d, ff);
 }
 
 void block_forward(const BlockCall *b, BlockActs *a, float *out)
 {
-    const BlockWeights *w = b->w;
     Sublayer attn = attention_sublayer(b, a), ffn = ffn_sublayer(b, a);
-    float   *y;
+    float   *y    = attn.y ? attn.y : b->work->y;
 
-    show(b, STEP_X, false, a->x, b->shape->d_model);
-    const float *xn = sublayer_in(b, a->x, w->attn_norm, w->attn_norm_bias);
-    show_normed(b, STEP_ATTN_NORM, xn, false);
-    y = attn.y ? attn.y : b->work->y;
-    attention_half(b, a, xn, y);                         /* y = Wo attention(...)        */
-    sublayer_out(b, &attn, a->mid, a->x, y);             /* mid = x + [norm] y           */
+    made(b, STEP_X, false, a->x, b->shape->d_model);
+    attention_half(b, a, sublayer_in(b, &attn, a->x), y);       /* y = Wo attention(...)        */
+    sublayer_out(b, &attn, a->mid, a->x, y);                    /* mid = x + [norm] y           */
 
-    xn = sublayer_in(b, a->mid, w->ffn_norm, w->ffn_norm_bias);
-    show_normed(b, STEP_FFN_NORM, xn, false);
     y = ffn.y ? ffn.y : b->work->y;
-    feed_forward_half(b, a, xn, y);                      /* y = W_down (act(gate) * up)  */
-    sublayer_out(b, &ffn, out, a->mid, y);               /* out = mid + [norm] y         */
+    feed_forward_half(b, a, sublayer_in(b, &ffn, a->mid), y);   /* y = W_down (act(gate) * up)  */
+    sublayer_out(b, &ffn, out, a->mid, y);                      /* out = mid + [norm] y         */
 }

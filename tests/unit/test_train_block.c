@@ -38,9 +38,9 @@ static const Tensor *find(const Case *c, const char *prefix, const char *name)
 
 static void places(BlockWeights *w, float **out[N_NAMES + 2])
 {
-    float **all[N_NAMES + 2] = { &w->wq, &w->wk, &w->wv, &w->wo, &w->wq_bias, &w->wk_bias, &w->wv_bias, &w->wo_bias, &w->w_gate, &w->w_up,
-                                 &w->w_down, &w->w_gate_bias, &w->w_up_bias, &w->w_down_bias, &w->attn_norm, &w->ffn_norm,
-                                 &w->attn_norm_bias, &w->ffn_norm_bias };
+    float **all[N_NAMES + 2] = { &w->wq.w, &w->wk.w, &w->wv.w, &w->wo.w, &w->wq.b, &w->wk.b, &w->wv.b, &w->wo.b, &w->w_gate.w, &w->w_up.w,
+                                 &w->w_down.w, &w->w_gate.b, &w->w_up.b, &w->w_down.b, &w->attn_norm.w, &w->ffn_norm.w,
+                                 &w->attn_norm.b, &w->ffn_norm.b };
     memcpy(out, all, sizeof all);
 }
 
