@@ -9,28 +9,27 @@
 
 enum { STAGE_EMBED, STAGE_LAYERS };
 
-static int last_stage(const HiddenRun *h) { return STAGE_LAYERS + 2 * h->n_layers; }
+static int last_stage(const HiddenRun *h) { return hidden_stages(h->n_layers) - 1; }
 
-/* "embed", "layer3.attn", "layer3", "final_norm"; -1: none of ours. */
-static int stage_number(const HiddenRun *h, const char *name)
+int hidden_stage(int n_layers, const char *name)
 {
     char *end;
     if (strcmp(name, "embed") == 0)
         return STAGE_EMBED;
     if (strcmp(name, "final_norm") == 0)
-        return last_stage(h);
+        return hidden_stages(n_layers) - 1;
     if (strncmp(name, "layer", 5) != 0)
         return -1;
     long l = strtol(name + 5, &end, 10);
-    if (l < 0 || l >= h->n_layers || (*end && strcmp(end, ".attn") != 0))
+    if (l < 0 || l >= n_layers || (*end && strcmp(end, ".attn") != 0))
         return -1;
     return STAGE_LAYERS + 2 * (int)l + !*end;
 }
 
-static void stage_name(const HiddenRun *h, int i, char out[32])
+void hidden_tensor_name(int n_layers, int i, char out[32])
 {
     int l = (i - STAGE_LAYERS) / 2;
-    if (i == STAGE_EMBED || i == last_stage(h))
+    if (i == STAGE_EMBED || i == hidden_stages(n_layers) - 1)
         snprintf(out, 32, "hidden.%s", i == STAGE_EMBED ? "embed" : "final_norm");
     else
         snprintf(out, 32, "hidden.layer%d%s", l, (i - STAGE_LAYERS) % 2 ? "" : ".attn");
@@ -60,7 +59,7 @@ bool hidden_open(HiddenRun *h, const GoldenFile *g, const GoldenCase *k, const t
     for (int i = 0; i <= last_stage(h); i++) {
         HiddenStage *s = &h->stage[i];
         char         name[32], found[96];
-        stage_name(h, i, name);
+        hidden_tensor_name(h->n_layers, i, name);
         *s = (HiddenStage){.golden = golden_sibling(g, k, name), .first = -1};
         if (!s->golden)
             continue;
@@ -101,7 +100,7 @@ static void compare_row(HiddenStage *s, size_t pos, const float *x, int n)
 void hidden_observe(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride)
 {
     HiddenRun *h = user;
-    int        i = stage_number(h, name);
+    int        i = hidden_stage(h->n_layers, name);
     for (int t = 0; i >= 0 && h->stage[i].golden && t < n_tok; t++)
         compare_row(&h->stage[i], h->at + first + (size_t)t, x + (size_t)t * stride, h->d_model);
 }

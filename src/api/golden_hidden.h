@@ -4,6 +4,12 @@
 
 #include "api/golden_case.h"
 
+/* The states of a pass by number, in its order: the embedding, of each layer attention and the
+ * whole, the final norm. Its tensor is "hidden." and the name that an observer is told. */
+static inline int hidden_stages(int n_layers) { return 2 * n_layers + 2; }
+int  hidden_stage(int n_layers, const char *name);          /* of "layer3.attn"; -1: none of ours */
+void hidden_tensor_name(int n_layers, int stage, char out[32]);
+
 /* One recorded state: after the embedding, after the attention or the whole of a layer, or the final norm. */
 typedef struct HiddenStage {
     const Tensor *golden;            /* [n, d_model]; NULL: not recorded */
@@ -13,7 +19,7 @@ typedef struct HiddenStage {
 } HiddenStage;
 
 typedef struct HiddenRun {
-    HiddenStage *stage;              /* [2 n_layers + 2] in the order of the forward pass */
+    HiddenStage *stage;              /* [hidden_stages]: in the order of the forward pass */
     int          n_layers, d_model, n_recorded;
     size_t       at;                 /* position of the running piece's first token */
 } HiddenRun;

@@ -1,8 +1,6 @@
 /* api/golden_write.c: golden logits of a token sequence as a safetensors file that says what it was made with. */
-#include "api/api.h"
+#include "api/golden_hidden.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -21,7 +19,7 @@ typedef struct Golden {
 } Golden;
 
 /* Tensor numbers in the order of declaration. */
-enum { T_TOKENS, T_LOGITS, T_EMBED, T_LAYER0 };
+enum { T_TOKENS, T_LOGITS, T_HIDDEN };
 
 #define NUMERICS_TEXT(n)  NUMERICS_TEXT_(n)
 #define NUMERICS_TEXT_(n) #n
@@ -32,11 +30,8 @@ static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows,
     char    name[32];
     bool    ok = tensor_writer_declare(g->writer, "tokens", DT_I32, 1, (int64_t[]){(int64_t)n}, err)
               && tensor_writer_declare(g->writer, "logits", DT_F32, 2, (int64_t[]){(int64_t)n_rows, vocab}, err);
-    for (int i = -1; ok && g->hidden && i <= 2 * g->n_layers; i++) {
-        if (i >= 0 && i < 2 * g->n_layers)
-            snprintf(name, sizeof name, "hidden.layer%d%s", i / 2, i % 2 ? "" : ".attn");
-        else
-            snprintf(name, sizeof name, "hidden.%s", i < 0 ? "embed" : "final_norm");
+    for (int i = 0; ok && g->hidden && i < hidden_stages(g->n_layers); i++) {
+        hidden_tensor_name(g->n_layers, i, name);
         ok = tensor_writer_declare(g->writer, name, DT_F32, 2, (int64_t[]){(int64_t)n, g->d_model}, err);
     }
     return ok;
@@ -70,9 +65,7 @@ static void keep_hidden(void *user, const char *name, size_t first, int n_tok, c
 {
     Golden *g = user;
     size_t  row = (size_t)g->d_model * sizeof(float);
-    int     i = strcmp(name, "embed") == 0 ? T_EMBED
-              : strcmp(name, "final_norm") == 0 ? T_LAYER0 + 2 * g->n_layers
-                                                : T_LAYER0 + 2 * atoi(name + strlen("layer")) + !strchr(name, '.');
+    int     i   = T_HIDDEN + hidden_stage(g->n_layers, name);
     for (int t = 0; t < n_tok && g->ok; t++)
         g->ok = tensor_writer_put(g->writer, i, (g->at + first + (size_t)t) * row, x + (size_t)t * stride, row, g->err);
 }
