@@ -26,22 +26,10 @@ static CountPart *find_part(Count *n, const TensorSpec *s)
     return p;
 }
 
-BlockPart count_block_part(TensorRole role)
-{
-    switch (role) {
-    case ROLE_ATTN_NORM: case ROLE_FFN_NORM: case ROLE_ATTN_POST_NORM: case ROLE_FFN_POST_NORM: case ROLE_Q_NORM: case ROLE_K_NORM:
-        return PART_NORMS;
-    case ROLE_WQ: case ROLE_WK: case ROLE_WV: case ROLE_WO:
-        return PART_ATTENTION;
-    default:
-        return PART_FFN;
-    }
-}
-
 /* The first block's share of each part. */
 static void add_to_block(Count *n, const TensorSpec *s, uint64_t params, uint64_t bytes)
 {
-    BlockPart part = count_block_part(s->role);
+    BlockPart part = tensor_row_part(tensor_row(s->role));
     *(part == PART_NORMS ? &n->norm_params : part == PART_ATTENTION ? &n->attn_params : &n->ffn_params) += params;
     *(part == PART_NORMS ? &n->norm_bytes : part == PART_ATTENTION ? &n->attn_bytes : &n->ffn_bytes) += bytes;
     n->layer_params += params;

@@ -38,10 +38,6 @@ typedef struct Count {
     uint64_t  pack_bytes;      /* memory that those panels take beside the file         */
 } Count;
 
-/* What of a block a tensor belongs to, biases too. */
-typedef enum BlockPart { PART_ATTENTION, PART_FFN, PART_NORMS, BLOCK_PARTS } BlockPart;
-BlockPart count_block_part(TensorRole role);
-
 /* The KV cache of one sequence, each position stored exactly once (the runtime takes whole tiles: runtime/kv_cache.h). */
 typedef struct KvCount {
     uint64_t layer_bytes;      /* of one position in one layer: K and V of every KV head */

@@ -98,15 +98,6 @@ static double weight_bytes(const Count *n, TensorRole role)
     return bytes;
 }
 
-/* Does the model have the role's tensors? */
-static bool has(const Count *n, TensorRole role)
-{
-    for (int i = 0; i < n->n_parts; i++)
-        if (n->part[i].role == role)
-            return true;
-    return false;
-}
-
 static FlopRow row(double flops, double bytes) { return (FlopRow){ flops, flops, bytes }; }
 
 static FlopRow matrix(const Sizes *s, double rows, double k, double weights)
@@ -118,11 +109,6 @@ static FlopRow matrix(const Sizes *s, double rows, double k, double weights)
 static FlopRow norm(const Sizes *s, double weights)
 {
     return row(s->tokens * (4 * s->d + 4), weights + 2 * ACT * s->tokens * s->d);
-}
-
-static FlopRow norm_of(const Sizes *s, const Count *n, TensorRole role)
-{
-    return has(n, role) ? norm(s, weight_bytes(n, role)) : row(0, 0);
 }
 
 /* Of q and k, once for each head, or once for the whole vector. */
@@ -145,10 +131,6 @@ static FlopRow rope(const Sizes *s)
 
 /* ---- Feed-forward ---- */
 
-/* One of the matrices: of the dense blocks, of each token's experts (whose weights are read once each, all different while there
- * are so many), of the shared expert. expert, shared: ROLE_COUNT where there is none of them. */
-typedef struct FfnRoles { TensorRole dense, expert, shared; } FfnRoles;
-
 static void add_to(FlopRow *sum, const FlopRow *r)
 {
     sum->full     += r->full;
@@ -160,22 +142,6 @@ static void add_share(FlopRow *sum, double share, FlopRow r)
 {
     r = (FlopRow){ share * r.full, share * r.computed, share * r.bytes };
     add_to(sum, &r);
-}
-
-static FlopRow ffn_matrix(const Sizes *s, const Config *c, const Count *n, FfnRoles roles, bool down)
-{
-    FlopRow sum    = { 0 };
-    double  used   = c->experts_used, wanted = s->tokens * used, read = wanted < c->n_experts ? wanted : c->n_experts;
-    Sizes   expert = *s;
-    expert.tokens  = wanted;
-    if (s->dense > 0 && has(n, roles.dense))
-        add_share(&sum, s->dense, matrix(s, down ? s->d : s->ff, down ? s->ff : s->d, weight_bytes(n, roles.dense)));
-    if (s->moe > 0 && has(n, roles.expert))
-        add_share(&sum, s->moe, matrix(&expert, down ? s->d : c->expert_d_ff, down ? c->expert_d_ff : s->d,
-                                       weight_bytes(n, roles.expert) / c->n_experts * read));
-    if (s->moe > 0 && has(n, roles.shared))
-        add_share(&sum, s->moe, matrix(s, down ? s->d : c->shared_d_ff, down ? c->shared_d_ff : s->d, weight_bytes(n, roles.shared)));
-    return sum;
 }
 
 /* FLOP of the activation of one hidden value, with its gate; a function such as exp, tanh or erf is one. */
@@ -218,16 +184,6 @@ static FlopRow combine(const Sizes *s, const Config *c)
     return row(s->moe * s->tokens * 2 * parts * s->d, s->moe * 3 * ACT * s->tokens * parts * s->d);
 }
 
-static void count_ffn(Flops *f, const Sizes *s, const Config *c, const Count *n)
-{
-    f->op[OP_ROUTER]  = router(s, c, n);
-    f->op[OP_GATE]    = ffn_matrix(s, c, n, (FfnRoles){ ROLE_W_GATE, ROLE_EXPERT_GATE, ROLE_SHARED_GATE }, false);
-    f->op[OP_UP]      = ffn_matrix(s, c, n, (FfnRoles){ ROLE_W_UP, ROLE_EXPERT_UP, ROLE_SHARED_UP }, false);
-    f->op[OP_SILU]    = activation(s, c);
-    f->op[OP_DOWN]    = ffn_matrix(s, c, n, (FfnRoles){ ROLE_W_DOWN, ROLE_EXPERT_DOWN, ROLE_SHARED_DOWN }, true);
-    f->op[OP_COMBINE] = combine(s, c);
-}
-
 /* ---- Attention ---- */
 
 /* Scores and softmax never reach memory: each tile's stay in the processor (runtime/attention.c). */
@@ -254,24 +210,41 @@ static void sum_up(Flops *f, const Config *c)
     f->total  = (FlopRow){ f->blocks.full + f->head.full, f->blocks.computed + f->head.computed, f->blocks.bytes + f->head.bytes };
 }
 
+/* The products and norms of the table, of the blocks that have them. Of experts each token takes some, whose weights are read once each,
+ * all different while there are so many. */
+static void count_part(Flops *f, const Sizes *s, const Config *c, const Count *n, const CountPart *p)
+{
+    const TensorRow *t = tensor_row(p->role);
+    double weights = weight_bytes(n, p->role), wanted = s->tokens * c->experts_used;
+    double share   = p->n_tensors == c->n_layers ? 1 : p->n_tensors == count_moe(c) ? s->moe : s->dense;
+    Sizes  used    = *s;
+    if (t->op == OP_COUNT || p->bias)
+        return;
+    if (t->kind == KIND_NORM) {
+        f->op[t->op] = norm(s, weights);
+        return;
+    }
+    if (t->kind == KIND_STACK) {
+        used.tokens = wanted;
+        weights     = weights / c->n_experts * (wanted < c->n_experts ? wanted : c->n_experts);
+    }
+    add_share(&f->op[t->op], share, matrix(&used, p->rows, p->k, weights));
+}
+
 void count_flops(Flops *f, const Config *c, const Count *n, const FlopLoad *load)
 {
     Sizes s = measure(c, load);
     *f = (Flops){ 0 };
-    f->op[OP_ATTN_NORM] = norm_of(&s, n, ROLE_ATTN_NORM);
-    f->op[OP_Q]         = matrix(&s, s.q, s.d, weight_bytes(n, ROLE_WQ));
-    f->op[OP_K]         = matrix(&s, s.kv, s.d, weight_bytes(n, ROLE_WK));
-    f->op[OP_V]         = matrix(&s, s.kv, s.d, weight_bytes(n, ROLE_WV));
-    f->op[OP_QK_NORM]   = qk_norm(&s, c, n);
-    f->op[OP_ROPE]      = rope(&s);
+    for (int i = 0; i < n->n_parts; i++)
+        count_part(f, &s, c, n, &n->part[i]);
+    f->op[OP_QK_NORM]  = qk_norm(&s, c, n);
+    f->op[OP_ROPE]     = rope(&s);
+    f->op[OP_ATTN_ADD] = row(s.tokens * s.d, 3 * ACT * s.tokens * s.d);
+    f->op[OP_ROUTER]   = router(&s, c, n);
+    f->op[OP_SILU]     = activation(&s, c);
+    f->op[OP_COMBINE]  = combine(&s, c);
+    f->op[OP_FFN_ADD]  = row(s.tokens * s.d, 3 * ACT * s.tokens * s.d);
     count_attention(f, &s);
-    f->op[OP_OUT]       = matrix(&s, s.d, s.q, weight_bytes(n, ROLE_WO));
-    f->op[OP_ATTN_POST_NORM] = norm_of(&s, n, ROLE_ATTN_POST_NORM);
-    f->op[OP_ATTN_ADD]  = row(s.tokens * s.d, 3 * ACT * s.tokens * s.d);
-    f->op[OP_FFN_NORM]  = norm_of(&s, n, ROLE_FFN_NORM);
-    count_ffn(f, &s, c, n);
-    f->op[OP_FFN_POST_NORM] = norm_of(&s, n, ROLE_FFN_POST_NORM);
-    f->op[OP_FFN_ADD]   = row(s.tokens * s.d, 3 * ACT * s.tokens * s.d);
 
     FlopRow final = norm(&s, weight_bytes(n, ROLE_FINAL_NORM));
     s.tokens      = load->batch;

@@ -5,13 +5,7 @@
 
 #include "model/count.h"
 
-/* The operations of a block, in the order of runtime/forward.c. A block has some of them; the others are 0. */
-typedef enum FlopOp {
-    OP_ATTN_NORM, OP_Q, OP_K, OP_V, OP_QK_NORM, OP_ROPE, OP_QK, OP_SOFTMAX, OP_AV, OP_OUT, OP_ATTN_POST_NORM, OP_ATTN_ADD,
-    OP_FFN_NORM, OP_ROUTER, OP_GATE, OP_UP, OP_SILU, OP_DOWN, OP_COMBINE, OP_FFN_POST_NORM, OP_FFN_ADD, OP_COUNT
-} FlopOp;
-
-/* The same operations in four groups: the projections wq wk wv wo; the two products whose cost grows with the square of the
+/* The operations (tensor_list.h) in four groups: the projections wq wk wv wo; the two products whose cost grows with the square of the
  * length; the feed-forward network with its activation, of experts with their router and their sum; and norms, RoPE, softmax and
  * residual additions. */
 typedef enum FlopGroup { GROUP_PROJECTIONS, GROUP_SCORES, GROUP_FFN, GROUP_OTHER, GROUP_COUNT } FlopGroup;

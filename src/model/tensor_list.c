@@ -1,103 +1,121 @@
-/* model/tensor_list.c: names, shapes and order of a model's tensors, as one table. */
+/* model/tensor_list.c: a model's tensors as one table: names, order, shapes, where each lies and
+ * what it reads. */
 #include "model/tensor_list.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "model/model.h"
+
 typedef enum Dim {
-    NONE, D_MODEL, Q_DIM, KV_DIM, D_FF, VOCAB, CONTEXT, HALF_ROTARY, HEAD, Q_NORM, K_NORM, EXPERTS, EXPERT_FF, SHARED_FF, ONE
+    NONE, D_MODEL, Q_DIM, KV_DIM, D_FF, VOCAB, CONTEXT, HALF_ROTARY, HEAD, Q_NORM, K_NORM,
+    EXPERTS, EXPERT_FF, SHARED_FF, ONE
 } Dim;
 
-/* Which models, and which of their layers, have a part. */
+/* Which models, and which of their layers, have a tensor; or the biases of those they have. */
 typedef enum When {
-    ALWAYS, LEARNED, FACTORS, QKV_BIAS, QK_NORMED, OUT_BIAS, UNTIED, NORM_BIAS,
-    ATTN_NORMED, ATTN_NORM_BIAS, FFN_NORMED, FFN_NORM_BIAS, /* a norm before the sublayer (or, of post, after the sum) */
-    POST_NORMED, POST_NORM_BIAS,                            /* a norm of what the sublayer gives                       */
-    GATED, GATE_BIAS, DENSE, FFN_BIAS, MOE, SHARED, SHARED_GATED,
+    ALWAYS, NEVER, LEARNED, FACTORS, QK_NORMED, UNTIED,
+    ATTN_NORMED, FFN_NORMED, /* a norm before the sublayer (or, of post, after the sum) */
+    POST_NORMED,             /* a norm of what the sublayer gives                       */
+    GATED, DENSE, MOE, SHARED, SHARED_GATED,
+    QKV_BIAS, OUT_BIAS, FFN_BIAS, NORM_BIAS,
     N_WHEN
 } When;
 
+/* Kinds of rows: of a layer, where a matrix says what it reads; and of what a model has once. */
+#define ROW(in_layer, owner, field, kind, reads, op, quantized) \
+    { #field, #field "_bias", in_layer, kind, offsetof(owner, field), reads, op, quantized }
+#define MAT(field, input, op)   ROW(true, Layer, field, KIND_MAT, INPUT_##input, OP_##op, AS_ASKED)
+#define STACK(field, input, op) \
+    ROW(true, Layer, field, KIND_STACK, INPUT_##input, OP_##op, AS_ASKED)
+#define ROUTER(field)           ROW(true, Layer, field, KIND_MAT, INPUT_FFN, OP_COUNT, AS_FLOATS)
+#define NORM(field, op)         ROW(true, Layer, field, KIND_NORM, INPUT_NONE, OP_##op, AS_ASKED)
+#define VECTOR(field)           ROW(true, Layer, field, KIND_VECTOR, INPUT_NONE, OP_COUNT, AS_ASKED)
+#define TABLE(field) \
+    ROW(false, Model, field, KIND_EMBEDDING, INPUT_NONE, OP_COUNT, AT_LEAST_Q8)
+#define TOP_MAT(field)     ROW(false, Model, field, KIND_MAT, INPUT_HEAD, OP_COUNT, AT_LEAST_Q8)
+#define TOP_NORM(field)    ROW(false, Model, field, KIND_NORM, INPUT_NONE, OP_COUNT, AS_ASKED)
+#define TOP_VECTOR(field)  ROW(false, Model, field, KIND_VECTOR, INPUT_NONE, OP_COUNT, AS_ASKED)
+
+/* The order is that of files, and of TensorRole; a bias stands behind what it is the bias of. */
 static const struct Part {
-    const char *name;
-    TensorRole  role;
-    bool        in_layer, bias;
-    Dim         rows, k;
-    When        when;
-    bool        stack;       /* of all experts */
+    TensorRow row;
+    Dim       rows, k;
+    When      when, biased;
 } parts[] = {
-    { "embed",               ROLE_EMBED,          false, false, VOCAB,       D_MODEL,   ALWAYS,         false },
-    { "pos_embed",           ROLE_POS_EMBED,      false, false, CONTEXT,     D_MODEL,   LEARNED,        false },
-    { "rope_factors",        ROLE_ROPE_FACTORS,   false, false, HALF_ROTARY, NONE,      FACTORS,        false },
-    { "attn_norm",           ROLE_ATTN_NORM,      true,  false, D_MODEL,     NONE,      ATTN_NORMED,    false },
-    { "attn_norm_bias",      ROLE_ATTN_NORM,      true,  true,  D_MODEL,     NONE,      ATTN_NORM_BIAS, false },
-    { "wq",                  ROLE_WQ,             true,  false, Q_DIM,       D_MODEL,   ALWAYS,         false },
-    { "wq_bias",             ROLE_WQ,             true,  true,  Q_DIM,       NONE,      QKV_BIAS,       false },
-    { "wk",                  ROLE_WK,             true,  false, KV_DIM,      D_MODEL,   ALWAYS,         false },
-    { "wk_bias",             ROLE_WK,             true,  true,  KV_DIM,      NONE,      QKV_BIAS,       false },
-    { "wv",                  ROLE_WV,             true,  false, KV_DIM,      D_MODEL,   ALWAYS,         false },
-    { "wv_bias",             ROLE_WV,             true,  true,  KV_DIM,      NONE,      QKV_BIAS,       false },
-    { "q_norm",              ROLE_Q_NORM,         true,  false, Q_NORM,      NONE,      QK_NORMED,      false },
-    { "k_norm",              ROLE_K_NORM,         true,  false, K_NORM,      NONE,      QK_NORMED,      false },
-    { "wo",                  ROLE_WO,             true,  false, D_MODEL,     Q_DIM,     ALWAYS,         false },
-    { "wo_bias",             ROLE_WO,             true,  true,  D_MODEL,     NONE,      OUT_BIAS,       false },
-    { "attn_post_norm",      ROLE_ATTN_POST_NORM, true,  false, D_MODEL,     NONE,      POST_NORMED,    false },
-    { "attn_post_norm_bias", ROLE_ATTN_POST_NORM, true,  true,  D_MODEL,     NONE,      POST_NORM_BIAS, false },
-    { "ffn_norm",            ROLE_FFN_NORM,       true,  false, D_MODEL,     NONE,      FFN_NORMED,     false },
-    { "ffn_norm_bias",       ROLE_FFN_NORM,       true,  true,  D_MODEL,     NONE,      FFN_NORM_BIAS,  false },
-    { "w_gate",              ROLE_W_GATE,         true,  false, D_FF,        D_MODEL,   GATED,          false },
-    { "w_gate_bias",         ROLE_W_GATE,         true,  true,  D_FF,        NONE,      GATE_BIAS,      false },
-    { "w_up",                ROLE_W_UP,           true,  false, D_FF,        D_MODEL,   DENSE,          false },
-    { "w_up_bias",           ROLE_W_UP,           true,  true,  D_FF,        NONE,      FFN_BIAS,       false },
-    { "w_down",              ROLE_W_DOWN,         true,  false, D_MODEL,     D_FF,      DENSE,          false },
-    { "w_down_bias",         ROLE_W_DOWN,         true,  true,  D_MODEL,     NONE,      FFN_BIAS,       false },
-    { "router",              ROLE_ROUTER,         true,  false, EXPERTS,     D_MODEL,   MOE,            false },
-    { "expert_gate",         ROLE_EXPERT_GATE,    true,  false, EXPERT_FF,   D_MODEL,   MOE,            true },
-    { "expert_up",           ROLE_EXPERT_UP,      true,  false, EXPERT_FF,   D_MODEL,   MOE,            true },
-    { "expert_down",         ROLE_EXPERT_DOWN,    true,  false, D_MODEL,     EXPERT_FF, MOE,            true },
-    { "shared_router",       ROLE_SHARED_ROUTER,  true,  false, ONE,         D_MODEL,   SHARED_GATED,   false },
-    { "shared_gate",         ROLE_SHARED_GATE,    true,  false, SHARED_FF,   D_MODEL,   SHARED,         false },
-    { "shared_up",           ROLE_SHARED_UP,      true,  false, SHARED_FF,   D_MODEL,   SHARED,         false },
-    { "shared_down",         ROLE_SHARED_DOWN,    true,  false, D_MODEL,     SHARED_FF, SHARED,         false },
-    { "ffn_post_norm",       ROLE_FFN_POST_NORM,  true,  false, D_MODEL,     NONE,      POST_NORMED,    false },
-    { "ffn_post_norm_bias",  ROLE_FFN_POST_NORM,  true,  true,  D_MODEL,     NONE,      POST_NORM_BIAS, false },
-    { "final_norm",          ROLE_FINAL_NORM,     false, false, D_MODEL,     NONE,      ALWAYS,         false },
-    { "final_norm_bias",     ROLE_FINAL_NORM,     false, true,  D_MODEL,     NONE,      NORM_BIAS,      false },
-    { "lm_head",             ROLE_LM_HEAD,        false, false, VOCAB,       D_MODEL,   UNTIED,         false },
+    /* name, what it reads, operation       rows         k          in models     biases */
+    { TABLE(embed),                          VOCAB,       D_MODEL,   ALWAYS,       NEVER },
+    { TABLE(pos_embed),                      CONTEXT,     D_MODEL,   LEARNED,      NEVER },
+    { TOP_VECTOR(rope_factors),              HALF_ROTARY, NONE,      FACTORS,      NEVER },
+    { NORM(attn_norm, ATTN_NORM),            D_MODEL,     NONE,      ATTN_NORMED,  NORM_BIAS },
+    { MAT(wq, QKV, Q),                       Q_DIM,       D_MODEL,   ALWAYS,       QKV_BIAS },
+    { MAT(wk, QKV, K),                       KV_DIM,      D_MODEL,   ALWAYS,       QKV_BIAS },
+    { MAT(wv, QKV, V),                       KV_DIM,      D_MODEL,   ALWAYS,       QKV_BIAS },
+    { VECTOR(q_norm),                        Q_NORM,      NONE,      QK_NORMED,    NEVER },
+    { VECTOR(k_norm),                        K_NORM,      NONE,      QK_NORMED,    NEVER },
+    { MAT(wo, WO, OUT),                      D_MODEL,     Q_DIM,     ALWAYS,       OUT_BIAS },
+    { NORM(attn_post_norm, ATTN_POST_NORM),  D_MODEL,     NONE,      POST_NORMED,  NORM_BIAS },
+    { NORM(ffn_norm, FFN_NORM),              D_MODEL,     NONE,      FFN_NORMED,   NORM_BIAS },
+    { MAT(w_gate, FFN, GATE),                D_FF,        D_MODEL,   GATED,        FFN_BIAS },
+    { MAT(w_up, FFN, UP),                    D_FF,        D_MODEL,   DENSE,        FFN_BIAS },
+    { MAT(w_down, DOWN, DOWN),               D_MODEL,     D_FF,      DENSE,        FFN_BIAS },
+    { ROUTER(router),                        EXPERTS,     D_MODEL,   MOE,          NEVER },
+    { STACK(expert_gate, FFN, GATE),         EXPERT_FF,   D_MODEL,   MOE,          NEVER },
+    { STACK(expert_up, FFN, UP),             EXPERT_FF,   D_MODEL,   MOE,          NEVER },
+    { STACK(expert_down, EXPERT_DOWN, DOWN), D_MODEL,     EXPERT_FF, MOE,          NEVER },
+    { ROUTER(shared_router),                 ONE,         D_MODEL,   SHARED_GATED, NEVER },
+    { MAT(shared_gate, FFN, GATE),           SHARED_FF,   D_MODEL,   SHARED,       NEVER },
+    { MAT(shared_up, FFN, UP),               SHARED_FF,   D_MODEL,   SHARED,       NEVER },
+    { MAT(shared_down, SHARED_DOWN, DOWN),   D_MODEL,     SHARED_FF, SHARED,       NEVER },
+    { NORM(ffn_post_norm, FFN_POST_NORM),    D_MODEL,     NONE,      POST_NORMED,  NORM_BIAS },
+    { TOP_NORM(final_norm),                  D_MODEL,     NONE,      ALWAYS,       NORM_BIAS },
+    { TOP_MAT(lm_head),                      VOCAB,       D_MODEL,   UNTIED,       NEVER },
 };
-enum { N_PARTS = sizeof parts / sizeof parts[0] };
+_Static_assert(sizeof parts / sizeof parts[0] == ROLE_COUNT, "a row for each role");
+
+const TensorRow *tensor_row(TensorRole role) { return &parts[role].row; }
+
+BlockPart tensor_row_part(const TensorRow *r)
+{
+    if (!tensor_row_mat(r))
+        return PART_NORMS;
+    return r->reads == INPUT_QKV || r->reads == INPUT_WO ? PART_ATTENTION : PART_FFN;
+}
 
 /* layer: -1 outside the layers. */
-static bool has_part(const Config *c, const struct Part *p, int layer)
+static bool holds(const Config *c, When when, int layer)
 {
     NormPlacement place = c->norm_placement;
-    bool moe    = layer >= 0 && layer < c->n_layers && config_moe(c, layer), dense = !moe, gated = config_gated(c);
-    bool shared = moe && c->shared_d_ff > 0, post = place == PLACE_BOTH || place == PLACE_OUTPUT;
-    bool before = place != PLACE_OUTPUT, second = before && place != PLACE_PARALLEL;
-    switch (p->when) {
-    case LEARNED:        return c->positions == POS_LEARNED;
-    case FACTORS:        return c->rope.type == ROPE_FACTORS;
-    case QKV_BIAS:       return c->qkv_bias;
-    case QK_NORMED:      return c->qk_norm != QK_NONE;
-    case OUT_BIAS:       return c->out_bias;
-    case UNTIED:         return !c->tied_embeddings;
-    case NORM_BIAS:      return c->norm_bias;
-    case ATTN_NORMED:    return before;
-    case ATTN_NORM_BIAS: return before && c->norm_bias;
-    case FFN_NORMED:     return second;
-    case FFN_NORM_BIAS:  return second && c->norm_bias;
-    case POST_NORMED:    return post;
-    case POST_NORM_BIAS: return post && c->norm_bias;
-    case GATED:          return dense && gated;
-    case GATE_BIAS:      return dense && gated && c->ffn_bias;
-    case DENSE:          return dense;
-    case FFN_BIAS:       return dense && c->ffn_bias;
-    case MOE:            return moe;
-    case SHARED:         return shared;
-    case SHARED_GATED:   return shared && c->shared_router;
+    bool moe    = layer >= 0 && layer < c->n_layers && config_moe(c, layer);
+    bool shared = moe && c->shared_d_ff > 0;
+    switch (when) {
+    case LEARNED:      return c->positions == POS_LEARNED;
+    case FACTORS:      return c->rope.type == ROPE_FACTORS;
+    case QK_NORMED:    return c->qk_norm != QK_NONE;
+    case UNTIED:       return !c->tied_embeddings;
+    case ATTN_NORMED:  return place != PLACE_OUTPUT;
+    case FFN_NORMED:   return place != PLACE_OUTPUT && place != PLACE_PARALLEL;
+    case POST_NORMED:  return place == PLACE_BOTH || place == PLACE_OUTPUT;
+    case GATED:        return !moe && config_gated(c);
+    case DENSE:        return !moe;
+    case MOE:          return moe;
+    case SHARED:       return shared;
+    case SHARED_GATED: return shared && c->shared_router;
+    case QKV_BIAS:     return c->qkv_bias;
+    case OUT_BIAS:     return c->out_bias;
+    case FFN_BIAS:     return c->ffn_bias;
+    case NORM_BIAS:    return c->norm_bias;
+    case NEVER:        return false;
     case ALWAYS:
-    case N_WHEN:         break;
+    case N_WHEN:       break;
     }
     return true;
+}
+
+static bool has_part(const Config *c, const struct Part *p, bool bias, int layer)
+{
+    return holds(c, p->when, layer) && (!bias || holds(c, p->biased, layer));
 }
 
 static int dim_size(const Config *c, Dim d, const char **key, int *unit)
@@ -126,25 +144,24 @@ static int dim_size(const Config *c, Dim d, const char **key, int *unit)
     return 0;
 }
 
-TensorSpec tensor_list_start(void) { return (TensorSpec){ .row_ = -1, .layer = -1 }; }
+TensorSpec tensor_list_start(void) { return (TensorSpec){ .at_ = -1, .layer = -1 }; }
 
-/* The parts inside the layers stand together in the table: at their end, the next layer starts at their first. */
+static bool in_layer(int role) { return role < ROLE_COUNT && parts[role].row.in_layer; }
+
+/* at_ counts weights and biases. The rows of the layers stand together in the table: at their end,
+ * the next layer starts at their first. */
 static bool advance(const Config *c, TensorSpec *s)
 {
-    int last = s->row_;
-    s->row_++;
-    if (last >= 0 && parts[last].in_layer && (s->row_ == N_PARTS || !parts[s->row_].in_layer)) {
-        if (s->layer + 1 < c->n_layers) {
-            s->layer++;
-            while (s->row_ > 0 && parts[s->row_ - 1].in_layer)
-                s->row_--;
-        } else {
-            s->layer = -1;
-        }
-    } else if (s->row_ < N_PARTS && parts[s->row_].in_layer && s->layer < 0) {
+    int last = s->at_ / 2;
+    s->at_++;
+    if (s->at_ > 0 && s->at_ % 2 == 0 && in_layer(last) && !in_layer(last + 1)) {
+        s->layer = s->layer + 1 < c->n_layers ? s->layer + 1 : -1;
+        while (s->layer >= 0 && s->at_ > 0 && in_layer(s->at_ / 2 - 1))
+            s->at_ -= 2;
+    } else if (s->layer < 0 && in_layer(s->at_ / 2)) {
         s->layer = 0;
     }
-    return s->row_ < N_PARTS;
+    return s->at_ < 2 * ROLE_COUNT;
 }
 
 bool tensor_list_next(const Config *c, TensorSpec *s)
@@ -152,21 +169,21 @@ bool tensor_list_next(const Config *c, TensorSpec *s)
     do {
         if (!advance(c, s))
             return false;
-    } while (!has_part(c, &parts[s->row_], s->layer));
+    } while (!has_part(c, &parts[s->at_ / 2], s->at_ % 2 != 0, s->layer));
 
-    const struct Part *p = &parts[s->row_];
-    if (p->in_layer)
-        snprintf(s->name, sizeof s->name, "layers.%d.%s", s->layer, p->name);
+    const struct Part *p = &parts[s->at_ / 2];
+    s->role = (TensorRole)(s->at_ / 2);
+    s->bias = s->at_ % 2 != 0;
+    s->part = s->bias ? p->row.bias_name : p->row.name;
+    if (p->row.in_layer)
+        snprintf(s->name, sizeof s->name, "layers.%d.%s", s->layer, s->part);
     else
-        snprintf(s->name, sizeof s->name, "%s", p->name);
-    s->part = p->name;
-    s->role = p->role;
-    s->bias = p->bias;
+        snprintf(s->name, sizeof s->name, "%s", s->part);
     s->rows = dim_size(c, p->rows, &s->rows_key, &s->rows_unit);
-    s->k    = dim_size(c, p->k, &s->k_key, &s->k_unit);
+    s->k    = dim_size(c, s->bias ? NONE : p->k, &s->k_key, &s->k_unit);
     /* an embedding that is not the head as well is only gathered, one row at a time */
-    s->panels = s->k != 0 && (!tensor_spec_gathered(s) || (p->role == ROLE_EMBED && c->tied_embeddings));
-    s->stack  = p->stack ? c->n_experts : 1;
+    s->panels = s->k != 0 && (!tensor_spec_gathered(s) || (s->role == ROLE_EMBED && c->tied_embeddings));
+    s->stack  = p->row.kind == KIND_STACK ? c->n_experts : 1;
     return true;
 }
 
@@ -201,57 +218,70 @@ size_t tensor_spec_bytes(const TensorSpec *s, WeightType type)
     return n;
 }
 
-/* The row of a tensor's name, and its layer (-1 outside); NULL where no config has such a tensor. */
-static const struct Part *find_part(const char *name, int *layer)
+/* What a tensor's name says: its row, whether it is the bias, its layer (-1 outside). */
+typedef struct Named { const struct Part *p; bool bias; int layer; } Named;
+
+/* p NULL: no config has such a tensor. */
+static Named find_part(const char *name)
 {
-    const char *part = name;
-    *layer = -1;
+    const char *part  = name;
+    Named       found = { .layer = -1 };
     if (strncmp(name, "layers.", 7) == 0) {
         const char *p = name + 7;
         int         n = 0, digits = 0;
         for (; p[digits] >= '0' && p[digits] <= '9' && digits < 7; digits++)
             n = n * 10 + (p[digits] - '0');
         if (digits == 0 || p[digits] != '.' || (p[0] == '0' && digits > 1)) /* 007 is no layer */
-            return NULL;
-        *layer = n;
-        part   = p + digits + 1;
+            return found;
+        found.layer = n;
+        part = p + digits + 1;
     }
-    for (int i = 0; i < N_PARTS; i++)
-        if (parts[i].in_layer == (*layer >= 0) && strcmp(parts[i].name, part) == 0)
-            return &parts[i];
-    return NULL;
+    for (int i = 0; i < ROLE_COUNT; i++) {
+        const TensorRow *row = &parts[i].row;
+        found.bias = parts[i].biased != NEVER && strcmp(row->bias_name, part) == 0;
+        if (row->in_layer == (found.layer >= 0) && (found.bias || strcmp(row->name, part) == 0)) {
+            found.p = &parts[i];
+            return found;
+        }
+    }
+    return found;
 }
 
 bool tensor_list_has(const Config *c, const char *name)
 {
-    int                layer;
-    const struct Part *p = find_part(name, &layer);
-    return p && layer < c->n_layers && has_part(c, p, layer);
+    Named n = find_part(name);
+    return n.p && n.layer < c->n_layers && has_part(c, n.p, n.bias, n.layer);
 }
 
 bool tensor_list_has_matrix(const Config *c, const char *name)
 {
-    int                layer;
-    const struct Part *p = find_part(name, &layer);
-    return p && p->k != NONE && layer < c->n_layers && has_part(c, p, layer);
+    Named n = find_part(name);
+    return tensor_list_has(c, name) && n.p->k != NONE && !n.bias;
 }
 
 const char *tensor_list_why_absent(const Config *c, const char *name, char *buf, size_t n)
 {
     static const char *const flags[N_WHEN] = {
-        [LEARNED] = "positions rope",   [FACTORS] = "rope type other than factors", [QKV_BIAS] = "qkv_bias false",
-        [QK_NORMED] = "qk_norm false",  [OUT_BIAS] = "out_bias false",  [UNTIED] = "tied_embeddings true",
-        [NORM_BIAS] = "norm_bias false", [ATTN_NORM_BIAS] = "norm_bias false", [FFN_NORM_BIAS] = "norm_bias false",
-        [POST_NORM_BIAS] = "norm_bias false", [FFN_BIAS] = "ffn_bias false", [GATE_BIAS] = "ffn_bias false",
-        [MOE] = "no experts in that layer", [SHARED] =
-                "no shared expert in that layer", [SHARED_GATED] = "shared_router false",
+        [LEARNED]      = "positions rope",
+        [FACTORS]      = "rope type other than factors",
+        [QK_NORMED]    = "qk_norm false",
+        [UNTIED]       = "tied_embeddings true",
+        [QKV_BIAS]     = "qkv_bias false",
+        [OUT_BIAS]     = "out_bias false",
+        [FFN_BIAS]     = "ffn_bias false",
+        [NORM_BIAS]    = "norm_bias false",
+        [MOE]          = "no experts in that layer",
+        [SHARED]       = "no shared expert in that layer",
+        [SHARED_GATED] = "shared_router false",
     };
-    int                layer;
-    const struct Part *p = find_part(name, &layer);
-    buf[0] = '\0';
-    if (p && layer >= c->n_layers)
+    Named t = find_part(name);
+    buf[0]  = '\0';
+    if (t.p && t.layer >= c->n_layers)
         snprintf(buf, n, " (n_layers %d in the config)", c->n_layers);
-    else if (p && !has_part(c, p, layer))
-        snprintf(buf, n, flags[p->when] ? " (%s in the config)" : " (the config has no such part)", flags[p->when]);
+    else if (t.p && !has_part(c, t.p, t.bias, t.layer)) {
+        bool        unbiased = t.bias && !holds(c, t.p->biased, t.layer);
+        const char *flag     = flags[unbiased ? t.p->biased : t.p->when];
+        snprintf(buf, n, flag ? " (%s in the config)" : " (the config has no such part)", flag);
+    }
     return buf;
 }

@@ -1,11 +1,15 @@
-/* model/tensor_list.h: the tensors of a config, in file order. The one place that knows their names, shapes and order:
- * binding, counting, synth and whatever writes model files go through it. docs/format.md, section Tensors. */
+/* model/tensor_list.h: the tensors of a config, in file order. The one place that knows their
+ * names, shapes and order, where each lies in memory and what it multiplies: binding, counting,
+ * quantizing, planning and whatever writes model files go through it. A new tensor is a row of its
+ * table, a field of Layer (model.h), a line of runtime/forward.c, and a row of docs/format.md,
+ * section Tensors. */
 #ifndef MODEL_TENSOR_LIST_H
 #define MODEL_TENSOR_LIST_H
 
 #include "model/config.h"
 #include "quant/quant.h"
 
+/* One row of the table each, in file order. */
 typedef enum TensorRole {
     ROLE_EMBED, ROLE_POS_EMBED, ROLE_ROPE_FACTORS,
     ROLE_ATTN_NORM, ROLE_WQ, ROLE_WK, ROLE_WV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_WO, ROLE_ATTN_POST_NORM,
@@ -14,6 +18,53 @@ typedef enum TensorRole {
     ROLE_SHARED_ROUTER, ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN,   /* the expert that every token takes */
     ROLE_FFN_POST_NORM, ROLE_FINAL_NORM, ROLE_LM_HEAD, ROLE_COUNT
 } TensorRole;
+
+/* What lies at a tensor's place in Layer, or in Model (model.h). KIND_STACK: a Mat, of all experts.
+ */
+typedef enum TensorKind { KIND_MAT, KIND_STACK, KIND_NORM, KIND_VECTOR, KIND_EMBEDDING } TensorKind;
+
+/* The vectors that matrices read: each is turned into integers once, for all that read it. */
+typedef enum Input {
+    INPUT_QKV,           /* q, k, v; in parallel blocks with one norm all of INPUT_FFN too */
+    INPUT_WO,
+    INPUT_FFN,           /* gate and up; of experts with both routers and the shared expert's */
+    INPUT_DOWN,
+    INPUT_EXPERT_DOWN, INPUT_SHARED_DOWN,
+    INPUT_HEAD,          /* of no layer */
+    INPUT_COUNT, INPUT_NONE = INPUT_COUNT /* no matrix, or only gathered */
+} Input;
+
+/* What of a block a tensor belongs to, biases too. */
+typedef enum BlockPart { PART_ATTENTION, PART_FFN, PART_NORMS, BLOCK_PARTS } BlockPart;
+
+/* The operations of a block, in the order of runtime/forward.c, as flops.h counts them. A block has
+ * some of them. */
+typedef enum FlopOp {
+    OP_ATTN_NORM, OP_Q, OP_K, OP_V, OP_QK_NORM, OP_ROPE, OP_QK, OP_SOFTMAX, OP_AV, OP_OUT,
+    OP_ATTN_POST_NORM, OP_ATTN_ADD, OP_FFN_NORM, OP_ROUTER, OP_GATE, OP_UP, OP_SILU, OP_DOWN,
+    OP_COMBINE, OP_FFN_POST_NORM, OP_FFN_ADD, OP_COUNT
+} FlopOp;
+
+/* The type of a matrix in a model that is quantized (docs/quantize.md): the one asked for; at least
+ * q8; floats. */
+typedef enum Quantized { AS_ASKED, AT_LEAST_Q8, AS_FLOATS } Quantized;
+
+/* What a role's tensors have in common in every model and layer. */
+typedef struct TensorRow {
+    const char *name, *bias_name; /* "wq", "wq_bias"                                              */
+    bool        in_layer;
+    TensorKind  kind;
+    size_t      at;               /* offset in Layer, or in Model                                 */
+    Input       reads;            /* of a matrix: the vector that it multiplies                   */
+    FlopOp      op;               /* that multiplies it, or norms; OP_COUNT: flops.c has a formula */
+    Quantized   quantized;
+} TensorRow;
+const TensorRow *tensor_row(TensorRole role);
+static inline bool tensor_row_mat(const TensorRow *r)
+{
+    return r->kind == KIND_MAT || r->kind == KIND_STACK;
+}
+BlockPart tensor_row_part(const TensorRow *r);
 
 typedef struct TensorSpec {
     char        name[64];    /* "layers.3.wq"                                                    */
@@ -26,10 +77,11 @@ typedef struct TensorSpec {
     bool        panels;      /* a matrix that writers store as panels in every type; false: row-major in float types */
     const char *rows_key, *k_key; /* the config key that a dimension comes from, for messages    */
     int         rows_unit, k_unit; /* dimension = that key's value * unit (unit head_dim for heads) */
-    int         row_;        /* private to tensor_list_next                                      */
+    int         at_;         /* private to tensor_list_next                                      */
 } TensorSpec;
 
-/* Iterate: TensorSpec s = tensor_list_start(); while (tensor_list_next(c, &s)) ... c passed config_check. */
+/* Iterate: TensorSpec s = tensor_list_start(); while (tensor_list_next(c, &s)) ... c passed
+ * config_check. */
 TensorSpec tensor_list_start(void);
 bool       tensor_list_next(const Config *c, TensorSpec *s);
 
@@ -39,7 +91,8 @@ int tensor_list_count(const Config *c);
 /* Is the tensor a table whose rows are only gathered (embedding, positions)? */
 static inline bool tensor_spec_gathered(const TensorSpec *s) { return s->role == ROLE_EMBED || s->role == ROLE_POS_EMBED; }
 
-/* Panels of a matrix, of the whole stack; and its rows as panels count them, those that fill up a stack's last panels too. */
+/* Panels of a matrix, of the whole stack; and its rows as panels count them, those that fill up a
+ * stack's last panels too. */
 static inline int tensor_spec_panel_count(const TensorSpec *s) { return s->stack * panel_count(s->rows); }
 static inline int tensor_spec_panel_rows(const TensorSpec *s)
 {
@@ -58,7 +111,8 @@ static inline int tensor_spec_block_rows(const TensorSpec *s, int i)
     return rest < PANEL_ROWS ? rest : PANEL_ROWS;
 }
 
-/* The shape of a tensor stored row by row: [rows], [rows, k] or [stack, rows, k]. Returns the rank. */
+/* The shape of a tensor stored row by row: [rows], [rows, k] or [stack, rows, k]. Returns the rank.
+ */
 int tensor_spec_shape(const TensorSpec *s, int64_t shape[3]);
 
 /* Parameters of one tensor. */
@@ -70,14 +124,17 @@ static inline bool tensor_spec_panels(const TensorSpec *s, WeightType type)
     return s->panels || (s->k && weight_type_quantized(type));
 }
 
-/* Bytes of one tensor (all parts) as writers store it: a matrix in `type`, a vector in F32. c passed config_check: no overflow. */
+/* Bytes of one tensor (all parts) as writers store it: a matrix in `type`, a vector in F32. c
+ * passed config_check: no overflow. */
 size_t tensor_spec_bytes(const TensorSpec *s, WeightType type);
 
-/* Is name one of the config's tensors? And one of its matrices? Names of parts (quant.h) are not looked at. */
+/* Is name one of the config's tensors? And one of its matrices? Names of parts (quant.h) are not
+ * looked at. */
 bool tensor_list_has(const Config *c, const char *name);
 bool tensor_list_has_matrix(const Config *c, const char *name);
 
-/* Why the config has no tensor of this name, as " (n_layers 2 in the config)"; "" where no reason is known. Returns buf. */
+/* Why the config has no tensor of this name, as " (n_layers 2 in the config)"; "" where no reason
+ * is known. Returns buf. */
 const char *tensor_list_why_absent(const Config *c, const char *name, char *buf, size_t n);
 
 #endif

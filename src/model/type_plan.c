@@ -9,11 +9,10 @@ typedef struct Keep { char *pattern; WeightType type; bool used; } Keep;
 
 WeightType type_plan_default(const TensorSpec *s, WeightType target)
 {
-    bool end    = tensor_spec_gathered(s) || s->role == ROLE_LM_HEAD;
-    bool router = s->role == ROLE_ROUTER || s->role == ROLE_SHARED_ROUTER;
-    if (router && weight_type_quantized(target))
+    Quantized q = tensor_row(s->role)->quantized;
+    if (q == AS_FLOATS && weight_type_quantized(target))
         return WT_F32;
-    return target == WT_Q4 && end ? WT_Q8 : target;
+    return q == AT_LEAST_Q8 && target == WT_Q4 ? WT_Q8 : target;
 }
 
 static bool parse(Keep *k, const char *text, Error *err)

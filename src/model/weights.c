@@ -65,65 +65,32 @@ static bool bind_matrix(Binder *b, const TensorSpec *s, const CheckedTensor *c, 
     return true;
 }
 
-static Mat *find_mat(Model *m, const TensorSpec *s)
+/* Where the tensor's role is kept. */
+static void *place_of(Model *m, const TensorSpec *s)
 {
-    Layer *w = s->layer < 0 ? NULL : &m->layer[s->layer];
-    switch (s->role) {
-    case ROLE_WQ:      return &w->wq;
-    case ROLE_WK:      return &w->wk;
-    case ROLE_WV:      return &w->wv;
-    case ROLE_WO:      return &w->wo;
-    case ROLE_W_GATE:  return &w->w_gate;
-    case ROLE_W_UP:    return &w->w_up;
-    case ROLE_W_DOWN:  return &w->w_down;
-    case ROLE_ROUTER:        return &w->router;
-    case ROLE_EXPERT_GATE:   return &w->expert_gate;
-    case ROLE_EXPERT_UP:     return &w->expert_up;
-    case ROLE_EXPERT_DOWN:   return &w->expert_down;
-    case ROLE_SHARED_ROUTER: return &w->shared_router;
-    case ROLE_SHARED_GATE:   return &w->shared_gate;
-    case ROLE_SHARED_UP:     return &w->shared_up;
-    case ROLE_SHARED_DOWN:   return &w->shared_down;
-    case ROLE_LM_HEAD: return &m->lm_head;
-    default:           break;
-    }
-    assert(false); /* no matrix */
-    return NULL;
-}
-
-static NormVectors *find_norm(Model *m, const TensorSpec *s)
-{
-    Layer *w = s->layer < 0 ? NULL : &m->layer[s->layer];
-    switch (s->role) {
-    case ROLE_ATTN_NORM:      return &w->attn_norm;
-    case ROLE_ATTN_POST_NORM: return &w->attn_post_norm;
-    case ROLE_FFN_NORM:       return &w->ffn_norm;
-    case ROLE_FFN_POST_NORM:  return &w->ffn_post_norm;
-    case ROLE_FINAL_NORM:     return &m->final_norm;
-    default:                  return NULL;
-    }
+    const TensorRow *row = tensor_row(s->role);
+    return (char *)(row->in_layer ? (void *)&m->layer[s->layer] : m) + row->at;
 }
 
 /* Where the pointer to a vector is kept. */
 static const float **find_vector(Model *m, const TensorSpec *s)
 {
-    NormVectors *norm = find_norm(m, s);
-    if (norm)
-        return s->bias ? &norm->b : &norm->w;
-    switch (s->role) {
-    case ROLE_ROPE_FACTORS: return &m->rope_factors;
-    case ROLE_Q_NORM:       return &m->layer[s->layer].q_norm;
-    case ROLE_K_NORM:       return &m->layer[s->layer].k_norm;
-    default:                return &find_mat(m, s)->bias;
+    void *place = place_of(m, s);
+    switch (tensor_row(s->role)->kind) {
+    case KIND_MAT:
+    case KIND_STACK:     return &((Mat *)place)->bias;
+    case KIND_NORM:      return s->bias ? &((NormVectors *)place)->b : &((NormVectors *)place)->w;
+    case KIND_VECTOR:
+    case KIND_EMBEDDING: break;
     }
+    return place;
 }
 
-/* A bias is read in whole panels. */
+/* A matrix's bias is read in whole panels. */
 static bool bind_to_vector(Binder *b, const TensorSpec *s, const CheckedTensor *c)
 {
-    bool          padded = s->bias && !find_norm(b->m, s);
-    const float **v      = find_vector(b->m, s);
-    *v = bind_vector(b, s, c, padded ? (size_t)panel_count(s->rows) * PANEL_ROWS : (size_t)s->rows);
+    const float **v = find_vector(b->m, s);
+    *v = bind_vector(b, s, c, tensor_row_mat(tensor_row(s->role)) ? (size_t)panel_count(s->rows) * PANEL_ROWS : (size_t)s->rows);
     for (int i = 0; *v && s->role == ROLE_ROPE_FACTORS && i < s->rows; i++) /* frequencies are divided by them */
         if (!((*v)[i] > 0 && (*v)[i] <= FLT_MAX))
             return fail(b->err, INPUT, "%s: rope_factors: expected finite numbers above 0, found %g", b->c->path, (double)(*v)[i]);
@@ -149,10 +116,10 @@ static bool bind_to_matrix(Binder *b, const TensorSpec *s, CheckedTensor *c, Wei
         return false;
     }
     if (tensor_spec_gathered(s))
-        *(s->role == ROLE_EMBED ? &m->embed : &m->pos_embed) =
-            (Embedding){ .type = c->type, .panels = c->panels || tensor_spec_panels(s, c->type), .rows = s->rows, .k = s->k, .w = w };
+        *(Embedding *)place_of(m, s) = (Embedding){ .type = c->type, .panels = c->panels || tensor_spec_panels(s, c->type),
+                                                     .rows = s->rows, .k = s->k, .w = w };
     else
-        *find_mat(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .stack = s->stack, .w = w };
+        *(Mat *)place_of(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .stack = s->stack, .w = w };
     m->matrix_bytes[c->type] += bytes;
     return true;
 }
@@ -181,15 +148,19 @@ static size_t norm_bytes(const Model *m, const NormVectors *v)
     return ((size_t)(v->w != NULL) + (size_t)(v->b != NULL)) * (size_t)m->cfg.d_model * sizeof(float);
 }
 
+/* Of experts those that one token takes. */
 static size_t layer_bytes(const Model *m, const Layer *w)
 {
-    const Mat *always[] = { &w->wq, &w->wk, &w->wv, &w->wo, &w->w_gate, &w->w_up, &w->w_down, &w->router, &w->shared_router,
-                            &w->shared_gate, &w->shared_up, &w->shared_down };
-    size_t n = norm_bytes(m, &w->attn_norm) + norm_bytes(m, &w->attn_post_norm) + norm_bytes(m, &w->ffn_norm)
-             + norm_bytes(m, &w->ffn_post_norm);
-    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
-        n += mat_bytes(always[i]);
-    return n + (size_t)m->cfg.experts_used * (mat_bytes(&w->expert_gate) + mat_bytes(&w->expert_up) + mat_bytes(&w->expert_down));
+    size_t n = 0;
+    for (int i = 0; i < ROLE_COUNT; i++) {
+        const TensorRow *row   = tensor_row((TensorRole)i);
+        const void      *place = (const char *)w + row->at;
+        if (row->in_layer && row->kind == KIND_NORM)
+            n += norm_bytes(m, place);
+        else if (row->in_layer && tensor_row_mat(row))
+            n += mat_bytes(place) * (row->kind == KIND_STACK ? (size_t)m->cfg.experts_used : 1);
+    }
+    return n;
 }
 
 static size_t decode_bytes(const Model *m)

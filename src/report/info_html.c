@@ -119,7 +119,7 @@ static void draw_model_bar(TextOut *o, const Info *info)
     char         text[5][24];
     for (int i = 0; i < n->n_parts; i++)
         if (n->part[i].in_layer)
-            blocks[count_block_part(n->part[i].role)] += (double)n->part[i].params;
+            blocks[tensor_row_part(tensor_row(n->part[i].role))] += (double)n->part[i].params;
     PagePiece    piece[] = {
         { "embedding", "embed", (double)n->embed_params, text[0] },
         { "attention", "proj", blocks[PART_ATTENTION], text[1] },

@@ -14,28 +14,11 @@ static bool as_integers(Numerics n, WeightType type) { return weight_type_quanti
 
 /* ---- The matrices of a model ---- */
 
-static const struct { const char *name; TensorRole role; size_t at; Input reads; const char *op; } mats[] = {
-    { "wq",            ROLE_WQ,            offsetof(Layer, wq),            INPUT_QKV, "qkv" },
-    { "wk",            ROLE_WK,            offsetof(Layer, wk),            INPUT_QKV, "qkv" },
-    { "wv",            ROLE_WV,            offsetof(Layer, wv),            INPUT_QKV, "qkv" },
-    { "wo",            ROLE_WO,            offsetof(Layer, wo),            INPUT_WO, "wo" },
-    { "w_gate",        ROLE_W_GATE,        offsetof(Layer, w_gate),        INPUT_FFN, "gate_up" },
-    { "w_up",          ROLE_W_UP,          offsetof(Layer, w_up),          INPUT_FFN, "gate_up" },
-    { "w_down",        ROLE_W_DOWN,        offsetof(Layer, w_down),        INPUT_DOWN, "down" },
-    { "router",        ROLE_ROUTER,        offsetof(Layer, router),        INPUT_FFN, "router" },
-    { "expert_gate",   ROLE_EXPERT_GATE,   offsetof(Layer, expert_gate),   INPUT_FFN, "experts" },
-    { "expert_up",     ROLE_EXPERT_UP,     offsetof(Layer, expert_up),     INPUT_FFN, "experts" },
-    { "expert_down",   ROLE_EXPERT_DOWN,   offsetof(Layer, expert_down),   INPUT_EXPERT_DOWN, "expert_down" },
-    { "shared_router", ROLE_SHARED_ROUTER, offsetof(Layer, shared_router), INPUT_FFN, "router" },
-    { "shared_gate",   ROLE_SHARED_GATE,   offsetof(Layer, shared_gate),   INPUT_FFN, "experts" },
-    { "shared_up",     ROLE_SHARED_UP,     offsetof(Layer, shared_up),     INPUT_FFN, "experts" },
-    { "shared_down",   ROLE_SHARED_DOWN,   offsetof(Layer, shared_down),   INPUT_SHARED_DOWN, "expert_down" },
-};
-enum { N_MATS = sizeof mats / sizeof mats[0] };
-
-static const Mat *mat_at(const Model *m, int layer, int i)
+/* Matrix of a role in a layer; NULL: the role is no matrix of a layer. */
+static const Mat *mat_at(const Model *m, int layer, int role)
 {
-    return (const Mat *)(const void *)((const char *)&m->layer[layer] + mats[i].at);
+    const TensorRow *row = tensor_row((TensorRole)role);
+    return row->in_layer && tensor_row_mat(row) ? (const Mat *)(const void *)((const char *)&m->layer[layer] + row->at) : NULL;
 }
 
 /* The buffer that a vector lies in. */
@@ -52,39 +35,25 @@ static unsigned ints_of(Input input)
 
 unsigned ints_of_role(TensorRole role, bool tied)
 {
-    if (role == ROLE_LM_HEAD || (role == ROLE_EMBED && tied)) /* else it is only gathered */
-        return INTS_XN;
-    for (int i = 0; i < N_MATS; i++)
-        if (mats[i].role == role)
-            return ints_of(mats[i].reads);
-    return 0;
+    Input reads = role == ROLE_EMBED && tied ? INPUT_HEAD : tensor_row(role)->reads; /* else it is only gathered */
+    return reads == INPUT_NONE ? 0 : ints_of(reads);
 }
 
-/* Of the layers; of the head too where with_head says so. */
-static bool any_matrix(const Model *m, bool with_head, bool (*is)(WeightType t))
+/* The first matrix of such a type in the layers, or where with_head says so the head; NULL: none. */
+static const Mat *first_matrix(const Model *m, bool with_head, bool (*is)(WeightType t))
 {
     for (int l = 0; l < m->cfg.n_layers; l++)
-        for (int i = 0; i < N_MATS; i++)
-            if (mat_at(m, l, i)->rows > 0 && is(mat_at(m, l, i)->type))
-                return true;
-    return with_head && is(m->lm_head.type);
-}
-
-/* The name of a GGUF type that the model holds; NULL: none. */
-static const char *first_gguf(const Model *m)
-{
-    for (int l = 0; l < m->cfg.n_layers; l++)
-        for (int i = 0; i < N_MATS; i++) {
+        for (int i = 0; i < ROLE_COUNT; i++) {
             const Mat *w = mat_at(m, l, i);
-            if (w->rows > 0 && weight_type_gguf(w->type))
-                return weight_type_name(w->type);
+            if (w && w->rows > 0 && is(w->type))
+                return w;
         }
-    return weight_type_gguf(m->lm_head.type) ? weight_type_name(m->lm_head.type) : NULL;
+    return with_head && is(m->lm_head.type) ? &m->lm_head : NULL;
 }
 
 static bool is_bf16(WeightType t) { return t == WT_BF16; }
 
-bool model_is_quantized(const Model *m) { return any_matrix(m, false, weight_type_quantized); }
+bool model_is_quantized(const Model *m) { return first_matrix(m, false, weight_type_quantized) != NULL; }
 
 /* ---- Activations ---- */
 
@@ -95,12 +64,13 @@ static int bits_for(Numerics n, const Mat *w)
     return weight_type_gguf(w->type) ? 8 : n.activations ? n.activations : w->type == WT_Q4 ? 8 : 16;
 }
 
-/* Does matrix i of a layer read the vector? */
-static bool reads(const Model *m, int i, Input input)
+/* Does a matrix of a layer read the vector? */
+static bool reads(const Model *m, int role, Input input)
 {
-    bool one_norm = m->cfg.norm_placement == PLACE_PARALLEL;
-    return mats[i].reads == input || (one_norm && mats[i].reads == INPUT_FFN && input == INPUT_QKV)
-        || (one_norm && mats[i].reads == INPUT_QKV && input == INPUT_FFN);
+    bool  one_norm = m->cfg.norm_placement == PLACE_PARALLEL;
+    Input own      = tensor_row((TensorRole)role)->reads;
+    return own == input || (one_norm && own == INPUT_FFN && input == INPUT_QKV)
+        || (one_norm && own == INPUT_QKV && input == INPUT_FFN);
 }
 
 int input_bits(Numerics n, const Model *m, int layer, Input input)
@@ -108,9 +78,9 @@ int input_bits(Numerics n, const Model *m, int layer, Input input)
     if (input == INPUT_HEAD)
         return bits_for(n, &m->lm_head);
     int bits = 0;
-    for (int i = 0; i < N_MATS; i++) {
+    for (int i = 0; i < ROLE_COUNT; i++) {
         const Mat *w = mat_at(m, layer, i);
-        int        wants = reads(m, i, input) ? bits_for(n, w) : 0;
+        int        wants = w && reads(m, i, input) ? bits_for(n, w) : 0;
         if (wants && weight_type_gguf(w->type))
             return 8; /* whatever the others ask: 16 would pass int32 */
         bits      = wants > bits ? wants : bits;
@@ -139,23 +109,39 @@ unsigned numerics_ints(Numerics n, const Model *m)
 
 /* ---- The plan ---- */
 
-static void plan_mat(Mat *w, Numerics n, int bits, const char *op)
+/* What a product is called in a profile; feed-forward networks and experts have names of their own (ops.c, experts.c). */
+static const char *const ops[INPUT_COUNT] = {
+    [INPUT_QKV] = "qkv", [INPUT_WO] = "wo", [INPUT_FFN] = "router", [INPUT_DOWN] = "down", [INPUT_EXPERT_DOWN] = "expert_down",
+    [INPUT_SHARED_DOWN] = "expert_down", [INPUT_HEAD] = "head",
+};
+
+static void plan_mat(Mat *w, Numerics n, Input reads, int bits)
 {
-    w->op   = op;
+    w->op   = ops[reads];
     w->bits = as_integers(n, w->type) ? bits : 0;
     w->bf16 = n.math == MATH_BF16 && w->type == WT_BF16;
+}
+
+static void plan_layer(Layer *w, const Model *m, int l, Numerics n)
+{
+    int bits[INPUT_HEAD];
+    for (int i = 0; i < INPUT_HEAD; i++)
+        bits[i] = input_bits(n, m, l, (Input)i);
+    *w = m->layer[l];
+    for (int i = 0; i < ROLE_COUNT; i++) {
+        const TensorRow *row = tensor_row((TensorRole)i);
+        if (row->in_layer && tensor_row_mat(row))
+            plan_mat((Mat *)(void *)((char *)w + row->at), n, row->reads, bits[row->reads]);
+    }
+    w->w_up.out_bits = w->w_down.bits;
 }
 
 bool plan_make(Plan *p, const Model *m, Numerics n)
 {
     *p = (Plan){.layer = calloc((size_t)m->cfg.n_layers, sizeof *p->layer), .lm_head = m->lm_head, .ints = numerics_ints(n, m)};
-    for (int l = 0; p->layer && l < m->cfg.n_layers; l++) {
-        p->layer[l] = m->layer[l];
-        for (int i = 0; i < N_MATS; i++)
-            plan_mat((Mat *)(void *)((char *)&p->layer[l] + mats[i].at), n, input_bits(n, m, l, mats[i].reads), mats[i].op);
-        p->layer[l].w_up.out_bits = p->layer[l].w_down.bits;
-    }
-    plan_mat(&p->lm_head, n, input_bits(n, m, 0, INPUT_HEAD), "head");
+    for (int l = 0; p->layer && l < m->cfg.n_layers; l++)
+        plan_layer(&p->layer[l], m, l, n);
+    plan_mat(&p->lm_head, n, INPUT_HEAD, input_bits(n, m, 0, INPUT_HEAD));
     return p->layer != NULL;
 }
 
@@ -188,11 +174,11 @@ bool bf16_weights_check(const Model *m, const char *path, Error *err)
 {
     char name[64];
     for (int l = 0; l < m->cfg.n_layers; l++)
-        for (int i = 0; i < N_MATS; i++) {
+        for (int i = 0; i < ROLE_COUNT; i++) {
             const Mat *w = mat_at(m, l, i);
-            if (w->rows == 0 || w->type != WT_BF16 || !has_tiny(w))
+            if (!w || w->rows == 0 || w->type != WT_BF16 || !has_tiny(w))
                 continue;
-            snprintf(name, sizeof name, "layers.%d.%s", l, mats[i].name);
+            snprintf(name, sizeof name, "layers.%d.%s", l, tensor_row((TensorRole)i)->name);
             return tiny_found(path, name, err);
         }
     return m->lm_head.type != WT_BF16 || !has_tiny(&m->lm_head) || tiny_found(path, "lm_head", err);
@@ -204,7 +190,7 @@ static bool is_auto(const char *name) { return !name || strcmp(name, "auto") == 
 
 static bool choose_math(Numerics *out, const Model *m, const char *math, Error *err)
 {
-    bool quantized = any_matrix(m, true, weight_type_quantized);
+    bool quantized = first_matrix(m, true, weight_type_quantized) != NULL;
     out->math      = quantized ? MATH_INT8 : MATH_F32;
     if (is_auto(math))
         return true;
@@ -214,7 +200,7 @@ static bool choose_math(Numerics *out, const Model *m, const char *math, Error *
             if (i == MATH_INT8 && !quantized)
                 return fail(err, USAGE, "math int8: expected a model with quantized weights, found "
                                         "none");
-            if (i == MATH_BF16 && !any_matrix(m, true, is_bf16))
+            if (i == MATH_BF16 && !first_matrix(m, true, is_bf16))
                 return fail(err, USAGE, "math bf16: expected a model with bf16 matrices, found none");
             return true;
         }
@@ -234,7 +220,7 @@ bool numerics_choose(Numerics *out, const Model *m, const char *math, const char
         return fail(err, USAGE, "activations %s: expected quantized weights and integer math, found %s", activations,
                     out->math == MATH_F32 && model_is_quantized(m) ? "math f32" : "float weights");
     out->activations = activations[0] == '8' ? 8 : 16;
-    const char *gguf = out->activations == 16 ? first_gguf(m) : NULL;
+    const Mat *gguf = out->activations == 16 ? first_matrix(m, true, weight_type_gguf) : NULL;
     return !gguf || fail(err, USAGE, "activations 16: expected auto or 8 with %s weights, whose "
-                                     "sums would overflow 32 bits, found 16", gguf);
+                                     "sums would overflow 32 bits, found 16", weight_type_name(gguf->type));
 }

@@ -23,17 +23,6 @@ bool numerics_choose(Numerics *out, const Model *m, const char *math, const char
 /* Has a matrix of a layer a quantized type? Then the KV cache defaults to f16. */
 bool model_is_quantized(const Model *m);
 
-/* The vectors that matrices read: each is turned into integers once, for all that read it. */
-typedef enum Input {
-    INPUT_QKV,           /* q, k, v; in parallel blocks with one norm all of INPUT_FFN too */
-    INPUT_WO,
-    INPUT_FFN,           /* gate and up; of experts with both routers and the shared expert's */
-    INPUT_DOWN,
-    INPUT_EXPERT_DOWN, INPUT_SHARED_DOWN,
-    INPUT_HEAD,          /* of no layer */
-    INPUT_COUNT
-} Input;
-
 /* Bits that the matrices of a layer (INPUT_HEAD: of none) need of a vector: 8 where one of them is a GGUF type, else 16 or 8, the
  * widest that one asks for; 0: none of them multiplies integers. */
 int input_bits(Numerics n, const Model *m, int layer, Input input);
