@@ -133,7 +133,7 @@ $(BUILD)/libtblock.a: $(LIB_OBJ)
 $(BUILD)/libtblock.so: $(LIB_OBJ)
 	$(call Q,ld) $(LINK) -shared -Wl,-soname,$(@F).$(SOMAJOR) -o $@ $^ $(LIBS) && ln -sf $(@F) $@.$(SOMAJOR)
 
-# The program has base/ of its own: the library hides the rest of what is not in tblock.h.
+# The program has base/ of its own: the library hides the rest of what is not in the public headers.
 $(BUILD)/libbase.a: $(BASE_OBJ)
 	$(call Q,ar) rm -f $@ && ar rcs $@ $^
 
@@ -261,6 +261,9 @@ shakespeare: ## train the included model again on TEXT (models/README.md) and co
 update-cli: all ## rewrite the expected output of tests/cli (read the diff)
 	@BUILD=$(BUILD) tests/cli/run_cases.sh --update
 
+# the headers of users
+PUBLIC = src/tblock.h src/tblock_tools.h
+
 # finds libraries for programs; only root may run it, and not for a staging folder
 LDCONFIG ?= ldconfig
 
@@ -270,7 +273,7 @@ PRINTED = man/man1/tblock.1 bash-completion/completions/tblock zsh/site-function
 install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(PREFIX)/share/doc/tblock"
 	install -m 755 $(BUILD)/tblock "$(DESTDIR)$(PREFIX)/bin/tblock"
-	install -m 644 src/tblock.h "$(DESTDIR)$(PREFIX)/include/tblock.h"
+	install -m 644 $(PUBLIC) "$(DESTDIR)$(PREFIX)/include"
 	install -m 644 $(BUILD)/libtblock.a "$(DESTDIR)$(LIBDIR)/libtblock.a"
 	install -m 755 $(BUILD)/libtblock.so "$(DESTDIR)$(LIBDIR)/libtblock.so.$(VERSION)"
 	ln -sf libtblock.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libtblock.so.$(SOMAJOR)"
@@ -293,7 +296,7 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	  "programs do not find libtblock.so yet: run ldconfig as root ($(LIBDIR) must be in /etc/ld.so.conf.d), or set LD_LIBRARY_PATH=$(LIBDIR)")
 
 uninstall: ## remove what make install installed
-	rm -f "$(DESTDIR)$(PREFIX)/bin/tblock" "$(DESTDIR)$(PREFIX)/include/tblock.h" "$(DESTDIR)$(LIBDIR)"/libtblock.a "$(DESTDIR)$(LIBDIR)"/libtblock.so* "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
+	rm -f "$(DESTDIR)$(PREFIX)/bin/tblock" $(PUBLIC:src/%="$(DESTDIR)$(PREFIX)/include/%") "$(DESTDIR)$(LIBDIR)"/libtblock.a "$(DESTDIR)$(LIBDIR)"/libtblock.so* "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	rm -f $(PRINTED:%="$(DESTDIR)$(PREFIX)/share/%")
 	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/tblock" "$(DESTDIR)$(PREFIX)/share/tblock"
 	@$(if $(DESTDIR),,PATH="$$PATH:/usr/sbin:/sbin"; [ "$$(id -u)" != 0 ] || $(LDCONFIG) || :)

@@ -9,6 +9,7 @@
 #include "base/host_env.h"
 #include "base/progress.h"
 #include "report/attn.h"
+#include "tblock_tools.h"
 
 struct tblock_attention {
     const tblock_model *model;

@@ -8,6 +8,7 @@
 #include "api/block_steps.h"
 #include "base/checked.h"
 #include "base/host_env.h"
+#include "tblock_tools.h"
 
 /* Relative to a tensor's largest gradient: f32 against double, where the test of every kind of block finds 1.7e-5 at most. */
 static const double check_limit = 1e-4;

@@ -3,6 +3,7 @@
 #define API_BLOCK_INPUT_H
 
 #include "source/source.h"
+#include "tblock_tools.h"
 #include "train/block_lab.h"
 
 typedef enum BlockOrigin { BLOCK_SEEDED, BLOCK_GIVEN, BLOCK_OF_MODEL } BlockOrigin;

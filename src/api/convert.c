@@ -1,6 +1,6 @@
 /* api/convert.c: any source as a model file. Rows are read where they lie, 16 at a time, so memory does not grow with the model; the
  * files are hashed by a thread of its own meanwhile. What tools/convert.py writes for the same source has the same bytes. */
-#include "tblock.h"
+#include "tblock_tools.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

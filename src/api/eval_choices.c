@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/host_env.h"
 #include "base/json.h"
+#include "tblock_tools.h"
 
 enum { MAX_FILE = 1 << 30, PIECE = 128 };
 

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/host_env.h"
 #include "base/math64.h"
+#include "tblock_tools.h"
 
 /* What one model's predictions add up to. */
 typedef struct Likelihood {

@@ -6,6 +6,7 @@
 #define API_EVAL_WINDOWS_H
 
 #include "api/api.h"
+#include "tblock_tools.h"
 
 enum { EVAL_MODELS = 2, EVAL_PIECE = 128 }; /* tokens whose logits are held at once */
 

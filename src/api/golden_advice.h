@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "api/golden_case.h"
+#include "tblock_tools.h"
 
 /* Fill out->advice: which settings of this run round where the golden's run did not (a golden of another program: where f32 would not), and the
  * options that change them. "" where there are none. */

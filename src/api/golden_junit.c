@@ -11,6 +11,7 @@
 #include "base/host_env.h"
 #include "base/text_out.h"
 #include "base/utf8.h"
+#include "tblock_tools.h"
 
 /* Attribute or text: markup escaped; U+FFFD for bytes that are not UTF-8 and for what XML 1.0 forbids (section 2.2). */
 static void put_xml(TextOut *o, const char *s)

@@ -12,6 +12,7 @@
 #include "api/logit_rows.h"
 #include "base/host_env.h"
 #include "base/progress.h"
+#include "tblock_tools.h"
 
 enum { PIECE = 128 };
 

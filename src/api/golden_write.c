@@ -7,6 +7,7 @@
 #include "base/host_env.h"
 #include "base/progress.h"
 #include "source/identity.h"
+#include "tblock_tools.h"
 
 enum { PIECE = 128 }; /* tokens whose logits are held at once: a 128k vocabulary then takes 64 MB */
 

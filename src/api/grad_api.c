@@ -1,5 +1,5 @@
 /* api/grad_api.c: loss and gradients of a model on given tokens, as a safetensors file. */
-#include "tblock.h"
+#include "tblock_tools.h"
 
 #include <limits.h>
 #include <math.h>

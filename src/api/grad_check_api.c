@@ -1,5 +1,5 @@
 /* api/grad_check_api.c: the backward pass against central differences, for a config or a model. */
-#include "tblock.h"
+#include "tblock_tools.h"
 
 #include <stdio.h>
 #include <stdlib.h>

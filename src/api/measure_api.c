@@ -8,6 +8,7 @@
 #include "kernels/kernels.h"
 #include "measure/roofline.h"
 #include "report/roofline_plot.h"
+#include "tblock_tools.h"
 
 enum { MAX_THREADS = 1024, READ_ROUNDS = 3, MAX_ROOFS = 16, MAX_POINTS = 256 };
 

@@ -1,6 +1,6 @@
 /* api/quantize.c: a model file with matrices of other types. Rows are read through the mapping 16 at a time, and what was
  * read is given back, so memory does not grow with the model. */
-#include "tblock.h"
+#include "tblock_tools.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * Every weight is a function of (seed, tensor name, row, column) alone, so threads may make them in any order. Quantized weights
  * are drawn as codes: choosing codes for given floats is far slower, and random ones are as good to measure with. */
-#include "tblock.h"
+#include "tblock_tools.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* api/train_api.c: from a text to a model file: tokenizer, split, steps, checkpoints. */
-#include "tblock.h"
+#include "tblock_tools.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -3,6 +3,7 @@
 #define API_TRAIN_OPEN_H
 
 #include "source/source.h"
+#include "tblock_tools.h"
 #include "train/params.h"
 
 /* Numbers that AdamW can work with? USAGE, naming the one that is not. */

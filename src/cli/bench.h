@@ -6,6 +6,7 @@
 #include "bench_numbers.h"
 #include "common.h"
 #include "guarded.h"
+#include "tblock_tools.h"
 
 typedef struct BenchArgs {
     const char    *model, *prefill, *depth, *threads, *csv, *svg;

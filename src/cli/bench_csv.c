@@ -1,6 +1,7 @@
 #include "bench.h"
 #include "message.h"
 #include "output.h"
+#include "tblock_tools.h"
 
 #include <errno.h>
 #include <fcntl.h>

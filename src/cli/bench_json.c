@@ -1,5 +1,6 @@
 #include "bench.h"
 #include "output.h"
+#include "tblock_tools.h"
 
 #include <inttypes.h>
 #include <math.h>

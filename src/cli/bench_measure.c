@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tblock_tools.h"
 
 #define FAR_OVER 1.2 /* limits measured at a worse moment differ by less */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/printable.h"
+#include "tblock_tools.h"
 
 static const char *spell_share(double share, char out[16])
 {

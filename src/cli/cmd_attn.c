@@ -4,6 +4,7 @@
 #include "message.h"
 #include "output.h"
 #include "progress_bar.h"
+#include "tblock_tools.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "interrupt.h"
 #include "message.h"
 #include "output.h"
+#include "tblock_tools.h"
 
 #include <errno.h>
 #include <stdio.h>

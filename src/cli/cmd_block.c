@@ -3,6 +3,7 @@
 #include "optimizer_options.h"
 #include "output.h"
 #include "progress_bar.h"
+#include "tblock_tools.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "message.h"
 #include "output.h"
 #include "progress_bar.h"
+#include "tblock_tools.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,6 +2,7 @@
 #include "common.h"
 #include "output.h"
 #include "progress_bar.h"
+#include "tblock_tools.h"
 
 #include <string.h>
 

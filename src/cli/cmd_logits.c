@@ -2,6 +2,7 @@
 #include "common.h"
 #include "guarded.h"
 #include "progress_bar.h"
+#include "tblock_tools.h"
 
 typedef struct LogitsArgs {
     const char    *model, *out;

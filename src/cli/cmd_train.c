@@ -5,6 +5,7 @@
 #include "optimizer_options.h"
 #include "output.h"
 #include "progress_bar.h"
+#include "tblock_tools.h"
 #include "train_check.h"
 
 #include <inttypes.h>

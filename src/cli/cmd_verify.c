@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/printable.h"
+#include "tblock_tools.h"
 
 typedef struct VerifyArgs {
     const char    *model, *golden, *junit;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "message.h"
+#include "tblock_tools.h"
 
 /* The program never sets LC_NUMERIC: the decimal point is a point. */
 static bool read_betas(const char *text, double beta[2])

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "options.h"
+#include "tblock_tools.h"
 
 typedef struct OptimizerOptions {
     double      lr, eps, weight_decay;

@@ -3,6 +3,7 @@
 #include "message.h"
 #include "output.h"
 #include "progress_bar.h"
+#include "tblock_tools.h"
 
 static void print_row(const tblock_grad_check_row *r, double limit)
 {

@@ -2,7 +2,7 @@
 #ifndef CLI_TRAIN_CHECK_H
 #define CLI_TRAIN_CHECK_H
 
-#include "tblock.h"
+#include "tblock_tools.h"
 
 /* Print the worst relative error of every parameter; fails with TBLOCK_NO where one is above the limit. */
 bool train_check(const tblock_grad_check_options *o, double limit, bool json, tblock_error *err);

@@ -10,6 +10,7 @@
 #include "model/data_check.h"
 #include "model/flops.h"
 #include "source/contents.h"
+#include "tblock_tools.h"
 
 /* Memory of a run, as the runtime would allocate it on one thread. */
 typedef struct MemoryPlan {

@@ -1,6 +1,7 @@
 /* report/info_rows.c: the rows of `tblock info`. Text and JSON are all of them in this order; the page (info_html.c) puts them
  * between its drawings. The keys of JSON (docs/info.md) stay from version to version; new ones come. */
 #include "report/page.h"
+#include "tblock_tools.h"
 
 #include <math.h>
 #include <stdio.h>

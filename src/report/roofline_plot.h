@@ -3,7 +3,7 @@
 #define REPORT_ROOFLINE_PLOT_H
 
 #include "base/text_out.h"
-#include "tblock.h"
+#include "tblock_tools.h"
 
 /* As tblock_roofline_plot has checked it. */
 typedef struct RooflinePlot {

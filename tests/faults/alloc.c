@@ -7,7 +7,7 @@
 
 #include "format/pth.h"
 #include "format/tensors.h"
-#include "tblock.h"
+#include "tblock_tools.h"
 #include "train/blas.h"
 #include "failing_malloc.h"
 #include "../unit/sanitized.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "format/tensors.h"
-#include "tblock.h"
+#include "tblock_tools.h"
 #include "../unit/openblas.h"
 #include "../unit/sanitized.h"
 #include "../unit/test.h"

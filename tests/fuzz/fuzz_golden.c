@@ -3,6 +3,7 @@
 #include "api/golden_case.h"
 #include "fuzz.h"
 #include "memory_folder.h"
+#include "tblock_tools.h"
 
 static const char config[] = "{\"d_model\": 8, \"n_layers\": 1, \"heads\": 1, \"d_ff\": 8, \"vocab_size\": 5, \"n_ctx\": 16}";
 /* numpy's file of the tokens 1, 2, 3: magic, version 1.0, length of the header, header, int32 */

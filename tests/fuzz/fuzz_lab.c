@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "fuzz.h"
 #include "memory_folder.h"
+#include "tblock_tools.h"
 #include "train/train_state.h"
 
 enum { TOKENS = 40 };

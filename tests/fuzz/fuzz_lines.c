@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 #include "memory_folder.h"
-#include "tblock.h"
+#include "tblock_tools.h"
 
 static const char config[] = "{\"d_model\": 8, \"n_layers\": 1, \"heads\": 1, \"d_ff\": 8, \"vocab_size\": 264, \"n_ctx\": 24}";
 

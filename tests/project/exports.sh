@@ -1,6 +1,7 @@
 # Only tblock_* is visible: in the shared library, and in the archive, where another name could clash with the user's.
 set -u
 failed=0
+public='src/tblock.h src/tblock_tools.h'
 for file in "$BUILD/libtblock.so" "$BUILD/libtblock.a"; do
     nm "$file" > /dev/null && objdump -t "$file" > /dev/null || { echo "FAIL exports: $file cannot be read"; exit 1; }
 done
@@ -17,10 +18,10 @@ else
     check shared_library_shows_only_tblock "$(nm -D --defined-only "$BUILD/libtblock.so" | awk '{ print $NF }' | grep -v '^tblock_')"
     check archive_shows_only_tblock "$(nm -g --defined-only "$BUILD/libtblock.a" | awk 'NF == 3 { print $3 }' | grep -v '^tblock_')"
 fi
-declared=$(grep -oE '\btblock_[a-z0-9_]+\(' src/tblock.h | tr -d '(' | sort -u)
+declared=$(grep -ohE '\btblock_[a-z0-9_]+\(' $public | tr -d '(' | sort -u)
 exported=$(nm -D --defined-only "$BUILD/libtblock.so" | awk '{ print $NF }' | grep '^tblock_' | sort -u)
 check every_exported_function_is_declared "$(comm -13 <(echo "$declared") <(echo "$exported"))"
-called=$(grep -E '^TBLOCK_API' src/tblock.h | grep -oE '\btblock_[a-z0-9_]+\(' | tr -d '(' | sort -u)
+called=$(grep -hE '^TBLOCK_API' $public | grep -oE '\btblock_[a-z0-9_]+\(' | tr -d '(' | sort -u)
 check every_declared_function_is_exported "$(comm -23 <(echo "$called") <(echo "$exported"))"
 # A variable outside functions would be state shared by all users of the library. Constant tables (.data.rel.ro) are not;
 # nor are the kernel tables, filled once behind call_once and constant from then on, nor what the address sanitizer adds.

@@ -1,4 +1,4 @@
-# Every header compiles alone; the public one as C11, C17 and C++11 with every warning.
+# Every header compiles alone; the public ones as C11, C17 and C++11 with every warning, and their lines fit 100 columns.
 set -u
 try() { # NAME COMMAND...: quiet success or the compiler's first complaint
     local name=$1 out; shift
@@ -6,13 +6,17 @@ try() { # NAME COMMAND...: quiet success or the compiler's first complaint
 }
 failed=0
 warn="-Wall -Wextra -Wpedantic -Werror -fsyntax-only"
-try public_header_is_c11 $CC -std=c11 $warn -x c src/tblock.h
-try public_header_is_c17 $CC -std=c17 $warn -Wshadow -Wconversion -x c src/tblock.h
-if command -v g++ >/dev/null; then
-    try public_header_is_cxx11 g++ -std=c++11 $warn -x c++ src/tblock.h
-else
-    echo "skip public_header_is_cxx11: no g++"
-fi
+for name in tblock tblock_tools; do
+    try ${name}_is_c11 $CC -std=c11 $warn -x c src/$name.h
+    try ${name}_is_c17 $CC -std=c17 $warn -Wshadow -Wconversion -x c src/$name.h
+    if command -v g++ >/dev/null; then
+        try ${name}_is_cxx11 g++ -std=c++11 $warn -x c++ src/$name.h
+    else
+        echo "skip ${name}_is_cxx11: no g++"
+    fi
+done
+long=$(awk 'length > 100 { print FILENAME ":" FNR; exit }' src/tblock_tools.h)
+if [ -z "$long" ]; then echo "ok public_headers_fit_100_columns"; else echo "FAIL public_headers_fit_100_columns: $long"; failed=1; fi
 
 for header in $(git ls-files 'src/*.h' 2>/dev/null || find src -name '*.h'); do
     flags=

@@ -45,6 +45,9 @@ for shell in bash zsh fish; do
     else no ${shell}_reads_its_completions "$said"; fi
 done
 
+tools="$CC -std=c11 -fsyntax-only -I$root/include -x c -"
+if log=$(echo '#include <tblock_tools.h>' | $tools 2>&1); then ok both_headers_installed; else no both_headers_installed "$log"; fi
+
 awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' docs/embed.md > "$stage/embed.c"
 lines=$(grep -c . "$stage/embed.c")
 if [ "$lines" -ge 30 ] && [ "$lines" -le 50 ]; then ok embed_example_is_about_40_lines; else no embed_example_is_about_40_lines "$lines lines"; fi

@@ -10,7 +10,7 @@ if ! git ls-files >/dev/null 2>&1; then
 fi
 # A name in a log or a backtrace is a place. Recorded models keep the names that their readers look for.
 check file_names_are_unique "$(git ls-files src tests tools bench docs ':!tests/data' | sed 's|.*/||' | grep -E '\.(c|h|py|sh|md)$' | grep -v '^README.md$' | sort | uniq -d)"
-check the_program_knows_tblock_h_and_base_alone "$(git grep -hE '^#include ".*/' -- src/cli src/main.c | grep -vE '"(base|cli)/' | sort -u)"
+check the_program_knows_public_headers_and_base_alone "$(git grep -hE '^#include ".*/' -- src/cli src/main.c | grep -vE '"(base|cli)/' | sort -u)"
 check no_path_of_one_machine "$(git grep -lIE '(^|[^A-Za-z0-9_.$}])/(home|Users|work|mnt|srv)/[A-Za-z0-9]' -- ':!tests/data' ':!tests/project/tree.sh')"
 bytes=$(git ls-files -z tests/data | xargs -0 -r stat -c %s | awk '{ n += $1 } END { print n + 0 }')
 check test_data_is_under_10_mb "$([ "$bytes" -le $((10 << 20)) ] || echo "$bytes bytes")"

@@ -6,7 +6,7 @@
 #include "sanitized.h"
 #include "test.h"
 #include "temp_folder.h"
-#include "tblock.h"
+#include "tblock_tools.h"
 
 static const char *const model_path = "models/shakespeare.bin";
 static tblock_error      err;

@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "report/attn.h"
+#include "tblock_tools.h"
 
 enum { N = 200, VOCAB = 50, HEADS = 6, LAYERS = 2 };
 

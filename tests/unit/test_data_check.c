@@ -8,6 +8,7 @@
 #include "format/tensors.h"
 #include "model/count.h"
 #include "model/data_check.h"
+#include "tblock_tools.h"
 
 static char model[128], config[128];
 

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "format/tensors.h"
 #include "openblas.h"
+#include "tblock_tools.h"
 #include "test.h"
 #include "other_locale.h"
 

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "model/tensor_check.h"
+#include "tblock_tools.h"
 
 /* Odd widths, two superblocks in d_ff, biases, a head of its own. */
 static const char untied[] = "{\"d_model\": 37, \"n_layers\": 2, \"heads\": 3, \"kv_heads\": 1, \"head_dim\": 10, \"d_ff\": 300,"

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "format/tensors.h"
+#include "tblock_tools.h"
 
 static const char config[] =
     "{\"d_model\": 40, \"n_layers\": 2, \"heads\": 4, \"kv_heads\": 2, \"head_dim\": 10, \"d_ff\": 70,"

@@ -5,6 +5,7 @@
 
 #include "test.h"
 
+#include "tblock_tools.h"
 #include "temp_folder.h"
 
 static char *drawn(const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point, size_t n_points)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "tblock_tools.h"
 #include "temp_folder.h"
 
 enum { VOCAB = 50, LAYERS = 2, N_CTX = 640, N_SEQS = 4 };

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "model/model.h"
 #include "model/tensor_list.h"
+#include "tblock_tools.h"
 
 /* Odd widths, rows that are no multiple of 16, biases, one matrix longer than a chunk of work. */
 static const char untied[] =

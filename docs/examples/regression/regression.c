@@ -1,7 +1,7 @@
 /* A regression test in C against libtblock: are the logits of golden files still the same bits?
  *   cc regression.c $(pkg-config --cflags --libs tblock) -o regression && ./regression model.bin golden/NAME.safetensors... */
 #include <stdio.h>
-#include <tblock.h>
+#include <tblock_tools.h>
 
 /* Whether every sequence of a golden file is equal, bit by bit. Says what is not. */
 static bool check(tblock_context *c, const char *golden)

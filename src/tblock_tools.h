@@ -1,0 +1,618 @@
+/* tblock_tools.h: tools for models: compare, evaluate, explain, convert, train, measure.
+ *
+ * The rules of tblock.h hold here too, and these:
+ *   - A file is written whole or not at all. If a function fails, the old file stays.
+ *   - An output never overwrites a file that it is made from (TBLOCK_USAGE).
+ *   - progress may be NULL. It is called in the caller's thread, with done from 0 to 1.
+ *   - threads 0 means one per physical core that this process may use, at most 1024. Results do not
+ *     depend on the number of threads.
+ *   - opt may be NULL, unless a member of it is required. */
+#ifndef TBLOCK_TOOLS_H
+#define TBLOCK_TOOLS_H
+
+#include "tblock.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Golden logits (docs/verify.md) ---------------------------------------------------------- */
+
+typedef struct tblock_logits_options {
+    bool last;   /* only the logits of the last position: F32 [1, vocab_size]                     */
+    bool hidden; /* also hidden.embed; for each layer hidden.layerI.attn (after its attention) and
+                    hidden.layerI (its output); and hidden.final_norm: F32 [n, d_model]           */
+    void (*progress)(void *user, double done);
+    void *user;
+} tblock_logits_options;
+
+/* Run tokens as sequence 0 of c, which is emptied before and after, and write a safetensors file:
+ * tokens I32 [n], logits F32 [n, vocab_size], and metadata that names everything that changes bits.
+ * Fails with TBLOCK_USAGE (no tokens, more than the context holds, an id out of range) and
+ * TBLOCK_INPUT (a logit is NaN and the context does not allow it). */
+TBLOCK_API bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n,
+                                    const char *path, const tblock_logits_options *opt,
+                                    tblock_error *err);
+
+typedef struct tblock_verify_options {
+    bool   exact;       /* require equal bits; all NaN are equal                                  */
+    bool   has_tol;     /* use tol; otherwise the default rule of docs/numerics.md                */
+    double tol;         /* largest |difference|                                                   */
+    bool   greedy;      /* also generate the [PREFIX.]greedy continuations again                  */
+    const char *tokens; /* a .npy file of tokens; golden_path is then a .npy file of logits with any
+                           name. NULL: the names say which is which                               */
+    void (*progress)(void *user, double done);
+    void *user;
+} tblock_verify_options;
+
+typedef struct tblock_verify_row {
+    char    name[64];     /* PREFIX, or "" for a file with plain tokens and logits                */
+    size_t  n_tokens;
+    double  max_abs;      /* largest |ours - golden|; NaN if only one side is NaN                 */
+    double  mean_kl;      /* mean KL divergence golden || ours per position, nats                 */
+    double  max_kl;       /* the largest KL divergence at one position                            */
+    double  top1;         /* share of positions with the same most likely token; two rows of only
+                             NaN count as the same                                                */
+    double  top5;         /* share with the same five most likely tokens, in any order            */
+    int64_t first_diff;   /* first position outside the tolerance, or with exact not bit-equal;
+                             -1: none                                                             */
+    int64_t greedy_diff;  /* first greedy token that differs; -1: none differs, or not compared   */
+    size_t  n_greedy;     /* greedy tokens compared                                               */
+    int     n_hidden;     /* hidden states compared: [PREFIX.]hidden.NAME of the golden file      */
+    char    parted[40];   /* the first of them that differs, in the order of the model: "the
+                             embedding", "layer 3, attention", "layer 3, feed-forward", "layer 3"
+                             (if hidden.layer3.attn was not recorded), "the final norm"; "the head":
+                             no state differs, but the logits do; "": not known                   */
+    int     parted_layer; /* that layer; -1: outside the layers, or not known                     */
+    int64_t parted_pos;   /* first position at which it differs; -1: not known                    */
+    double  parted_abs;   /* its largest |ours - golden|                                          */
+    bool    ok;
+} tblock_verify_row;
+
+typedef struct tblock_verify_report {
+    double             tol;    /* the tolerance applied; 0 with exact                             */
+    bool               exact, ok;
+    size_t             n_rows;
+    tblock_verify_row *rows;   /* release with tblock_free                                        */
+    char               settings[512]; /* "math bf16 (here f32), ...": recorded settings that change
+                                         bits and differ from this run's; "": none differs, or
+                                         another program wrote the file                           */
+    bool               recorded;      /* the file records everything that changes bits, so settings
+                                         "" means that all are the same                           */
+    char               advice[640];   /* if ok is false: which settings of this run round, and which
+                                         options to try; else ""                                  */
+} tblock_verify_report;
+
+/* Recompute every [PREFIX.]tokens of the golden file and compare with [PREFIX.]logits_f64 or
+ * [PREFIX.]logits. The file is safetensors, written by tblock_logits_write or by anyone, or a pair
+ * of .npy files: golden_path is the one with "logits" in its name, and the other has "tokens"
+ * instead. Returns true if the comparison ran, whatever its answer: see out->ok.
+ *
+ * With exact, hidden states are compared bit by bit, and count for ok. Otherwise they only show
+ * where two runs part: a difference counts if it is a larger share of the state's largest value
+ * than the tolerance is of the largest logit.
+ *
+ * Runs in sequence 0, which is emptied before and after. Fails with TBLOCK_USAGE (a tolerance that
+ * is negative or NaN) and TBLOCK_INPUT (not a golden file, one of another vocabulary, more tokens
+ * than the context holds; a logit is NaN and the context does not allow it). */
+TBLOCK_API bool tblock_verify(tblock_context *c, const char *golden_path,
+                              const tblock_verify_options *opt, tblock_verify_report *out,
+                              tblock_error *err);
+
+/* The path of the .npy file of tokens that tblock_verify reads beside a .npy file of logits.
+ * *tokens is allocated; it is NULL if golden_path is not a .npy file. Fails with TBLOCK_INPUT if
+ * the file's name lacks "logits". */
+TBLOCK_API bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *err);
+
+/* Say in one line what is wrong with a row that is not ok: "logits differ from position 3 on:
+ * expected within 0.0004, found ...". Writes at most n_out bytes, with the NUL. */
+TBLOCK_API void tblock_verify_explain(const tblock_verify_report *report,
+                                      const tblock_verify_row *row, char *out, size_t n_out);
+
+/* Write the outcome of tblock_verify as JUnit XML, which CI systems show: one test case per row.
+ * name is the test suite's, such as the golden's path. report NULL means that the comparison did
+ * not run: the file then has one case, in error, with the reason in *why. */
+TBLOCK_API bool tblock_verify_junit(const char *path, const char *name,
+                                    const tblock_verify_report *report, const tblock_error *why,
+                                    tblock_error *err);
+
+/* ---- Evaluation (docs/eval.md) --------------------------------------------------------------- */
+
+/* All sums are in double and in the order of the text, so the bits do not depend on threads,
+ * n_batch or instruction set. */
+
+typedef struct tblock_eval_options {
+    int    window;  /* tokens at once: 2 to the context's n_ctx; 0: n_ctx                         */
+    int    stride;  /* tokens from one window to the next: 1 to window; 0: window                 */
+    size_t n_bytes; /* bytes of the tokenized text, for bits_per_byte; 0: not known               */
+    size_t n_added; /* tokens that are not part of the text: BOS                                  */
+    bool (*progress)(void *user, double done); /* false: stop                                     */
+    void  *user;
+} tblock_eval_options;
+
+typedef struct tblock_eval_report {
+    size_t n_tokens;         /* tokens given                                                      */
+    size_t n_scored;         /* tokens predicted: not the first one of the text, nor the first one
+                                of a window that does not overlap the window before it            */
+    size_t n_windows;
+    double nll;              /* mean negative log-likelihood of a scored token, nats              */
+    double nll_error;        /* its standard error, as if tokens were independent; NaN for fewer
+                                than two                                                          */
+    double perplexity;       /* exp(nll)                                                          */
+    double perplexity_error; /* perplexity * nll_error                                            */
+    double recipe_perplexity; /* with windows weighted as in transformers' recipe; equal to
+                                perplexity if stride is window                                    */
+    double bits_per_byte;    /* nll in bits * tokens of the text / its bytes; NaN: n_bytes was 0  */
+    double accuracy;         /* share of scored tokens that were the most likely one              */
+    bool   stopped;          /* progress stopped it: the numbers are of the part that was done    */
+} tblock_eval_report;
+
+/* Perplexity of tokens [n], with the windows of transformers' documentation: window i holds the
+ * tokens from i * stride to i * stride + window. Each window scores the tokens that no earlier
+ * window held, except its own first token. Runs in sequence 0 of c, which is emptied before and
+ * after. Fails with TBLOCK_USAGE (fewer than two tokens, window, stride, an id out of range) and
+ * TBLOCK_INPUT (a logit is NaN and the context does not allow it).
+ * Source: huggingface.co/docs/transformers/perplexity */
+TBLOCK_API bool tblock_eval_text(tblock_context *c, const int32_t *tokens, size_t n,
+                                 const tblock_eval_options *opt, tblock_eval_report *out,
+                                 tblock_error *err);
+
+typedef struct tblock_against_report {
+    tblock_eval_report ours, parent; /* perplexity of both over the same tokens                   */
+    double mean_kl;         /* of the parent's distribution from ours: sum of p log(p / q) per
+                               scored token, nats                                                 */
+    double mean_kl_error;   /* its standard error; NaN for fewer than two                         */
+    double max_kl;
+    int64_t max_kl_at;      /* index of the token that has it                                     */
+    double percentile[6];   /* percentiles 50, 90, 95, 99, 99.9 of the KL divergence, then the
+                               smallest                                                           */
+    double top1, top1_error; /* share of tokens at which both models have the same most likely
+                               token; its standard error                                          */
+    double top5;            /* the same five, in any order                                        */
+    double log_ratio, log_ratio_error; /* mean of ln(our perplexity / parent's); its standard error
+                               over tokens                                                        */
+    double rms_probability; /* root of the mean square difference of the probability given to the
+                               right token                                                        */
+} tblock_against_report;
+
+/* Measure how far c's distributions are from those of parent, another context (for example of the
+ * model that c's was quantized from), at the tokens that tblock_eval_text scores. Both models must
+ * have the same vocabulary size. Fails as tblock_eval_text does. */
+TBLOCK_API bool tblock_eval_against(tblock_context *c, tblock_context *parent,
+                                    const int32_t *tokens, size_t n,
+                                    const tblock_eval_options *opt, tblock_against_report *out,
+                                    tblock_error *err);
+
+typedef struct tblock_choices_options {
+    const char *delimiter; /* between context and choice; NULL: " "                               */
+    bool        no_added;  /* add no BOS or other tokens of the tokenizer's template              */
+    bool (*progress)(void *user, double done); /* false: stop                                     */
+    void       *user;
+} tblock_choices_options;
+
+typedef struct tblock_choice_score {
+    double sum;               /* log-likelihood of the choice given its context, nats             */
+    size_t n_tokens, n_bytes; /* tokens summed; bytes of the choice, without the delimiter: the
+                                 length-normalised score is sum / n_bytes                         */
+} tblock_choice_score;
+
+typedef struct tblock_choices_row {
+    size_t line;            /* of the file, from 1                                                */
+    size_t first, n;        /* its choices: score[first .. first + n)                             */
+    int    answer;          /* the right one, from 0                                              */
+    int    best, best_norm; /* the choice with the largest sum, and with the largest sum / n_bytes;
+                               of equals the first; -1: a sum is NaN, so there is none            */
+    bool   cut;             /* the context did not fit: its oldest tokens were left out           */
+} tblock_choices_row;
+
+typedef struct tblock_choices_report {
+    size_t n_rows, n_cut;
+    tblock_choices_row  *rows;  /* release with tblock_free                                       */
+    tblock_choice_score *score; /* release with tblock_free                                       */
+    double accuracy, accuracy_error; /* share of rows with best == answer; its standard error
+                                   sqrt(p (1 - p) / (n - 1)), NaN for one row                     */
+    double accuracy_norm, accuracy_norm_error; /* the same with best_norm                         */
+    bool   stopped;             /* progress stopped it: the numbers are of the part that was done */
+} tblock_choices_report;
+
+/* Multiple choice: every line of a JSONL file is an object with "context" or "question" (a string),
+ * "choices" (two or more strings, none empty) and "answer" (the index of the right one, from 0);
+ * other keys and empty lines are ignored. The score of a choice is the log-likelihood of the tokens
+ * of context + delimiter + choice after those that it shares with the context alone. path "-" is
+ * standard input. Runs in sequence 0 of c, which is empty afterwards. Fails with TBLOCK_INPUT (a
+ * bad line: what is wrong with it; a model without tokenizer; a choice longer than the context; no
+ * token before a choice). */
+TBLOCK_API bool tblock_eval_choices(tblock_context *c, const char *path,
+                                    const tblock_choices_options *opt, tblock_choices_report *out,
+                                    tblock_error *err);
+
+/* ---- Attention probabilities (docs/attn.md) -------------------------------------------------- */
+
+/* The probabilities of one run: independent of the context, but uses its model. */
+typedef struct tblock_attention tblock_attention;
+
+typedef struct tblock_attention_options {
+    const int *layers; /* layers to keep, in this order, each once; NULL: all                     */
+    size_t     n_layers;
+    const int *heads;  /* query heads to keep, likewise                                           */
+    size_t     n_heads;
+    void (*progress)(void *user, double done);
+    void *user;
+} tblock_attention_options;
+
+/* A run keeps at most this many bytes of probabilities, 4 for each layer, head, query and key. */
+enum { TBLOCK_ATTENTION_MAX_BYTES = 256 << 20 };
+
+/* Run tokens as sequence 0 of c, which is emptied before and after, and keep the attention
+ * probabilities of the chosen layers and heads: softmax of the scores of docs/numerics.md,
+ * "attention", with the same bits for any number of threads and any instruction set. The model must
+ * outlive the result. Fails with TBLOCK_USAGE (no tokens, too many, a layer or head that does not
+ * exist or is listed twice, more than TBLOCK_ATTENTION_MAX_BYTES) and TBLOCK_INPUT (a kept
+ * probability is NaN and the context does not allow it). */
+TBLOCK_API tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens,
+                                                  size_t n, const tblock_attention_options *opt,
+                                                  tblock_error *err);
+TBLOCK_API void tblock_attention_free(tblock_attention *a); /* NULL is accepted */
+
+/* Probabilities [n, n] (query, key) of one head, row-major; masked keys are 0, the others of a row
+ * sum to 1. NULL for a layer or head that was not kept. Valid as long as a. */
+TBLOCK_API const float *tblock_attention_head(const tblock_attention *a, int layer, int head);
+
+/* Write a file. format:
+ *   "html"         one page of heat maps, under 3 MB (a long text gets larger cells); it loads no
+ *                  other file
+ *   "json"         one object: tokens, pieces, layers, heads, window, windows, attention [{layer,
+ *                  head, p: n rows of n numbers}]
+ *   "safetensors"  tokens I32 [n], attn.layerI F32 [heads kept, n, n]; metadata: heads, window, and
+ *                  everything that changes bits
+ * tblock_attention_print passes the same html or json to put, in pieces. put returns false to stop;
+ * the call then fails with TBLOCK_SYSTEM. Both fail with TBLOCK_USAGE for an unknown format. */
+TBLOCK_API bool tblock_attention_write(const tblock_attention *a, const char *path,
+                                       const char *format, tblock_error *err);
+TBLOCK_API bool tblock_attention_print(const tblock_attention *a, const char *format,
+                                       bool (*put)(void *user, const char *data, size_t n_bytes),
+                                       void *user, tblock_error *err);
+
+/* ---- Reports (docs/info.md) and synthetic models --------------------------------------------- */
+
+typedef struct tblock_report_options {
+    bool json;           /* one JSON object instead of text (docs/info.md lists its keys)         */
+    bool tensors;        /* list every tensor                                                     */
+    bool colour;
+    bool check;          /* read all data: is the sha256 right, padding zero, each weight finite? */
+    int  seq;            /* tokens of the prompt that is counted; 0: 2048, at most n_ctx          */
+    int  batch;          /* sequences of that length at once; 0: 1                                */
+    const char *kv_type; /* NULL or "auto", "f32", "f16", "q8"                                    */
+    const char *type;    /* weight type to count a bare config with: NULL or "bf16", "f32", "f16",
+                            "q8", "q4"                                                            */
+    const char *html;    /* also write the report to this file, as one page that loads no other
+                            file; NULL: no page                                                   */
+    void (*progress)(void *user, double done); /* of check                                        */
+    void *user;
+} tblock_report_options;
+
+/* Describe a model or a bare JSON config: what it is made of, what it costs, how much memory it
+ * needs. *text is allocated. If check finds a fault in the data, the result is false with
+ * TBLOCK_NO, err names the tensor, and *text is allocated all the same. After any other failure it
+ * is NULL. */
+TBLOCK_API bool tblock_report(const char *path, const tblock_report_options *opt, char **text,
+                              tblock_error *err);
+
+typedef struct tblock_synth_options {
+    const char *type;        /* NULL or "bf16", "f32", "f16", "q8", "q4"; with "q4", the embedding
+                                and the head are "q8"                                             */
+    const char *const *keep; /* "PATTERN=TYPE", as in tblock_quantize_options                     */
+    size_t      n_keep;
+    uint64_t    seed;
+    int         threads;
+    void (*progress)(void *user, double done);
+    void *user;
+    bool        sparse;      /* every matrix is a hole in the file: it reads as zeros and takes no
+                                disk space. The file records no sha256, and the output must be a
+                                regular file (TBLOCK_USAGE)                                       */
+} tblock_synth_options;
+
+/* Write a model file with seeded random weights for the JSON config at config_path. The same
+ * config, type and seed give the same bytes. Fails with TBLOCK_USAGE (type, keep, threads) and
+ * TBLOCK_INPUT (the config). */
+TBLOCK_API bool tblock_synth(const char *config_path, const char *out_path,
+                             const tblock_synth_options *opt, tblock_error *err);
+
+/* ---- Quantizing (docs/quantize.md) ----------------------------------------------------------- */
+
+typedef struct tblock_quantize_options {
+    const char        *type;    /* type of the matrices: "q8", "q4", "bf16", "f16", "f32"; vectors
+                                   are always f32. Required                                       */
+    const char *const *keep;    /* "PATTERN=TYPE": another type for matrices whose names match the
+                                   glob; the first match counts                                   */
+    size_t             n_keep;
+    int                threads;
+    void (*progress)(void *user, double done);
+    void *user;
+} tblock_quantize_options;
+
+/* The result for one matrix. */
+typedef struct tblock_quantize_row {
+    char        name[64];        /* "layers.3.wq"                                                 */
+    const char *part;            /* "wq"                                                          */
+    int         layer;           /* -1: outside the layers                                        */
+    const char *from, *type;     /* "bf16", "q4"                                                  */
+    uint64_t    n_params, bytes; /* bytes: as written                                             */
+    double      error;           /* relative RMS error: sqrt(error2 / sum2)                       */
+    double      error2, sum2;    /* sums of squares: of the differences; of the original weights */
+    uint64_t    flushed;         /* weights too small for the type that became 0                  */
+} tblock_quantize_row;
+
+typedef struct tblock_quantize_report {
+    size_t               n_rows;
+    tblock_quantize_row *rows;            /* in file order; release with tblock_free              */
+    double               error;           /* relative RMS error of all matrices together          */
+    uint64_t             n_params, bytes; /* of the whole model, with vectors                     */
+    uint64_t             flushed;
+} tblock_quantize_report;
+
+/* Write the model at in_path with matrices of another type. Config and tokenizer stay, and the
+ * metadata says what the file was made from. Memory does not grow with the model. Without keep, the
+ * embedding and the head of a q4 model are q8. A q8 or q4 matrix stays as it is or becomes a float
+ * type. report may be NULL. Fails with TBLOCK_USAGE (type, keep, a pattern that matches nothing,
+ * output and input the same file) and TBLOCK_INPUT (a weight that is not finite or too large for
+ * its type: tensor, row and column are named). */
+TBLOCK_API bool tblock_quantize(const char *in_path, const char *out_path,
+                                const tblock_quantize_options *opt, tblock_quantize_report *report,
+                                tblock_error *err);
+
+/* ---- Converting (docs/convert.md) ------------------------------------------------------------ */
+
+typedef struct tblock_convert_options {
+    const char        *type;      /* as in tblock_quantize_options; NULL: as stored              */
+    const char *const *keep;      /* with a type: "PATTERN=TYPE"                                  */
+    size_t             n_keep;
+    const char        *tokenizer; /* a file or folder; NULL: the source's own                     */
+    const char        *pattern;   /* how that tokenizer splits a text, if its files do not say it */
+    bool               no_tokenizer;
+    bool               tokenizer_only; /* leave the weights out, as for a source that has none    */
+    bool               row_major;   /* matrices that are not quantized in layout `rows`
+                                       (docs/format.md), not in panels                            */
+    const char        *chat_format; /* a name of tblock_chat_known or the JSON of a format to store;
+                                       NULL: the source's                                         */
+    int                threads;
+    void (*progress)(void *user, double done);
+    void *user;
+} tblock_convert_options;
+
+typedef struct tblock_convert_report {
+    const char *source;          /* "Hugging Face folder", "GGUF" ...                             */
+    uint64_t    n_params, bytes; /* of all weights, as written; 0: only a tokenizer               */
+    uint64_t    flushed;         /* weights too small for their type that became 0                */
+    uint64_t    not_finite;      /* vectors with NaN or infinity, which are kept                  */
+    char       *warnings;        /* lines, each with a newline; release with tblock_free          */
+} tblock_convert_report;
+
+/* Convert in_path (a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint, a model
+ * file, a tokenizer) to a model file. report may be NULL. Memory does not grow with the model.
+ * Reading fails like tblock_open, the rest like tblock_quantize. */
+TBLOCK_API bool tblock_convert(const char *in_path, const char *out_path,
+                               const tblock_convert_options *opt, tblock_convert_report *report,
+                               tblock_error *err);
+
+/* ---- Training (docs/train.md) ---------------------------------------------------------------- */
+
+/* Training needs OpenBLAS (libopenblas.so.0), which is loaded when one of these functions is
+ * called; without it they fail with TBLOCK_SYSTEM. From then on, OpenBLAS uses one thread in the
+ * whole process; tblock has its own threads. Bits may depend on the version of OpenBLAS and on the
+ * processor. */
+
+/* AdamW with decoupled weight decay, of all parameters or (decay_all false) only of matrices. A
+ * zeroed struct is not the defaults: every number is used as it is. Pass NULL for the defaults: lr
+ * 1e-3, betas 0.9 and 0.95, eps 1e-8, decay 0.1. */
+typedef struct tblock_adamw {
+    double lr, beta1, beta2, eps, weight_decay;
+    bool   decay_all;
+} tblock_adamw;
+
+typedef struct tblock_grad_options {
+    int adamw_steps;           /* steps to take on the same batch, at a constant rate and without
+                                  clipping; 0: none                                               */
+    const tblock_adamw *adamw; /* NULL: the defaults, with decay of all parameters                */
+    int threads;
+    void (*progress)(void *user, double done);
+    void *user;
+} tblock_grad_options;
+
+typedef struct tblock_grad_report {
+    double   loss, loss_after; /* of the model as it is; after the last step                      */
+    double   grad_norm;        /* of all gradients as one vector                                  */
+    uint64_t n_params;
+    int      n_tensors;
+} tblock_grad_report;
+
+/* Compute the mean cross-entropy of token t+1 from position t over the sequences of a safetensors
+ * file with `tokens` I32 [B, T], and its gradients with respect to all parameters, in f32. They are
+ * written to a safetensors file: loss, grad.NAME, row-major [out, in]; with steps also losses
+ * [steps + 1] and afterN.NAME, the parameters after the N-th and last step. NAME is the tensor's
+ * name in a Hugging Face folder, otherwise ours (docs/train.md). report may be NULL. Fails with
+ * TBLOCK_INPUT (no such tokens, an id out of range, a model with a part that training does not
+ * have, which is named), TBLOCK_USAGE (steps, a number of adamw out of range) and TBLOCK_NO (a loss
+ * or gradient that is NaN or infinite). */
+TBLOCK_API bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path,
+                            const tblock_grad_options *opt, tblock_grad_report *report,
+                            tblock_error *err);
+
+typedef struct tblock_train_progress {
+    int64_t step, n_steps;                   /* steps that are done; of how many                  */
+    double  loss, grad_norm, lr;             /* of the last step; the loss is that before it changed
+                                                the parameters                                    */
+    double  val_loss;                        /* the latest one; NaN: none yet                     */
+    bool    validated, saved;                /* whether that happened since the last call         */
+    double  tok_per_s, seconds, eta_seconds; /* speed of the steps alone; time since training began;
+                                                time left at this speed                           */
+} tblock_train_progress;
+
+typedef struct tblock_train_options {
+    const char *text;          /* the file to learn from, any bytes; required                     */
+    const char *config;        /* a JSON config: start with random weights and a tokenizer made from
+                                  the text; or                                                    */
+    const char *init;          /* a model: start with its weights, config and tokenizer. If both are
+                                  NULL: the default config                                        */
+    const char *tokenizer;     /* a model or a published tokenizer: use it instead of making one;
+                                  its size is vocab_size                                          */
+    int    vocab;              /* size of a tokenizer that is made; 0: the config's vocab_size   */
+    int    steps;              /* 0: 1000                                                         */
+    int    batch, n_ctx;       /* sequences per step, 0: 24; their length, 0: the config's n_ctx, at
+                                  most 256                                                        */
+    int    micro_batch;        /* sequences computed at once, gradients added up; 0: about 2,048
+                                  tokens                                                          */
+    const tblock_adamw *adamw; /* NULL: the defaults, with decay of matrices                      */
+    double min_lr;             /* rate at the end of the cosine; 0: a tenth of lr; negative: 0; NaN:
+                                  the rate is constant                                            */
+    int    warmup;             /* steps; -1: none; 0: a twentieth of all                          */
+    double clip;               /* largest norm of the gradients; 0: 1; negative: not clipped      */
+    double dropout;            /* 0 to below 1                                                    */
+    double validation;         /* share of the tokens, at the end of the text, that is held back;
+                                  0: 0.1; negative: none                                          */
+    uint64_t seed;
+    int    eval_every, save_every; /* steps; 0: a tenth of all, but at least 50; negative: only at
+                                  the end                                                         */
+    bool   resume;             /* continue from the checkpoint                                    */
+    const char *plot;          /* an SVG file of the losses, written with every checkpoint; NULL:
+                                  none                                                            */
+    int    threads;
+    bool (*progress)(void *user, const tblock_train_progress *p); /* after every step. False: save a
+                                  checkpoint and stop                                             */
+    void  *user;
+} tblock_train_options;
+
+typedef struct tblock_train_report {
+    int64_t  step;            /* steps that are done                                              */
+    bool     stopped;         /* progress stopped it: a checkpoint was saved, and no model file was
+                                 written                                                          */
+    double   loss, val_loss;  /* of the last step; on all held-back tokens, NaN: there are none */
+    double   tok_per_s, seconds;
+    size_t   n_train, n_held; /* tokens                                                           */
+    uint64_t n_params;
+    size_t   bytes;           /* memory of parameters, gradients, moments and activations         */
+} tblock_train_report;
+
+/* Train a model on a text and write a model file of f32 at out_path. The checkpoint is out_path
+ * with ".ckpt" appended. With resume and otherwise the same options (threads, eval_every,
+ * save_every, plot and progress may differ), training continues bit for bit as if it had never
+ * stopped. A failure leaves the last checkpoint. Without resume, the checkpoint of a stopped
+ * training is not overwritten (TBLOCK_USAGE). report may be NULL. Fails with TBLOCK_USAGE (a number
+ * out of range, two of config, init and tokenizer that exclude each other), TBLOCK_INPUT (no text
+ * or one that is too short, a config with parts that training does not have, a checkpoint with
+ * other settings) and TBLOCK_NO (a loss that is NaN or infinite). */
+TBLOCK_API bool tblock_train(const char *out_path, const tblock_train_options *opt,
+                             tblock_train_report *report, tblock_error *err);
+
+typedef struct tblock_grad_check_row {
+    char   name[64];
+    double worst;            /* largest |g - d| / max(|d|, root mean square of the gradient of its
+                                tensor)                                                           */
+    double grad, difference; /* g and d of the worst element                                      */
+    size_t element;          /* its index                                                         */
+    int    n;                /* elements that were compared                                       */
+} tblock_grad_check_row;
+
+typedef struct tblock_grad_check_options {
+    const char *config;      /* a JSON config, with random values; or                             */
+    const char *init;        /* a model, with its values; both NULL: the default config of
+                                tblock_train                                                      */
+    int         n_tokens;    /* length of the sequence of random tokens; 0: 12                    */
+    int         samples;     /* elements of each parameter; 0: 8                                  */
+    uint64_t    seed;
+    int         threads;
+    void (*progress)(void *user, double done);
+    void *user;
+} tblock_grad_check_options;
+
+/* Compare gradients g of the backward pass (f32) with central differences d of the loss, computed
+ * in double by a second implementation. *rows [*n_rows], one per parameter, is allocated. Fails as
+ * tblock_train does. */
+TBLOCK_API bool tblock_grad_check(const tblock_grad_check_options *opt,
+                                  tblock_grad_check_row **rows, size_t *n_rows, tblock_error *err);
+
+/* ---- One block (docs/block.md) --------------------------------------------------------------- */
+
+enum { TBLOCK_BLOCK_MAX_STACK = 1000 };
+
+/* Changes to the block that path describes. 0 and NULL: no change; without a path, a block of width
+ * 64. */
+typedef struct tblock_block_options {
+    const char *tensors; /* a safetensors file with x and dy [B, L, d_model], and the weights
+                            unless path is a model                                                */
+    const char *output;  /* a safetensors file to write: y, attn, dx and grad.NAME; may be NULL   */
+    int         layer;   /* which layer of a model or its config                                  */
+    const char *norm, *placement, *ffn; /* "rms" ..., "pre", "post", "both", "output"; "swiglu",
+                            "geglu", "gelu" ...                                                   */
+    int         d_model, heads, kv_heads, head_dim, d_ff;
+    int         window;  /* positions a query sees, with its own; -1: all                         */
+    bool        non_causal, bias, no_rope;
+    double      theta, eps;
+    int         batch, length; /* 0: those of x, of the case, else 2 and 16                       */
+    uint64_t    seed;
+    int         stack;   /* blocks in the stack that compares pre-norm with post-norm; 0: no stack;
+                            at most the layers that a model has                                   */
+    int         check;   /* elements of each tensor whose gradients are checked; 0: none          */
+    int         threads;
+    bool        json, colour; /* print one JSON object; use the terminal's bold                   */
+    void (*progress)(void *user, double done);
+    void *user;
+} tblock_block_options;
+
+/* Run one decoder block forward and backward, and describe every step. path: NULL, a JSON config, a
+ * case (the JSON of a block, docs/block.md), or any model. *text is allocated. It is allocated too
+ * if the result is false with TBLOCK_NO: a value is NaN or infinite (the first is named), or a
+ * gradient or the fused operation is wrong. Fails with TBLOCK_INPUT (config, tensors missing or of
+ * another shape, a given value that is not finite) and TBLOCK_USAGE. */
+TBLOCK_API bool tblock_block(const char *path, const tblock_block_options *opt, char **text,
+                             tblock_error *err);
+
+/* ---- The limits of the machine (docs/bench.md) ----------------------------------------------- */
+
+typedef struct tblock_measure_options {
+    int         threads;
+    const char *isa;        /* NULL or "auto": the best this CPU has; or a name as for a context */
+    size_t      read_bytes; /* memory to allocate and read; choose several times the caches; 0:
+                               1.6 GB                                                             */
+} tblock_measure_options;
+
+typedef struct tblock_machine {
+    char        cpu[128];        /* the processor's name, or "unknown"                            */
+    const char *isa;
+    int         threads;
+    double      read_gb_per_s;   /* best of plain and prefetching loops, each thread over its own
+                                    part                                                          */
+    double      f32_gflop_per_s; /* fused multiply-adds (2 each) of f32 in registers              */
+    double      int8_gop_per_s;  /* integer dot products as the ISA's kernels use them for 8-bit
+                                    activations; a product and its addition are 2                 */
+    double      int16_gop_per_s; /* the same for 16-bit activations; 0: not known for this ISA    */
+} tblock_machine;
+
+/* Measure the limits of this machine with that many threads. It takes a second or two. Fails with
+ * TBLOCK_USAGE (threads, an isa that is unknown or that this processor lacks). */
+TBLOCK_API bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *out,
+                                       tblock_error *err);
+
+/* A limit (roof) and a measurement (point) of a roofline plot. */
+typedef struct tblock_roof {
+    const char *name;                /* "2 threads"                                               */
+    double      gb_per_s, gop_per_s; /* bandwidth; peak, 0: not known, so the roof has no top     */
+} tblock_roof;
+
+typedef struct tblock_roof_point {
+    const char *name;                /* "prefill 512"                                             */
+    size_t      roof;                /* index of its roof                                         */
+    double      operations_per_byte, gop_per_s;
+} tblock_roof_point;
+
+/* Write an SVG file that plots operations per byte against GOP/s, both logarithmic. It suits light
+ * and dark pages and loads no other file. Fails with TBLOCK_USAGE (no roof or over 16, over 256
+ * points, a number that is not from 1e-90 to 1e90, a roof that does not exist). */
+TBLOCK_API bool tblock_roofline_plot(const char *path, const char *title, const tblock_roof *roof,
+                                     size_t n_roofs, const tblock_roof_point *point,
+                                     size_t n_points, tblock_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
