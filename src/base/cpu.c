@@ -13,7 +13,7 @@
 #define ISA_NAME(id, name) #name,
 static const char *const names[ISA_COUNT] = { ISA_LIST(ISA_NAME) };
 
-static bool           runs[ISA_COUNT];
+static bool           cpu_has[ISA_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 #if defined(__x86_64__)
@@ -24,18 +24,18 @@ static void ask_processor(void)
     unsigned a, b, c, d;
     bool     f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
     bool     vnni = __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
-    runs[ISA_SCALAR]  = true;
-    runs[ISA_AVX2]    = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
-    runs[ISA_AVXVNNI] = runs[ISA_AVX2] && vnni;
-    runs[ISA_AVX512]  = runs[ISA_AVX2] && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-    runs[ISA_AVX512VNNI] = runs[ISA_AVX512] && __builtin_cpu_supports("avx512vnni");
+    cpu_has[ISA_SCALAR]  = true;
+    cpu_has[ISA_AVX2]    = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
+    cpu_has[ISA_AVXVNNI] = cpu_has[ISA_AVX2] && vnni;
+    cpu_has[ISA_AVX512]  = cpu_has[ISA_AVX2] && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    cpu_has[ISA_AVX512VNNI] = cpu_has[ISA_AVX512] && __builtin_cpu_supports("avx512vnni");
 }
 #else
 static void ask_processor(void)
 {
-    runs[ISA_SCALAR] = runs[ISA_NEON] = true;
-    runs[ISA_NEONDOT] = (getauxval(AT_HWCAP) & 1 << 20) != 0; /* HWCAP_ASIMDDP */
+    cpu_has[ISA_SCALAR] = cpu_has[ISA_NEON] = true;
+    cpu_has[ISA_NEONDOT] = (getauxval(AT_HWCAP) & 1 << 20) != 0; /* HWCAP_ASIMDDP */
 }
 #endif
 
@@ -44,5 +44,5 @@ const char *isa_name(Isa isa) { return names[isa]; }
 bool cpu_runs(Isa isa)
 {
     pthread_once(&once, ask_processor);
-    return runs[isa];
+    return cpu_has[isa];
 }
