@@ -74,11 +74,11 @@ static bool make_room(tblock_attention *a, Error *err)
     return a->p ? true : fail(err, SYSTEM, "out of memory for %zu MB of attention probabilities", bytes >> 20);
 }
 
-typedef struct Rows { tblock_attention *a; size_t first; } Rows; /* first: token that item 0 of the running call is */
+typedef struct ProbRows { tblock_attention *a; size_t first; } ProbRows; /* first: token that item 0 of the running call is */
 
 static float *row_of(void *user, int layer, int head, size_t item)
 {
-    const Rows       *r = user;
+    const ProbRows       *r = user;
     tblock_attention *a = r->a;
     int               l = a->layer_at[layer], h = a->head_at[head];
     return l < 0 || h < 0 ? NULL : a->p + (((size_t)l * (size_t)a->n_heads + (size_t)h) * a->n + r->first + item) * a->n;
@@ -87,7 +87,7 @@ static float *row_of(void *user, int layer, int head, size_t item)
 static bool compute(tblock_attention *a, tblock_context *c, const tblock_attention_options *o, Error *err)
 {
     enum { PIECE = 128 };
-    Rows     rows     = {.a = a};
+    ProbRows     rows     = {.a = a};
     Progress progress = {o->progress, o->user, 0, 1};
     bool     ok       = true;
     forward_watch_attention(c->forward, row_of, &rows);

@@ -16,7 +16,7 @@ static const double check_limit = 1e-4;
 /* Probabilities are kept to be written, or to be looked at where they are small; a check in double ends in minutes. */
 static const double usual_probs = 64e6, most_probs = 4e9, most_check_flops = 2e11;
 
-typedef struct Block {
+typedef struct BlockRun {
     const tblock_block_options *opt;
     BlockInput input;
     BlockLab   lab;
@@ -24,21 +24,21 @@ typedef struct Block {
     char       weights[640], values[640];
     double    *stack;              /* four times [n_stack + 1] */
     LabCheck   check[BLOCK_PAGE_PARTS];
-} Block;
+} BlockRun;
 
 /* When which share of the work is done, roughly: all passes over a block take about the same time, those in
  * double precision far longer. */
-static Progress progress_of(const Block *b, double from, double to)
+static Progress progress_of(const BlockRun *b, double from, double to)
 {
     Progress whole = { b->opt->progress, b->opt->user, 0, 1 };
     return progress_part(&whole, from, to);
 }
 static const double share_opened = 0.05, share_run = 0.25, share_checked = 0.9;
-static double checked_end(const Block *b) { return b->opt->check ? share_checked : share_run; }
+static double checked_end(const BlockRun *b) { return b->opt->check ? share_checked : share_run; }
 
 /* ---- Opening ---- */
 
-static bool keep_probs(const Block *b, bool *keep, Error *err)
+static bool keep_probs(const BlockRun *b, bool *keep, Error *err)
 {
     const BlockInput *in = &b->input;
     double bytes = count_score_bytes(&in->config, in->seq_len, in->n_seqs);
@@ -49,7 +49,7 @@ static bool keep_probs(const Block *b, bool *keep, Error *err)
 }
 
 /* Before anything is computed. */
-static bool check_work(const Block *b, Error *err)
+static bool check_work(const BlockRun *b, Error *err)
 {
     double flops = b->opt->check ? lab_check_flops(&b->lab, b->opt->check) : 0;
     return flops <= most_check_flops
@@ -59,7 +59,7 @@ static bool check_work(const Block *b, Error *err)
                 b->opt->check);
 }
 
-static void say_origin(Block *b, const char *path)
+static void say_origin(BlockRun *b, const char *path)
 {
     const BlockInput *in = &b->input;
     unsigned long long seed = b->opt->seed;
@@ -75,7 +75,7 @@ static void say_origin(Block *b, const char *path)
         snprintf(b->values, sizeof b->values, "random, seed %llu", seed);
 }
 
-static bool open_block(Block *b, const char *path, Error *err)
+static bool open_block(BlockRun *b, const char *path, Error *err)
 {
     const tblock_block_options *o = b->opt;
     bool probs;
@@ -91,7 +91,7 @@ static bool open_block(Block *b, const char *path, Error *err)
 /* ---- Output ---- */
 
 /* y, attn and dx, then grad.NAME for every tensor of the block: declared, or written. */
-static bool each_gradient(Block *b, TensorWriter *w, bool write, Error *err)
+static bool each_gradient(BlockRun *b, TensorWriter *w, bool write, Error *err)
 {
     const Params *p = &b->lab.params;
     int           tensor = 3;
@@ -109,7 +109,7 @@ static bool each_gradient(Block *b, TensorWriter *w, bool write, Error *err)
     return true;
 }
 
-static bool write_output(Block *b, Error *err)
+static bool write_output(BlockRun *b, Error *err)
 {
     const BlockLab *lab = &b->lab;
     size_t          size = (size_t)lab->n_tok * (size_t)lab->config.d_model * sizeof(float);
@@ -131,7 +131,7 @@ static bool write_output(Block *b, Error *err)
 
 /* ---- What there is to say ---- */
 
-static void fill_tensors(Block *b)
+static void fill_tensors(BlockRun *b)
 {
     const BlockLab *lab = &b->lab;
     for (int i = 0; i < lab->params.n; i++) {
@@ -144,7 +144,7 @@ static void fill_tensors(Block *b)
     }
 }
 
-static void fill_page(Block *b, const char *path)
+static void fill_page(BlockRun *b, const char *path)
 {
     BlockLab  *lab  = &b->lab;
     BlockPage *p    = &b->page;
@@ -172,7 +172,7 @@ static void fill_page(Block *b, const char *path)
 
 /* ---- Checks ---- */
 
-static bool check_fused(Block *b, Error *err)
+static bool check_fused(BlockRun *b, Error *err)
 {
     LabFused f;
     if (!lab_fused(&b->lab, &f, err))
@@ -184,7 +184,7 @@ static bool check_fused(Block *b, Error *err)
     return true;
 }
 
-static bool check_gradients(Block *b, Error *err)
+static bool check_gradients(BlockRun *b, Error *err)
 {
     const BlockLab *lab = &b->lab;
     if (b->opt->check == 0)
@@ -207,7 +207,7 @@ static bool stack_weights(void *user, BlockLab *lab, int block, Error *err)
 }
 
 /* The first value of a stack that is not finite is what is wrong, if the block alone is fine. */
-static void find_bad(Block *b, int n)
+static void find_bad(BlockRun *b, int n)
 {
     static const char *const where[] = { "pre-norm", "post-norm" };
     for (int i = 0; !b->page.bad[0] && i < 2 * (n + 1); i++) {
@@ -219,10 +219,10 @@ static void find_bad(Block *b, int n)
     }
 }
 
-static const char *fewer(const Block *b, int n) { return n < b->opt->stack ? ", the last of the model" : ""; }
+static const char *fewer(const BlockRun *b, int n) { return n < b->opt->stack ? ", the last of the model" : ""; }
 
 /* Last of all: it changes the lab's weights. */
-static bool run_stacks(Block *b, Error *err)
+static bool run_stacks(BlockRun *b, Error *err)
 {
     int        most = block_input_most(&b->input), n = b->opt->stack < most ? b->opt->stack : most;
     size_t     room = (size_t)n + 1;
@@ -250,7 +250,7 @@ static bool run_stacks(Block *b, Error *err)
 }
 
 /* Says what is wrong first, if anything is. */
-static bool answer(const Block *b, const char *path, Error *err)
+static bool answer(const BlockRun *b, const char *path, Error *err)
 {
     const BlockPage *p = &b->page;
     const char      *what = path ? path : "the block";
@@ -270,7 +270,7 @@ FP_ENV_WORK
 static bool block(const char *path, const tblock_block_options *opt, char **text, Error *err)
 {
     static const tblock_block_options usual = { 0 };
-    Block *b = calloc(1, sizeof *b);
+    BlockRun *b = calloc(1, sizeof *b);
     *text    = NULL;
     if (!b)
         return no_memory(NULL, err);

@@ -11,38 +11,38 @@
 
 _Static_assert(FLT_EVAL_METHOD == 0, "double operations must round to double");
 
-typedef struct Pair {
+typedef struct DoublePair {
     double hi, lo;
-} Pair;
+} DoublePair;
 
 /* a + b exactly, for |a| >= |b| or a == 0 (Dekker 1971). */
-static Pair fast_two_sum(double a, double b)
+static DoublePair fast_two_sum(double a, double b)
 {
     double s = a + b;
-    return (Pair){ s, b - (s - a) };
+    return (DoublePair){ s, b - (s - a) };
 }
 
 /* a + b exactly (Knuth, TAOCP 2, 4.2.2). */
-static Pair two_sum(double a, double b)
+static DoublePair two_sum(double a, double b)
 {
     double s = a + b, t = s - a;
-    return (Pair){ s, (a - (s - t)) + (b - t) };
+    return (DoublePair){ s, (a - (s - t)) + (b - t) };
 }
 
 /* The upper 26 bits of a and the rest (Veltkamp); |a| < 2^996. */
-static Pair split(double a)
+static DoublePair split(double a)
 {
     double t = 134217729.0 * a; /* 2^27 + 1 */
     double hi = t - (t - a);
-    return (Pair){ hi, a - hi };
+    return (DoublePair){ hi, a - hi };
 }
 
 /* a * b exactly (Dekker). An fma would do, but costs 40 times as much on a machine that lacks the instruction. */
-static Pair two_product(double a, double b)
+static DoublePair two_product(double a, double b)
 {
-    Pair   x = split(a), y = split(b);
+    DoublePair   x = split(a), y = split(b);
     double p = a * b;
-    return (Pair){ p, ((x.hi * y.hi - p) + x.hi * y.lo + x.lo * y.hi) + x.lo * y.lo };
+    return (DoublePair){ p, ((x.hi * y.hi - p) + x.hi * y.lo + x.lo * y.hi) + x.lo * y.lo };
 }
 
 static uint64_t bits_of(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
@@ -83,7 +83,7 @@ static const double inverse_factorial[19] = {
 
 /* log(x) for finite x > 0: x = 2^e m with m in [sqrt(1/2), sqrt(2)), log(m) = 2 artanh(s), s = (m - 1) / (m + 1), |s| < 0.1716.
  * The leading 2 s is a pair, the rest of the series a double that is at most s^2/3 of it: relative error about 2^-59. */
-static Pair log_pair(double x)
+static DoublePair log_pair(double x)
 {
     int e = 0;
     if (x < DBL_MIN) {
@@ -99,9 +99,9 @@ static Pair log_pair(double x)
     }
 
     double f = m - 1.0; /* exact */
-    Pair   d = two_sum(m, 1.0);
+    DoublePair   d = two_sum(m, 1.0);
     double s = f / d.hi;
-    Pair   p = two_product(s, d.hi);
+    DoublePair   p = two_product(s, d.hi);
     double s_lo = (((f - p.hi) - p.lo) - s * d.lo) / d.hi;
 
     double z = s * s;
@@ -112,7 +112,7 @@ static Pair log_pair(double x)
         series = series * z + inverse[k];
     double rest = 2.0 * s * z * series;
 
-    Pair   main = two_sum(e * LN2_HI, 2.0 * s);
+    DoublePair   main = two_sum(e * LN2_HI, 2.0 * s);
     double low = main.lo + (2.0 * s_lo + (rest + e * LN2_LO));
     return fast_two_sum(main.hi, low);
 }
@@ -158,11 +158,11 @@ double math64_pow(double x, double y)
         return (x == 0) == (y > 0) ? 0 : INFINITY;
     if (isinf(y))
         return (x < 1) == (y > 0) ? 0 : INFINITY;
-    Pair   l = log_pair(x);
+    DoublePair   l = log_pair(x);
     double rough = y * l.hi;
     if (!(fabs(rough) < 800)) /* from here on |y| < 800 * 2^53, since |log(x)| is at least 2^-53 */
         return rough > 0 ? INFINITY : 0;
-    Pair p = two_product(y, l.hi);
+    DoublePair p = two_product(y, l.hi);
     return exp_pair(p.hi, p.lo + y * l.lo);
 }
 

@@ -99,7 +99,7 @@ static void gate_open(Gate *g, uint32_t value)
 
 /* ---- The barrier ------------------------------------------------------------------------------------------------- */
 
-typedef struct Member {
+typedef struct TeamMember {
     Gate        go;              /* opened for each team that this member is in */
     Patience    idle, at_barrier;
     ThreadPool *pool;
@@ -107,12 +107,12 @@ typedef struct Member {
     uint32_t    seen;            /* value of `go` when the thread began */
     int         number;
     _Atomic int cpu;             /* where it was when it last arrived at a barrier */
-} Member;
+} TeamMember;
 
 typedef struct Barrier {
     _Alignas(LINE) _Atomic int arrived;
     Gate    all;
-    Member *member;
+    TeamMember *member;
 } Barrier;
 
 /* Count one member in; the last one opens the gate. `round` is the gate's value before. */
@@ -163,7 +163,7 @@ struct ThreadPool {
     int      most, n_made;       /* members there may be; threads created, which are members 1 .. n_made */
     pid_t    pid;                /* of the process that has them */
     Affinity *cores;             /* where they are pinned; NULL: nowhere */
-    Member   member[];
+    TeamMember   member[];
 };
 
 FP_ENV_WORK
@@ -176,7 +176,7 @@ static void run_member(void (*fn)(void *arg, Team team), void *arg, Team team)
 
 static void *serve(void *arg)
 {
-    Member     *m = arg;
+    TeamMember     *m = arg;
     ThreadPool *p = m->pool;
     if (p->cores)
         affinity_pin(p->cores, m->number);
@@ -211,7 +211,7 @@ static void make_threads(ThreadPool *p, int n)
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     block_signals(&before);
     while (p->n_made + 1 < n) {
-        Member *m = &p->member[p->n_made + 1];
+        TeamMember *m = &p->member[p->n_made + 1];
         m->seen   = atomic_load_explicit(&m->go.value, memory_order_relaxed);
         if (pthread_create(&m->thread, &attr, serve, m) != 0) {
             p->most = p->n_made + 1; /* do not ask again for each team */
@@ -232,7 +232,7 @@ static void reset(ThreadPool *p, int most)
     p->barrier.all = (Gate){ 0 };
     p->barrier.member = p->member;
     for (int i = 0; i < most; i++)
-        p->member[i] = (Member){ .pool = p, .number = i, .idle = { .spin_ns = SPIN_MOST }, .at_barrier = { .spin_ns = SPIN_MOST } };
+        p->member[i] = (TeamMember){ .pool = p, .number = i, .idle = { .spin_ns = SPIN_MOST }, .at_barrier = { .spin_ns = SPIN_MOST } };
 }
 
 ThreadPool *threads_pool_new(int n_threads, bool pin)

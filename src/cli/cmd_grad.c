@@ -11,7 +11,7 @@
 typedef struct GradArgs {
     const char      *model, *tokens, *out;
     int              steps, threads;
-    OptimizerOptions optimizer;
+    OptimizerArgs optimizer;
     bool             json;
     GeneralOptions   general;
 } GradArgs;

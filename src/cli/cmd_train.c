@@ -20,7 +20,7 @@ typedef struct TrainArgs {
     Seed             seed;
     bool             resume, json, grad_check;
     double           limit;
-    OptimizerOptions optimizer;
+    OptimizerArgs optimizer;
     GeneralOptions   general;
 } TrainArgs;
 

@@ -19,7 +19,7 @@ static bool read_betas(const char *text, double beta[2])
     return true;
 }
 
-bool optimizer_read(const OptimizerOptions *o, tblock_adamw *out, tblock_error *err)
+bool optimizer_read(const OptimizerArgs *o, tblock_adamw *out, tblock_error *err)
 {
     double beta[2];
     if (!read_betas(o->betas, beta))

@@ -7,14 +7,14 @@
 #include "options.h"
 #include "tblock_tools.h"
 
-typedef struct OptimizerOptions {
+typedef struct OptimizerArgs {
     double      lr, eps, weight_decay;
     const char *betas, *decay;
-} OptimizerOptions;
+} OptimizerArgs;
 
 /* Rows of an option table that fills an OptimizerOptions; which parameters decay without --decay differs. */
 #define OPTIMIZER_OPTION(name, argument, kind, field, min, max, fallback, help)                    \
-    { name, 0, argument, kind, offsetof(OptimizerOptions, field), min, max, fallback, help }
+    { name, 0, argument, kind, offsetof(OptimizerArgs, field), min, max, fallback, help }
 #define OPTIMIZER_OPTIONS(decaying)                                                                \
     OPTIMIZER_OPTION("lr", "F", OPT_FLOAT, lr, 0, 1e3, "1e-3", "learning rate"),                   \
     OPTIMIZER_OPTION("betas", "F,F", OPT_TEXT, betas, 0, 0, "0.9,0.95",                            \
@@ -29,6 +29,6 @@ typedef struct OptimizerOptions {
 void blas_without_threads(void);
 
 /* Fails with TBLOCK_USAGE: betas that are not two numbers from 0 to below 1. */
-bool optimizer_read(const OptimizerOptions *o, tblock_adamw *out, tblock_error *err);
+bool optimizer_read(const OptimizerArgs *o, tblock_adamw *out, tblock_error *err);
 
 #endif

@@ -256,9 +256,9 @@ static bool option_set(const Option *o, void *base, const char *value, tblock_er
 /* ---- Reading --------------------------------------------------------------------------------------------------- */
 
 /* A walk over all options of all groups: { 0 } starts it. */
-typedef struct Walk { size_t group, option; const Option *o; void *base; } Walk;
+typedef struct OptionWalk { size_t group, option; const Option *o; void *base; } OptionWalk;
 
-static bool walk_next(Walk *w, const OptionGroup *groups, void *args)
+static bool walk_next(OptionWalk *w, const OptionGroup *groups, void *args)
 {
     for (; groups[w->group].options; w->group++, w->option = 0) {
         const Option *o = &groups[w->group].options[w->option];
@@ -274,7 +274,7 @@ static bool walk_next(Walk *w, const OptionGroup *groups, void *args)
 
 static bool set_defaults(const Syntax *syntax, void *args, tblock_error *err)
 {
-    for (Walk w = { 0 }; walk_next(&w, syntax->groups, args);) {
+    for (OptionWalk w = { 0 }; walk_next(&w, syntax->groups, args);) {
         void *at = (char *)w.base + w.o->where;
         if (w.o->kind == OPT_FLOAT)
             *(double *)at = NAN;
@@ -295,7 +295,7 @@ static bool check_required(const Syntax *syntax, size_t n_operands, void *args, 
     if (operand->name && !operand->optional)
         return fail(err, TBLOCK_USAGE, "%s: expected %s; see tblock help %s", syntax->command, operand->name,
                         syntax->command);
-    for (Walk w = { 0 }; walk_next(&w, syntax->groups, args);)
+    for (OptionWalk w = { 0 }; walk_next(&w, syntax->groups, args);)
         if (is_missing(w.o, w.base))
             return fail(err, TBLOCK_USAGE, "%s: expected --%s %s; see tblock help %s", syntax->command, w.o->name,
                             w.o->argument, syntax->command);
@@ -307,7 +307,7 @@ static bool unknown_option(const Syntax *syntax, const char *typed, size_t n, vo
     char    word[64];
     Nearest near = { word, 0, 0 };
     snprintf(word, sizeof word, "%.*s", (int)(n < 64 ? n : 64), typed);
-    for (Walk w = { 0 }; walk_next(&w, syntax->groups, args);)
+    for (OptionWalk w = { 0 }; walk_next(&w, syntax->groups, args);)
         nearest_offer(&near, w.o->name);
     const char *meant = nearest_answer(&near);
     if (meant)
@@ -316,17 +316,17 @@ static bool unknown_option(const Syntax *syntax, const char *typed, size_t n, vo
                     syntax->command);
 }
 
-typedef struct Reader {
+typedef struct ArgReader {
     const Syntax *syntax;
     char        **argv;
     int           argc, i; /* i: the next argument to read */
     size_t        n_operands;
     void         *args;
     const Option *now;
-} Reader;
+} ArgReader;
 
 /* Give option w its value: the text that hangs on it, or the next argument. */
-static bool take_value(Reader *r, const Walk *w, const char *attached, tblock_error *err)
+static bool take_value(ArgReader *r, const OptionWalk *w, const char *attached, tblock_error *err)
 {
     if (w->o->argument && !attached) {
         if (r->i == r->argc)
@@ -339,12 +339,12 @@ static bool take_value(Reader *r, const Walk *w, const char *attached, tblock_er
     return option_set(w->o, w->base, attached, err);
 }
 
-static bool read_long(Reader *r, const char *arg, tblock_error *err)
+static bool read_long(ArgReader *r, const char *arg, tblock_error *err)
 {
     size_t      n = strcspn(arg, "=");
     const char *value = arg[n] ? arg + n + 1 : NULL;
 
-    for (Walk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);) {
+    for (OptionWalk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);) {
         if (strlen(w.o->name) != n || memcmp(w.o->name, arg, n) != 0)
             continue;
         if (value && !w.o->argument)
@@ -355,9 +355,9 @@ static bool read_long(Reader *r, const char *arg, tblock_error *err)
 }
 
 /* -temp would be -t with the value emp, which nobody means. */
-static bool is_long_name(const Reader *r, const char *letters)
+static bool is_long_name(const ArgReader *r, const char *letters)
 {
-    for (Walk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);)
+    for (OptionWalk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);)
         if (letters[1] && strcmp(w.o->name, letters) == 0)
             return true;
     return false;
@@ -388,7 +388,7 @@ static bool unknown_letter(const Syntax *syntax, const char *s, tblock_error *er
 }
 
 /* The value of option -c, say; where it is a wrong one and the letter meant another option before, the message says so. */
-static bool take_letter_value(Reader *r, const Walk *w, const char *attached, tblock_error *err)
+static bool take_letter_value(ArgReader *r, const OptionWalk *w, const char *attached, tblock_error *err)
 {
     const char *name = former_name(r->syntax, w->o->letter);
     if (take_value(r, w, attached, err))
@@ -398,13 +398,13 @@ static bool take_letter_value(Reader *r, const Walk *w, const char *attached, tb
                            w->o->name, w->o->letter, name) : false;
 }
 
-static bool read_letters(Reader *r, const char *letters, tblock_error *err)
+static bool read_letters(ArgReader *r, const char *letters, tblock_error *err)
 {
     if (is_long_name(r, letters))
         return fail(err, TBLOCK_USAGE, "%s: unknown option -%s; did you mean --%s?", r->syntax->command, letters,
                         letters);
     for (const char *s = letters; *s && !r->now; s++) {
-        Walk w = { 0 };
+        OptionWalk w = { 0 };
         bool known = false;
         while (!known && walk_next(&w, r->syntax->groups, r->args))
             known = w.o->letter == *s;
@@ -419,12 +419,12 @@ static bool read_letters(Reader *r, const char *letters, tblock_error *err)
 }
 
 /* One argument too many: name the option that it was meant for, as far as the tables tell. */
-static bool surplus_argument(const Reader *r, const char *arg, tblock_error *err)
+static bool surplus_argument(const ArgReader *r, const char *arg, tblock_error *err)
 {
     const char *hint = r->syntax->operands[r->n_operands].help, *text = NULL;
     bool        has_text = false, wants_output = false;
     char        shown[80], advice[64] = "", why[160];
-    for (Walk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);) {
+    for (OptionWalk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);) {
         bool given = w.o->kind == OPT_TEXT && *(const char *const *)((const char *)w.base + w.o->where);
         bool takes_text = w.o->argument && strcmp(w.o->argument, "TEXT") == 0;
         if (takes_text && (strcmp(w.o->name, "prompt") == 0 || strcmp(w.o->name, "text") == 0)) {
@@ -448,7 +448,7 @@ static bool surplus_argument(const Reader *r, const char *arg, tblock_error *err
     return fail(err, TBLOCK_USAGE, "%s: unexpected argument '%s'%s", r->syntax->command, shown, why);
 }
 
-static bool take_operand(Reader *r, const char *arg, tblock_error *err)
+static bool take_operand(ArgReader *r, const char *arg, tblock_error *err)
 {
     const Operand *operand = &r->syntax->operands[r->n_operands];
     if (!operand->name)
@@ -462,7 +462,7 @@ static bool take_operand(Reader *r, const char *arg, tblock_error *err)
 
 bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const Option **now, tblock_error *err)
 {
-    Reader r = { .syntax = syntax, .argv = argv, .argc = argc, .args = args };
+    ArgReader r = { .syntax = syntax, .argv = argv, .argc = argc, .args = args };
     bool   only_operands = false;
 
     *now = NULL;
@@ -485,7 +485,7 @@ bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const
 
 void options_free(const Syntax *syntax, void *args)
 {
-    for (Walk w = { 0 }; walk_next(&w, syntax->groups, args);) {
+    for (OptionWalk w = { 0 }; walk_next(&w, syntax->groups, args);) {
         void *at = (char *)w.base + w.o->where;
         if (w.o->kind == OPT_TEXTS)
             free(((TextList *)at)->texts);

@@ -13,9 +13,9 @@ enum { N_FIELDS = 7 };
 
 /* ---- Kinds of tensors -------------------------------------------------------------------------------------------- */
 
-typedef enum Kind {
+typedef enum Llama2cKind {
     EMBED, ATTN_NORM, WQ, WK, WV, WO, FFN_NORM, W_GATE, W_DOWN, W_UP, FINAL_NORM, LM_HEAD, TABLES, N_KINDS
-} Kind;
+} Llama2cKind;
 
 static const struct {
     const char *name;
@@ -28,15 +28,15 @@ static const struct {
 };
 
 /* The order in the file; TABLES lie in version 0 only. Their w1 is the gate, w2 down, w3 up. */
-static const Kind order_0[N_KINDS] = {
+static const Llama2cKind order_0[N_KINDS] = {
     EMBED, ATTN_NORM, WQ, WK, WV, WO, FFN_NORM, W_GATE, W_DOWN, W_UP, FINAL_NORM, TABLES, LM_HEAD
 };
-static const Kind order_1[N_KINDS - 1] = { ATTN_NORM, FFN_NORM, FINAL_NORM, EMBED, WQ, WK, WV, WO, W_GATE, W_DOWN, W_UP, LM_HEAD };
+static const Llama2cKind order_1[N_KINDS - 1] = { ATTN_NORM, FFN_NORM, FINAL_NORM, EMBED, WQ, WK, WV, WO, W_GATE, W_DOWN, W_UP, LM_HEAD };
 
-static bool is_matrix(Kind kind) { return kind != ATTN_NORM && kind != FFN_NORM && kind != FINAL_NORM && kind != TABLES; }
+static bool is_matrix(Llama2cKind kind) { return kind != ATTN_NORM && kind != FFN_NORM && kind != FINAL_NORM && kind != TABLES; }
 
 /* [rows, columns]; a vector has one row. */
-static void shape_of(Kind kind, const Llama2cDims *d, int64_t *rows, int64_t *columns)
+static void shape_of(Llama2cKind kind, const Llama2cDims *d, int64_t *rows, int64_t *columns)
 {
     int64_t head = d->dim / d->n_heads;
     *rows = kind == EMBED || kind == LM_HEAD    ? d->vocab_size
@@ -50,12 +50,12 @@ static void shape_of(Kind kind, const Llama2cDims *d, int64_t *rows, int64_t *co
 
 /* ---- The header -------------------------------------------------------------------------------------------------- */
 
-typedef struct Header {
+typedef struct Llama2cHeader {
     int         version, group_size; /* 0: f32 */
     Llama2cDims dims;
     bool        tied;
     size_t      n_bytes;
-} Header;
+} Llama2cHeader;
 
 /* The seven sizes with the largest that a model may have; together they keep every product far under 2^64. */
 static const struct {
@@ -74,7 +74,7 @@ static const struct {
 
 static int *field_of(Llama2cDims *d, int i) { return (int *)((char *)d + fields[i].at); }
 
-static bool check_dims(const Header *h, const char *path, Error *err)
+static bool check_dims(const Llama2cHeader *h, const char *path, Error *err)
 {
     Llama2cDims d = h->dims;
     for (int i = 0; i < N_FIELDS; i++)
@@ -89,28 +89,28 @@ static bool check_dims(const Header *h, const char *path, Error *err)
     return true;
 }
 
-static void read_fields(Header *h, const unsigned char *p)
+static void read_fields(Llama2cHeader *h, const unsigned char *p)
 {
     for (int i = 0; i < N_FIELDS; i++)
         *field_of(&h->dims, i) = read_i32(p + 4 * i);
 }
 
 /* The sign of vocab_size is a flag. */
-static void read_header_0(Header *h, const unsigned char *bytes)
+static void read_header_0(Llama2cHeader *h, const unsigned char *bytes)
 {
-    *h = (Header){ .n_bytes = HEADER_0 };
+    *h = (Llama2cHeader){ .n_bytes = HEADER_0 };
     read_fields(h, bytes);
     h->tied = h->dims.vocab_size > 0;
     if (h->dims.vocab_size < 0 && h->dims.vocab_size != INT32_MIN)
         h->dims.vocab_size = -h->dims.vocab_size;
 }
 
-static bool read_header_1(Header *h, const FileMap *map, Error *err)
+static bool read_header_1(Llama2cHeader *h, const FileMap *map, Error *err)
 {
     if (map->size < HEADER_1)
         return fail(err, INPUT, "%s: header: expected %d bytes, found %zu (cut short?)", map->path, HEADER_1, map->size);
     const unsigned char *p = map->data;
-    *h = (Header){ .version = read_i32(p + 4), .n_bytes = HEADER_1, .tied = p[SHARED_AT] };
+    *h = (Llama2cHeader){ .version = read_i32(p + 4), .n_bytes = HEADER_1, .tied = p[SHARED_AT] };
     if (h->version != 1 && h->version != 2)
         return fail(err, INPUT, "%s: llama2.c version: expected 0, 1 or 2, found %d", map->path, h->version);
     if (p[SHARED_AT] > 1)
@@ -126,7 +126,7 @@ static bool read_header_1(Header *h, const FileMap *map, Error *err)
 
 static bool has_magic(const unsigned char *bytes, size_t n) { return n >= 8 && read_u32(bytes) == MAGIC; }
 
-static bool read_header(Header *h, const FileMap *map, Error *err)
+static bool read_header(Llama2cHeader *h, const FileMap *map, Error *err)
 {
     if (map->size < HEADER_0)
         return fail(err, INPUT, "%s: expected a llama2.c checkpoint, found %zu bytes", map->path, map->size);
@@ -140,7 +140,7 @@ static bool read_header(Header *h, const FileMap *map, Error *err)
 /* ---- Where the tensors lie --------------------------------------------------------------------------------------- */
 
 /* Bytes of one tensor of a kind; group_size 0: f32. The ranges of the dims rule out overflow. */
-static size_t bytes_of(Kind kind, const Header *h)
+static size_t bytes_of(Llama2cKind kind, const Llama2cHeader *h)
 {
     int64_t rows, columns;
     shape_of(kind, &h->dims, &rows, &columns);
@@ -148,19 +148,19 @@ static size_t bytes_of(Kind kind, const Header *h)
     return h->group_size && is_matrix(kind) ? n + n / (size_t)h->group_size * sizeof(float) : n * sizeof(float);
 }
 
-static bool is_present(Kind kind, const Header *h) { return kind != LM_HEAD || !h->tied; }
+static bool is_present(Llama2cKind kind, const Llama2cHeader *h) { return kind != LM_HEAD || !h->tied; }
 
-static int kinds_of(const Header *h, const Kind **order)
+static int kinds_of(const Llama2cHeader *h, const Llama2cKind **order)
 {
     *order = h->version ? order_1 : order_0;
     return h->version ? N_KINDS - 1 : N_KINDS;
 }
 
-static size_t copies_of(Kind kind, const Header *h) { return kinds[kind].per_layer ? (size_t)h->dims.n_layers : 1; }
+static size_t copies_of(Llama2cKind kind, const Llama2cHeader *h) { return kinds[kind].per_layer ? (size_t)h->dims.n_layers : 1; }
 
-static size_t file_bytes(const Header *h)
+static size_t file_bytes(const Llama2cHeader *h)
 {
-    const Kind *order;
+    const Llama2cKind *order;
     size_t      total = h->n_bytes;
     int         n = kinds_of(h, &order);
     for (int i = 0; i < n; i++)
@@ -171,7 +171,7 @@ static size_t file_bytes(const Header *h)
 
 bool llama2c_is(const unsigned char *bytes, size_t n, size_t file_size)
 {
-    Header h;
+    Llama2cHeader h;
     if (has_magic(bytes, n))
         return true;
     if (n < HEADER_0)
@@ -180,7 +180,7 @@ bool llama2c_is(const unsigned char *bytes, size_t n, size_t file_size)
     return check_dims(&h, "", NULL) && file_size <= file_bytes(&h);
 }
 
-static void place(Llama2cTensor *t, const FileMap *map, const Header *h, Kind kind, int layer, size_t offset)
+static void place(Llama2cTensor *t, const FileMap *map, const Llama2cHeader *h, Llama2cKind kind, int layer, size_t offset)
 {
     int64_t rows, columns;
     shape_of(kind, &h->dims, &rows, &columns);
@@ -202,12 +202,12 @@ static void place(Llama2cTensor *t, const FileMap *map, const Header *h, Kind ki
 }
 
 /* Groups do not go from one matrix into the next. */
-static bool check_groups(const Header *h, const char *path, Error *err)
+static bool check_groups(const Llama2cHeader *h, const char *path, Error *err)
 {
     for (int kind = 0; kind < N_KINDS && h->group_size; kind++) {
         int64_t rows, columns;
-        shape_of((Kind)kind, &h->dims, &rows, &columns);
-        if (is_matrix((Kind)kind) && is_present((Kind)kind, h) && rows * columns % h->group_size)
+        shape_of((Llama2cKind)kind, &h->dims, &rows, &columns);
+        if (is_matrix((Llama2cKind)kind) && is_present((Llama2cKind)kind, h) && rows * columns % h->group_size)
             return fail(err, INPUT, "%s: tensor %s: expected a number of elements that is a "
                                     "multiple of the group size %d, found %lld", path,
                         kinds[kind].name, h->group_size, (long long)(rows * columns));
@@ -215,7 +215,7 @@ static bool check_groups(const Header *h, const char *path, Error *err)
     return true;
 }
 
-static bool check_size(const Header *h, const FileMap *map, Error *err)
+static bool check_size(const Llama2cHeader *h, const FileMap *map, Error *err)
 {
     size_t             expected = file_bytes(h);
     const Llama2cDims *d = &h->dims;
@@ -226,13 +226,13 @@ static bool check_size(const Header *h, const FileMap *map, Error *err)
                 d->vocab_size, d->seq_len, map->size, map->size < expected ? "cut short" : "or not a llama2.c file");
 }
 
-static void place_all(Llama2cFile *f, const Header *h)
+static void place_all(Llama2cFile *f, const Llama2cHeader *h)
 {
-    const Kind *order;
+    const Llama2cKind *order;
     size_t      offset = h->n_bytes;
     int         n = kinds_of(h, &order);
     for (int i = 0; i < n; i++) {
-        Kind kind = order[i];
+        Llama2cKind kind = order[i];
         if (!is_present(kind, h))
             continue;
         if (kind == TABLES)
@@ -247,7 +247,7 @@ static void place_all(Llama2cFile *f, const Header *h)
 
 static bool read_mapped(Llama2cFile *f, Error *err)
 {
-    Header h;
+    Llama2cHeader h;
     if (!read_header(&h, &f->map, err) || !check_groups(&h, f->map.path, err) || !check_size(&h, &f->map, err))
         return false;
     f->version = h.version;

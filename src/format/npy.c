@@ -7,16 +7,16 @@
 
 enum { MAX_HEADER = 1 << 16 };
 
-typedef struct Header {
+typedef struct NpyHeader {
     const FileMap *map;
     const char    *at, *end;
     const char    *descr;
     size_t         n_descr;
     bool           has_descr, has_order, has_shape, fortran;
     Tensor        *tensor;
-} Header;
+} NpyHeader;
 
-static bool spoilt(const Header *h, const char *expected, Error *err)
+static bool spoilt(const NpyHeader *h, const char *expected, Error *err)
 {
     char   found[16];
     size_t n = (size_t)(h->end - h->at);
@@ -26,13 +26,13 @@ static bool spoilt(const Header *h, const char *expected, Error *err)
     return fail(err, INPUT, "%s: header: expected %s, found '%s'", h->map->path, expected, found);
 }
 
-static void skip_blanks(Header *h)
+static void skip_blanks(NpyHeader *h)
 {
     while (h->at < h->end && (*h->at == ' ' || *h->at == '\n' || *h->at == '\t' || *h->at == '\r'))
         h->at++;
 }
 
-static bool accept(Header *h, char c)
+static bool accept(NpyHeader *h, char c)
 {
     skip_blanks(h);
     if (h->at == h->end || *h->at != c)
@@ -41,7 +41,7 @@ static bool accept(Header *h, char c)
     return true;
 }
 
-static bool accept_word(Header *h, const char *word)
+static bool accept_word(NpyHeader *h, const char *word)
 {
     size_t n = strlen(word);
     skip_blanks(h);
@@ -52,7 +52,7 @@ static bool accept_word(Header *h, const char *word)
 }
 
 /* 'text', without escapes */
-static bool read_quoted(Header *h, const char **text, size_t *n)
+static bool read_quoted(NpyHeader *h, const char **text, size_t *n)
 {
     char quote = accept(h, '\'') ? '\'' : accept(h, '"') ? '"' : '\0';
     const char *start = h->at;
@@ -65,7 +65,7 @@ static bool read_quoted(Header *h, const char **text, size_t *n)
     return true;
 }
 
-static bool read_dimension(Header *h, Error *err)
+static bool read_dimension(NpyHeader *h, Error *err)
 {
     int64_t x = 0;
     bool    any = false;
@@ -82,7 +82,7 @@ static bool read_dimension(Header *h, Error *err)
 }
 
 /* (), (3,), (3, 4), (3, 4,) */
-static bool read_shape(Header *h, Error *err)
+static bool read_shape(NpyHeader *h, Error *err)
 {
     if (!accept(h, '('))
         return spoilt(h, "a shape in parentheses", err);
@@ -95,7 +95,7 @@ static bool read_shape(Header *h, Error *err)
     return true;
 }
 
-static bool read_value(Header *h, const char *key, size_t n_key, Error *err)
+static bool read_value(NpyHeader *h, const char *key, size_t n_key, Error *err)
 {
     bool *seen = n_key == 5 && memcmp(key, "descr", 5) == 0             ? &h->has_descr
                : n_key == 13 && memcmp(key, "fortran_order", 13) == 0 ? &h->has_order
@@ -113,7 +113,7 @@ static bool read_value(Header *h, const char *key, size_t n_key, Error *err)
     return read_quoted(h, &h->descr, &h->n_descr) || spoilt(h, "the name of a type (not a structure)", err);
 }
 
-static bool read_dict(Header *h, Error *err)
+static bool read_dict(NpyHeader *h, Error *err)
 {
     if (!accept(h, '{'))
         return spoilt(h, "'{'", err);
@@ -139,7 +139,7 @@ static bool read_dict(Header *h, Error *err)
 }
 
 /* '<f4': byte order, kind, bytes. Types of one byte may have '|'. */
-static bool read_type(const Header *h, DType *out, Error *err)
+static bool read_type(const NpyHeader *h, DType *out, Error *err)
 {
     static const struct { const char name[4]; DType type; } types[] = {
         {"f4", DT_F32}, {"f8", DT_F64}, {"f2", DT_F16}, {"i4", DT_I32}, {"i8", DT_I64}, {"i2", DT_I16}, {"u2", DT_U16},
@@ -184,7 +184,7 @@ static bool read_mapped(NpyFile *f, Error *err)
     char    shape[200];
     if (!find_text(&f->map, &start, &n, err))
         return false;
-    Header h = {.map = &f->map, .at = (const char *)f->map.data + start, .tensor = t};
+    NpyHeader h = {.map = &f->map, .at = (const char *)f->map.data + start, .tensor = t};
     h.end = h.at + n;
     if (!read_dict(&h, err) || !read_type(&h, &t->dtype, err))
         return false;

@@ -13,13 +13,13 @@ static const unsigned char legacy_magic[] = { 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 
 
 enum { PROTO = 0x80, FRAME = 0x95, LONG1 = 0x8a, LEGACY_PROTOCOL = 1001 };
 
-typedef struct Reader {
+typedef struct PthReader {
     TensorFile *f;
     Pickle      pickle;
     PickleValue object;
     PthStorages storages;
     char        what[400]; /* "FILE: data.pkl", for the pickle's messages */
-} Reader;
+} PthReader;
 
 /* ---- Which form ------------------------------------------------------------------------------------------------- */
 
@@ -80,7 +80,7 @@ static bool check_kind(const FileMap *map, const ZipDirectory *zip, const ZipEnt
     return true;
 }
 
-static bool find_entry_of(Reader *r, const ZipDirectory *zip, const ZipEntry *object, size_t folder_bytes, PthStorage *s, Error *err)
+static bool find_entry_of(PthReader *r, const ZipDirectory *zip, const ZipEntry *object, size_t folder_bytes, PthStorage *s, Error *err)
 {
     const char *path = r->f->map.path;
     char        name[512];
@@ -101,7 +101,7 @@ static bool find_entry_of(Reader *r, const ZipDirectory *zip, const ZipEntry *ob
     return true;
 }
 
-static bool read_zip_object(Reader *r, const ZipDirectory *zip, Error *err)
+static bool read_zip_object(PthReader *r, const ZipDirectory *zip, Error *err)
 {
     const FileMap  *map = &r->f->map;
     const ZipEntry *object = NULL;
@@ -121,7 +121,7 @@ static bool read_zip_object(Reader *r, const ZipDirectory *zip, Error *err)
     return true;
 }
 
-static bool read_zip(Reader *r, Error *err)
+static bool read_zip(PthReader *r, Error *err)
 {
     ZipDirectory zip;
     bool         ok = zip_read(&zip, &r->f->map, err) && read_zip_object(r, &zip, err);
@@ -132,7 +132,7 @@ static bool read_zip(Reader *r, Error *err)
 /* ---- The legacy form -------------------------------------------------------------------------------------------- */
 
 /* The pickle at byte *at of the file; *at moves behind it. */
-static bool next_pickle(Reader *r, size_t *at, const char *name, PickleValue *out, Error *err)
+static bool next_pickle(PthReader *r, size_t *at, const char *name, PickleValue *out, Error *err)
 {
     const FileMap *map = &r->f->map;
     size_t         used = 0;
@@ -143,7 +143,7 @@ static bool next_pickle(Reader *r, size_t *at, const char *name, PickleValue *ou
     return true;
 }
 
-static bool read_legacy_head(Reader *r, size_t *at, Error *err)
+static bool read_legacy_head(PthReader *r, size_t *at, Error *err)
 {
     const char *path = r->f->map.path;
     PickleValue magic, version, machine;
@@ -160,7 +160,7 @@ static bool read_legacy_head(Reader *r, size_t *at, Error *err)
 }
 
 /* The storage of one key: an int64 count at *at, then its elements. */
-static bool read_legacy_storage(Reader *r, size_t *at, const PickleValue *key, Error *err)
+static bool read_legacy_storage(PthReader *r, size_t *at, const PickleValue *key, Error *err)
 {
     const FileMap *map = &r->f->map;
     int            shown = key->n < 100 ? (int)key->n : 100;
@@ -188,7 +188,7 @@ static bool read_legacy_storage(Reader *r, size_t *at, const PickleValue *key, E
     return true;
 }
 
-static bool read_legacy(Reader *r, Error *err)
+static bool read_legacy(PthReader *r, Error *err)
 {
     const FileMap *map = &r->f->map;
     size_t         at = 0;
@@ -209,7 +209,7 @@ static bool read_legacy(Reader *r, Error *err)
 
 /* ---- The whole -------------------------------------------------------------------------------------------------- */
 
-static bool read_form(Reader *r, Error *err)
+static bool read_form(PthReader *r, Error *err)
 {
     const FileMap *map = &r->f->map;
     if (is_zip(map->data, map->size))
@@ -225,7 +225,7 @@ bool pth_open(TensorFile *f, const char *path, Error *err)
     if (!file_map_open(&f->map, path, err))
         return false;
     f->data_bytes = f->map.size;
-    Reader r = { .f = f };
+    PthReader r = { .f = f };
     bool   ok = read_form(&r, err) && pth_tensors_make(f, &r.object, &r.storages, err);
     pth_storages_free(&r.storages);
     pickle_free(&r.pickle);

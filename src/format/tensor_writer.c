@@ -15,16 +15,16 @@ typedef struct Declared {
     _Atomic size_t written;
 } Declared;
 
-typedef struct Entry {
+typedef struct WriterMeta {
     char *key, *value;
-} Entry;
+} WriterMeta;
 
 struct TensorWriter {
     OutFile   out;
     size_t    data_align, data_offset, data_bytes, hole_bytes;
     Declared *tensor;
     size_t    n_tensors, cap_tensors;
-    Entry    *meta;
+    WriterMeta    *meta;
     size_t    n_meta, cap_meta;
 };
 
@@ -95,11 +95,11 @@ bool tensor_writer_meta(TensorWriter *w, const char *key, const char *value, Err
     for (size_t i = 0; i < w->n_meta; i++)
         if (strcmp(w->meta[i].key, key) == 0)
             return fail(err, SYSTEM, "%s: metadata %s: declared twice", w->out.path, key);
-    Entry *grown = grow(w->meta, w->n_meta, &w->cap_meta, sizeof *w->meta);
+    WriterMeta *grown = grow(w->meta, w->n_meta, &w->cap_meta, sizeof *w->meta);
     if (!grown)
         return no_memory(w->out.path, err);
     w->meta = grown;
-    Entry e = { strdup(key), strdup(value) };
+    WriterMeta e = { strdup(key), strdup(value) };
     if (!e.key || !e.value) {
         free(e.key);
         free(e.value);

@@ -12,9 +12,9 @@ enum { ENCRYPTED = 1 << 0, SIZES_FOLLOW = 1 << 3 }; /* bits of an entry's flags 
 enum { ZIP64_FIELD = 1 };
 
 /* The central directory. */
-typedef struct Place {
+typedef struct CentralDir {
     size_t offset, n_bytes, n_entries;
-} Place;
+} CentralDir;
 
 /* ---- The end of the archive ------------------------------------------------------------------------------------- */
 
@@ -36,7 +36,7 @@ static bool find_end(const FileMap *f, size_t *end, Error *err)
 static bool agrees(uint64_t small, uint64_t all_ones, uint64_t large) { return small == all_ones || small == large; }
 
 /* The zip64 record before the end, where there is one. *end: then its offset. */
-static bool read_end64(const FileMap *f, size_t *end, Place *dir, Error *err)
+static bool read_end64(const FileMap *f, size_t *end, CentralDir *dir, Error *err)
 {
     if (*end < LOCATOR_BYTES || read_u32(f->data + *end - LOCATOR_BYTES) != LOCATOR)
         return true;
@@ -51,7 +51,7 @@ static bool read_end64(const FileMap *f, size_t *end, Place *dir, Error *err)
                     (unsigned long long)read_u64(p + 4));
     if (read_u32(p + 16) != 0 || read_u32(p + 20) != 0 || read_u64(p + 24) != read_u64(p + 32))
         return fail(err, INPUT, "%s: zip64: expected one archive file, found a part of several", f->path);
-    *dir = (Place){ .n_entries = read_u64(p + 32), .n_bytes = read_u64(p + 40), .offset = read_u64(p + 48) };
+    *dir = (CentralDir){ .n_entries = read_u64(p + 32), .n_bytes = read_u64(p + 40), .offset = read_u64(p + 48) };
     if (!agrees(read_u16(small + 10), UINT16_MAX, dir->n_entries) || !agrees(read_u32(small + 12), UINT32_MAX, dir->n_bytes)
         || !agrees(read_u32(small + 16), UINT32_MAX, dir->offset))
         return fail(err, INPUT, "%s: zip directory: the zip64 record contradicts the end record", f->path);
@@ -59,7 +59,7 @@ static bool read_end64(const FileMap *f, size_t *end, Place *dir, Error *err)
     return true;
 }
 
-static bool find_directory(const FileMap *f, Place *dir, Error *err)
+static bool find_directory(const FileMap *f, CentralDir *dir, Error *err)
 {
     size_t end = 0, dir_end;
     if (!find_end(f, &end, err))
@@ -68,7 +68,7 @@ static bool find_directory(const FileMap *f, Place *dir, Error *err)
     if (read_u16(p + 4) != read_u16(p + 6) || read_u16(p + 8) != read_u16(p + 10)
         || (read_u16(p + 4) != 0 && read_u16(p + 4) != UINT16_MAX))
         return fail(err, INPUT, "%s: zip directory: expected one archive file, found a part of several", f->path);
-    *dir = (Place){ .n_entries = read_u16(p + 10), .n_bytes = read_u32(p + 12), .offset = read_u32(p + 16) };
+    *dir = (CentralDir){ .n_entries = read_u16(p + 10), .n_bytes = read_u32(p + 12), .offset = read_u32(p + 16) };
     if (!read_end64(f, &end, dir, err))
         return false;
     if (!add_size(dir->offset, dir->n_bytes, &dir_end) || dir_end != end)
@@ -138,7 +138,7 @@ static bool check_storage(const FileMap *f, const Central *c, const ZipEntry *e,
 }
 
 /* The header in front of the data says the same; a writer that streams leaves its sizes zero. */
-static bool read_local(const FileMap *f, const Place *dir, const Central *c, ZipEntry *e, Error *err)
+static bool read_local(const FileMap *f, const CentralDir *dir, const Central *c, ZipEntry *e, Error *err)
 {
     if (dir->offset < LOCAL_BYTES || c->header > dir->offset - LOCAL_BYTES || read_u32(f->data + c->header) != LOCAL)
         return fail(err, INPUT, "%s: zip entry %.*s: expected its header at byte %llu, found none", f->path, NAME(e),
@@ -164,7 +164,7 @@ static bool read_local(const FileMap *f, const Place *dir, const Central *c, Zip
 }
 
 /* The entry at *at of the directory; *at moves on. */
-static bool read_entry(const FileMap *f, const Place *dir, size_t *at, ZipEntry *e, Error *err)
+static bool read_entry(const FileMap *f, const CentralDir *dir, size_t *at, ZipEntry *e, Error *err)
 {
     size_t               room = dir->offset + dir->n_bytes - *at;
     const unsigned char *p = f->data + *at;
@@ -216,7 +216,7 @@ static bool check_entries(ZipDirectory *z, const FileMap *f, Error *err)
     return true;
 }
 
-static bool read_entries(ZipDirectory *z, const FileMap *f, const Place *dir, Error *err)
+static bool read_entries(ZipDirectory *z, const FileMap *f, const CentralDir *dir, Error *err)
 {
     size_t at = dir->offset;
     for (; z->n_entries < dir->n_entries; z->n_entries++)
@@ -230,7 +230,7 @@ static bool read_entries(ZipDirectory *z, const FileMap *f, const Place *dir, Er
 
 bool zip_read(ZipDirectory *z, const FileMap *f, Error *err)
 {
-    Place dir = { 0 };
+    CentralDir dir = { 0 };
     *z = (ZipDirectory){ 0 };
     if (!find_directory(f, &dir, err))
         return false;

@@ -12,12 +12,12 @@
 enum { ALIGN = 64, DATA_ALIGN = 4096, MOST_TEMPLATE = 1 << 16 /* bytes of a template; a longer one is no chat format */ };
 
 /* One tensor of the file. A padding tensor, or one of the tokenizer, is one whose bytes we write ourselves. */
-typedef struct Entry { size_t n_bytes; const void *data; bool hole; } Entry;
+typedef struct ModelTensor { size_t n_bytes; const void *data; bool hole; } ModelTensor;
 
 struct ModelWriter {
     TensorWriter *out;
     Sha256       *sha;
-    Entry        *entry;
+    ModelTensor        *entry;
     int           n, cap, at;      /* at: the tensor being written */
     int           n_pads;
     bool          sparse;
@@ -40,13 +40,13 @@ static bool add_entry(ModelWriter *w, size_t n_bytes, const void *data, Error *e
 {
     if (w->n == w->cap) {
         int    cap = w->cap ? 2 * w->cap : 256;
-        Entry *p   = realloc(w->entry, (size_t)cap * sizeof *p);
+        ModelTensor *p   = realloc(w->entry, (size_t)cap * sizeof *p);
         if (!p)
             return fail(err, SYSTEM, "not enough memory to lay out a model file");
         w->entry = p;
         w->cap   = cap;
     }
-    w->entry[w->n++] = (Entry){ .n_bytes = n_bytes, .data = data };
+    w->entry[w->n++] = (ModelTensor){ .n_bytes = n_bytes, .data = data };
     return true;
 }
 
@@ -169,7 +169,7 @@ static bool put(ModelWriter *w, const void *data, size_t n_bytes, Error *err)
 static bool write_ours(ModelWriter *w, Error *err)
 {
     while (w->at < w->n && (w->entry[w->at].data || w->entry[w->at].hole || w->done == w->entry[w->at].n_bytes)) {
-        const Entry *e = &w->entry[w->at];
+        const ModelTensor *e = &w->entry[w->at];
         if (e->data && e->n_bytes && !put(w, e->data, e->n_bytes, err))
             return false;
         w->at++;

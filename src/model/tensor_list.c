@@ -219,13 +219,13 @@ size_t tensor_spec_bytes(const TensorSpec *s, WeightType type)
 }
 
 /* What a tensor's name says: its row, whether it is the bias, its layer (-1 outside). */
-typedef struct Named { const struct Part *p; bool bias; int layer; } Named;
+typedef struct NamedPart { const struct Part *p; bool bias; int layer; } NamedPart;
 
 /* p NULL: no config has such a tensor. */
-static Named find_part(const char *name)
+static NamedPart find_part(const char *name)
 {
     const char *part  = name;
-    Named       found = { .layer = -1 };
+    NamedPart       found = { .layer = -1 };
     if (strncmp(name, "layers.", 7) == 0) {
         const char *p = name + 7;
         int         n = 0, digits = 0;
@@ -249,13 +249,13 @@ static Named find_part(const char *name)
 
 bool tensor_list_has(const Config *c, const char *name)
 {
-    Named n = find_part(name);
+    NamedPart n = find_part(name);
     return n.p && n.layer < c->n_layers && has_part(c, n.p, n.bias, n.layer);
 }
 
 bool tensor_list_has_matrix(const Config *c, const char *name)
 {
-    Named n = find_part(name);
+    NamedPart n = find_part(name);
     return tensor_list_has(c, name) && n.p->k != NONE && !n.bias;
 }
 
@@ -274,7 +274,7 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
         [SHARED]       = "no shared expert in that layer",
         [SHARED_GATED] = "shared_router false",
     };
-    Named t = find_part(name);
+    NamedPart t = find_part(name);
     buf[0]  = '\0';
     if (t.p && t.layer >= c->n_layers)
         snprintf(buf, n, " (n_layers %d in the config)", c->n_layers);

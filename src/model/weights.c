@@ -13,21 +13,21 @@
 
 enum { ALIGN = 64 };
 
-typedef struct Binder {
+typedef struct ModelBinder {
     Model            *m;
     const Checkpoint *c;
     const WeightType *types;  /* of each tensor; NULL: as stored */
     Error            *err;
     Maker             maker;
     const Progress   *progress;
-} Binder;
+} ModelBinder;
 
 static bool aligned(const void *p, size_t to) { return (uintptr_t)p % to == 0; }
 
 /* ---- Binding ---- */
 
 /* A vector of n_padded floats, 0 past its rows. */
-static const float *bind_vector(Binder *b, const TensorSpec *s, const CheckedTensor *c, size_t n_padded)
+static const float *bind_vector(ModelBinder *b, const TensorSpec *s, const CheckedTensor *c, size_t n_padded)
 {
     size_t n = (size_t)s->rows;
     if (!c->rows && c->type == WT_F32 && n == n_padded && aligned(c->part[0]->data, ALIGN))
@@ -41,7 +41,7 @@ static const float *bind_vector(Binder *b, const TensorSpec *s, const CheckedTen
 }
 
 /* The data of a tensor where it lies, or a copy where that is not on `to` bytes. */
-static const void *in_place(Binder *b, const Tensor *t, size_t to)
+static const void *in_place(ModelBinder *b, const Tensor *t, size_t to)
 {
     if (aligned(t->data, to))
         return t->data;
@@ -52,7 +52,7 @@ static const void *in_place(Binder *b, const Tensor *t, size_t to)
 }
 
 /* The data of a matrix, in panels where the spec wants panels. */
-static bool bind_matrix(Binder *b, const TensorSpec *s, const CheckedTensor *c, Panels *out)
+static bool bind_matrix(ModelBinder *b, const TensorSpec *s, const CheckedTensor *c, Panels *out)
 {
     *out = (Panels){ { NULL } };
     if (!c->panels && (tensor_spec_panels(s, c->type) || c->rows))
@@ -87,7 +87,7 @@ static const float **find_vector(Model *m, const TensorSpec *s)
 }
 
 /* A matrix's bias is read in whole panels. */
-static bool bind_to_vector(Binder *b, const TensorSpec *s, const CheckedTensor *c)
+static bool bind_to_vector(ModelBinder *b, const TensorSpec *s, const CheckedTensor *c)
 {
     const float **v = find_vector(b->m, s);
     *v = bind_vector(b, s, c, tensor_row_mat(tensor_row(s->role)) ? (size_t)panel_count(s->rows) * PANEL_ROWS : (size_t)s->rows);
@@ -98,12 +98,12 @@ static bool bind_to_vector(Binder *b, const TensorSpec *s, const CheckedTensor *
 }
 
 /* Is what is stored not what was asked for? bf16 of `quantize` has no magnitude under 2^-50. */
-static bool other_type(const Binder *b, const CheckedTensor *c, WeightType type)
+static bool other_type(const ModelBinder *b, const CheckedTensor *c, WeightType type)
 {
     return type != c->type || (type == WT_BF16 && !b->c->bf16_min);
 }
 
-static bool bind_to_matrix(Binder *b, const TensorSpec *s, CheckedTensor *c, WeightType type)
+static bool bind_to_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c, WeightType type)
 {
     Model *m     = b->m;
     Panels w     = { { NULL } };
@@ -124,7 +124,7 @@ static bool bind_to_matrix(Binder *b, const TensorSpec *s, CheckedTensor *c, Wei
     return true;
 }
 
-static bool bind(Binder *b, const TensorSpec *s, int i)
+static bool bind(ModelBinder *b, const TensorSpec *s, int i)
 {
     CheckedTensor c = b->c->tensor[i];
     b->m->weight_bytes += checked_bytes(&c);
@@ -171,7 +171,7 @@ static size_t decode_bytes(const Model *m)
     return n;
 }
 
-static bool bind_all(Binder *b)
+static bool bind_all(ModelBinder *b)
 {
     Model *m = b->m;
     int    i = 0;
@@ -193,7 +193,7 @@ static bool bind_all(Binder *b)
 bool model_bind(Model *m, const Checkpoint *c, const WeightType *types, const Progress *progress, Error *err)
 {
     *m = (Model){ .cfg = c->config };
-    Binder b = { .m = m, .c = c, .types = types, .err = err, .maker = { .m = m, .path = c->path, .err = err },
+    ModelBinder b = { .m = m, .c = c, .types = types, .err = err, .maker = { .m = m, .path = c->path, .err = err },
                  .progress = progress };
     m->layer = calloc((size_t)c->config.n_layers, sizeof *m->layer);
     bool ok  = m->layer ? bind_all(&b) : fail(err, SYSTEM, "%s: out of memory for %d layers", c->path, c->config.n_layers);

@@ -8,16 +8,16 @@
 #include "quant/codes.h"
 
 /* One row for each part of each type. A panel of a part is [ceil(k rounded up to `round` / step)][inner dimensions]. */
-typedef struct Part {
+typedef struct TypePart {
     const char *suffix;
     ElementType element;
     int         step, round, rank, inner[2];
-} Part;
+} TypePart;
 
 static const struct {
     const char *name;
     int         bytes, n_parts;  /* bytes of an element; of float types */
-    Part        part[MAX_PARTS];
+    TypePart        part[MAX_PARTS];
     int         unit;            /* k is a multiple of it                */
 } types[WT_COUNT] = {
     [WT_F32]  = { "f32", 4, 1, { { "", EL_F32, 1, 1, 1, { PANEL_ROWS } } }, 1 },
@@ -79,7 +79,7 @@ size_t weight_type_bytes(WeightType t)
 
 /* ---- Parts ---- */
 
-static const Part *part_of(WeightType t, int part)
+static const TypePart *part_of(WeightType t, int part)
 {
     assert(t < WT_COUNT && part >= 0 && part < types[t].n_parts);
     return &types[t].part[part];
@@ -89,7 +89,7 @@ int         part_count(WeightType t) { return types[t].n_parts; }
 const char *part_suffix(WeightType t, int part) { return part_of(t, part)->suffix; }
 ElementType part_element(WeightType t, int part) { return part_of(t, part)->element; }
 
-static size_t steps(const Part *p, int k)
+static size_t steps(const TypePart *p, int k)
 {
     size_t padded = round_up((size_t)k, (size_t)p->round);
     return (padded + (size_t)p->step - 1) / (size_t)p->step;
@@ -97,14 +97,14 @@ static size_t steps(const Part *p, int k)
 
 size_t part_bytes(WeightType t, int part, int k)
 {
-    const Part *p    = part_of(t, part);
+    const TypePart *p    = part_of(t, part);
     size_t      n, one = element_bytes[p->element] * (size_t)p->inner[0] * (size_t)(p->rank > 1 ? p->inner[1] : 1);
     return k >= 1 && k % weight_type_k_unit(t) == 0 && mul_size(steps(p, k), one, &n) ? n : 0;
 }
 
 int part_shape(WeightType t, int part, int rows, int k, int64_t shape[4])
 {
-    const Part *p = part_of(t, part);
+    const TypePart *p = part_of(t, part);
     shape[0] = panel_count(rows);
     shape[1] = (int64_t)steps(p, k);
     for (int i = 0; i < p->rank; i++)

@@ -27,7 +27,7 @@ size_t attention_scratch_floats(const Config *c)
 
 enum { FETCH_TILES = 4 };            /* so many tiles ahead the table's entry is fetched */
 
-typedef struct Unit {
+typedef struct AttentionUnit {
     int    seq, kv_head;
     int    next_head, first_tile; /* that this thread takes after this unit, of the same tokens; 0: none */
     int    first, n_tok;         /* tokens first .. first + n_tok - 1 of the call */
@@ -36,9 +36,9 @@ typedef struct Unit {
     size_t d_pad, state_floats;
     float *state, *part, *query, *result;
     AttnQuery *ask;              /* of the current tile */
-} Unit;
+} AttentionUnit;
 
-static void lay_out(Unit *u, const Run *r, int n_q)
+static void lay_out(AttentionUnit *u, const Run *r, int n_q)
 {
     u->d_pad        = round_up((size_t)u->d_head, LANES);
     u->state_floats = attn_state_floats(u->d_head);
@@ -49,7 +49,7 @@ static void lay_out(Unit *u, const Run *r, int n_q)
     u->ask          = (AttnQuery *)(void *)(u->result + (size_t)n_q * u->d_pad);
 }
 
-static float *head_of(const Unit *u, const Act *a, int i) /* query i's head in its token's row */
+static float *head_of(const AttentionUnit *u, const Act *a, int i) /* query i's head in its token's row */
 {
     return act_row(a, u->first + i / u->group) + (u->kv_head * u->group + i % u->group) * u->d_head;
 }
@@ -67,22 +67,22 @@ static View view_of(int pos, int window, int tile)
                   .starts = oldest / KV_TILE == tile};
 }
 
-typedef struct Place { int kv_head, tile; } Place;
+typedef struct NextTile { int kv_head, tile; } NextTile;
 
 /* The tile that this thread reads after `tile`; end: tile number behind the last that it takes of this unit. tile < 0: not known. */
-static Place next_place(const Run *r, const Unit *u, int l, int tile, int end)
+static NextTile next_place(const Run *r, const AttentionUnit *u, int l, int tile, int end)
 {
     const KvTiles *t = &r->kv_cache->seq[u->seq].layer[l];
     if (tile + FETCH_TILES < end)
         __builtin_prefetch(t->tile[tile + FETCH_TILES]); /* so that asking where it lies does not wait */
     if (tile + 1 < end)
-        return (Place){u->kv_head, tile + 1};
-    return u->next_head ? (Place){u->next_head, u->first_tile} : (Place){0, -1};
+        return (NextTile){u->kv_head, tile + 1};
+    return u->next_head ? (NextTile){u->next_head, u->first_tile} : (NextTile){0, -1};
 }
 
 /* One tile for the queries of the unit that see it. Query i's partial state goes to part + i * state_floats; where it is the
  * first tile that the query sees, to first. next: to be fetched meanwhile; wide: room for the tile as f32, or NULL. */
-static void compute_tile(const Run *r, const Unit *u, int l, int tile, Place next, float *wide, float *first, float *part)
+static void compute_tile(const Run *r, const AttentionUnit *u, int l, int tile, NextTile next, float *wide, float *first, float *part)
 {
     int          n_ask = 0;
     const float *scales = kv_cache_scales(r->kv_cache, u->seq, l, u->kv_head, tile);
@@ -112,7 +112,7 @@ static void compute_tile(const Run *r, const Unit *u, int l, int tile, Place nex
 }
 
 /* The first tile of a query is its state as it is, later ones are merged. */
-static void attend_tile(const Run *r, const Unit *u, int l, int tile, int end)
+static void attend_tile(const Run *r, const AttentionUnit *u, int l, int tile, int end)
 {
     float *wide = attn_wide_floats(u->d_head) * sizeof(float) <= KERNEL_SCRATCH ? r->scratch : NULL;
     compute_tile(r, u, l, tile, next_place(r, u, l, tile, end), wide, u->state, u->part);
@@ -123,7 +123,7 @@ static void attend_tile(const Run *r, const Unit *u, int l, int tile, int end)
     }
 }
 
-static void finish(const Run *r, const Unit *u, const Act *y, int i)
+static void finish(const Run *r, const AttentionUnit *u, const Act *y, int i)
 {
     float *result = u->result + (size_t)i * u->d_pad;
     r->kernels->attn_end(result, u->state + (size_t)i * u->state_floats, u->d_head);
@@ -132,7 +132,7 @@ static void finish(const Run *r, const Unit *u, const Act *y, int i)
 
 /* Tiles first .. end - 1 that the unit sees; its queries are copied: a head_dim that is no multiple of 16 leaves heads
  * unaligned in the row. */
-static void begin(const Run *r, Unit *u, int *first, int *end)
+static void begin(const Run *r, AttentionUnit *u, int *first, int *end)
 {
     int n_q = u->n_tok * u->group, oldest = u->window && u->pos >= u->window ? u->pos - u->window + 1 : 0;
     lay_out(u, r, n_q);
@@ -142,7 +142,7 @@ static void begin(const Run *r, Unit *u, int *first, int *end)
     *end   = (u->pos + u->n_tok - 1) / KV_TILE + 1;
 }
 
-static void attend(const Run *r, Unit *u, const Act *y, int l)
+static void attend(const Run *r, AttentionUnit *u, const Act *y, int l)
 {
     int first, end;
     begin(r, u, &first, &end);
@@ -153,14 +153,14 @@ static void attend(const Run *r, Unit *u, const Act *y, int l)
 }
 
 /* How many tiles' partial states of a unit with n_q queries fit into a thread's scratch. */
-static int tiles_in_scratch(const Unit *u)
+static int tiles_in_scratch(const AttentionUnit *u)
 {
     return (int)(KERNEL_SCRATCH / ((size_t)(u->n_tok * u->group) * u->state_floats * sizeof(float)));
 }
 
 /* Merge tiles first .. end - 1 of a strip into the states of the queries that this thread owns, ascending. share: tiles of a
  * strip that one thread computed. */
-static void merge_strip(const Run *r, const Unit *u, int first, int end, int share)
+static void merge_strip(const Run *r, const AttentionUnit *u, int first, int end, int share)
 {
     int n_q = u->n_tok * u->group;
     for (int i = r->team.thread; i < n_q; i += r->team.n_threads)
@@ -182,7 +182,7 @@ static void merge_strip(const Run *r, const Unit *u, int first, int end, int sha
 /* A unit that all threads compute together: each a run of its tiles, whose partial states it keeps one by one, since merging
  * is not associative; then each merges all tiles in order for the queries it owns. A strip is what fits into the scratch of
  * all threads, so memory does not grow with the length. */
-static void attend_together(const Run *r, Unit *u, const Act *y, int l)
+static void attend_together(const Run *r, AttentionUnit *u, const Act *y, int l)
 {
     int first, end, threads = r->team.n_threads;
     begin(r, u, &first, &end);
@@ -206,7 +206,7 @@ static void attend_together(const Run *r, Unit *u, const Act *y, int l)
 
 /* Whether unit number `turn` of n is one that is left over when the others are dealt out, and long enough to be cut. With many
  * units the last ones matter little. */
-static bool worth_cutting(const Run *r, const Unit *u, int turn, int n)
+static bool worth_cutting(const Run *r, const AttentionUnit *u, int turn, int n)
 {
     int threads = r->team.n_threads, seen = u->pos + u->n_tok;
     seen = u->window && u->window < seen ? u->window : seen;
@@ -250,7 +250,7 @@ void attention(Run *r, Act *y, int l)
         const Span *span = &r->span[s];
         for (int t = 0; t < span->n_tok; t += per_unit)
             for (int h = 0; h < c->kv_heads; h++, turn++) {
-                Unit u = {.seq     = span->seq,
+                AttentionUnit u = {.seq     = span->seq,
                           .kv_head = h,
                           .next_head = h + r->team.n_threads < c->kv_heads ? h + r->team.n_threads : 0,
                           .first   = span->first + t,

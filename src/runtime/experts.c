@@ -229,8 +229,8 @@ static void hidden_of_wave(Run *r, Act *in, int l, Wave v)
     enter(r, "experts", bytes, work);
     for EACH_GROUP (g) {
         int  first, end, x_row = r->n_tok == 1 ? 0 : g.row;
-        Rows h  = {act_row(&r->gate, g.row), r->gate.stride, x_row, g.n};
-        Rows up = {act_row(&r->up, g.row), r->up.stride, x_row, g.n};
+        RowSpan h  = {act_row(&r->gate, g.row), r->gate.stride, x_row, g.n};
+        RowSpan up = {act_row(&r->up, g.row), r->up.stride, x_row, g.n};
         my_panels(r, &g, before, total, &first, &end);
         hidden_panels(r, h, up, in, &g.gate, &g.up, first, end, NULL, 0);
         before += panel_cost(&g) * panel_count(g.up.rows);
@@ -265,7 +265,7 @@ static float shared_weight(const Run *r, const Layer *w, int t)
 static void add_group(Run *r, Act *y, int l, const Group *g, int p, int n)
 {
     int at = p * PANEL_ROWS, width = columns(p, n, y->width);
-    multiply(r, (Rows){r->mix.data, r->mix.stride, g->row, g->n}, &r->gate, &g->down, p, p + n);
+    multiply(r, (RowSpan){r->mix.data, r->mix.stride, g->row, g->n}, &r->gate, &g->down, p, p + n);
     for (int i = 0; i < g->n && width > 0; i++) {
         int   t = g->token ? g->token[i] : i;
         float w = g->token ? g->share[i] : shared_weight(r, &r->layer[l], t);

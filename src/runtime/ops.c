@@ -141,7 +141,7 @@ void prepare(Run *r, Act *x, const Mat *w)
         make_integers(r, x, w->k, w->bits);
 }
 
-static void multiply_int(const Run *r, Rows y, const Act *x, const Mat *w, int first, int end)
+static void multiply_int(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, int end)
 {
     r->kernels->matmul_int[w->type](&(IntMatmulArgs){
         .y = y.data + (size_t)first * PANEL_ROWS,
@@ -160,7 +160,7 @@ static void multiply_int(const Run *r, Rows y, const Act *x, const Mat *w, int f
     });
 }
 
-void multiply(const Run *r, Rows y, const Act *x, const Mat *w, int first, int end)
+void multiply(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, int end)
 {
     if (first >= end || y.n_tok == 0)
         return;
@@ -182,7 +182,7 @@ void multiply(const Run *r, Rows y, const Act *x, const Mat *w, int first, int e
     });
 }
 
-static Rows all_rows(const Run *r, const Act *y) { return (Rows){y->data, y->stride, 0, r->n_tok}; }
+static RowSpan all_rows(const Run *r, const Act *y) { return (RowSpan){y->data, y->stride, 0, r->n_tok}; }
 
 /* Products of one name that follow one another are one operation of the profile. */
 static void enter_product(const Run *r, const Mat *w)
@@ -342,7 +342,7 @@ static void activate(const Run *r, float *h, const float *up, int n)
     }
 }
 
-void hidden_panels(const Run *r, Rows h, Rows up, const Act *in, const Mat *w_gate, const Mat *w_up,
+void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat *w_gate, const Mat *w_up,
                    int first, int end, const Act *made, int bits)
 {
     bool gated = w_gate->rows > 0;
@@ -395,7 +395,7 @@ void hidden(Run *r, Act *h, Act *in, const Mat *w_gate, const Mat *w_up)
 static void logits_of(const Run *r, const Act *xn, int t, int n, size_t stride, int first, int end)
 {
     float *x = r->token[t].logits + (size_t)first * PANEL_ROWS;
-    multiply(r, (Rows){r->token[t].logits, stride, t, n}, xn, r->lm_head, first, end);
+    multiply(r, (RowSpan){r->token[t].logits, stride, t, n}, xn, r->lm_head, first, end);
     for (int i = 0; i < n && first < end; i++, x += stride) {
         if (r->logit_scale != 1.0f)
             r->kernels->scale(x, r->logit_scale, (end - first) * PANEL_ROWS);

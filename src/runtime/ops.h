@@ -179,10 +179,10 @@ static inline int piece_panels(int n_tok, int panels)
 
 /* Where a product goes: n_tok rows; those that are multiplied begin with row t of the other
  * activation. */
-typedef struct Rows { float *data; size_t stride; int t, n_tok; } Rows;
+typedef struct RowSpan { float *data; size_t stride; int t, n_tok; } RowSpan;
 
 /* y = W x + bias, panels first .. end - 1, from the integers of x where the plan says so. */
-void multiply(const Run *r, Rows y, const Act *x, const Mat *w, int first, int end);
+void multiply(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, int end);
 
 /* Before that: the integers of x that w multiplies. */
 void prepare(Run *r, Act *x, const Mat *w);
@@ -193,7 +193,7 @@ void quantize(const Run *r, const Act *x, int t, int at, int n, int bits);
 /* Panels first .. end - 1 of the hidden values h of one network; up: room as large. made: NULL, or
  * the activation that h lies in from its first row on, of which integers are made too, of `bits`.
  */
-void hidden_panels(const Run *r, Rows h, Rows up, const Act *in, const Mat *w_gate, const Mat *w_up,
+void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat *w_gate, const Mat *w_up,
                    int first, int end, const Act *made, int bits);
 
 /* Rows of hidden values that experts need for a call of up to max_tok tokens. */

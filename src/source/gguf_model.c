@@ -32,14 +32,14 @@ static const char *const names[ROLE_COUNT] = {
 enum { NAME_MAX_BYTES = 80 };
 
 /* What is being bound. */
-typedef struct Binder {
+typedef struct GgufBinder {
     Source         *s;
     const GgufArch *arch;
     bool           *used;    /* [n_tensors of the file] */
     Error          *err;
-} Binder;
+} GgufBinder;
 
-static const Tensor *find(Binder *b, const TensorSpec *s, const char *base, char *name)
+static const Tensor *find(GgufBinder *b, const TensorSpec *s, const char *base, char *name)
 {
     const char *end = s->bias ? "bias" : "weight";
     if (s->layer < 0)
@@ -55,33 +55,33 @@ static const Tensor *find(Binder *b, const TensorSpec *s, const char *base, char
 /* ---- Rows ---- */
 
 /* Which rows of which tensor one of ours is. */
-typedef struct Place {
+typedef struct GgufPlace {
     const Tensor *t;
     int           base;      /* its first row there     */
     size_t        rows;      /* that the whole tensor has */
-} Place;
+} GgufPlace;
 
 /* Does this hold the rows of gate and up one after the other? */
 static bool both_halves(const Tensor *t, size_t ff) { return t->rank >= 1 && (uint64_t)t->shape[0] == 2 * ff; }
 
 /* Ours alone, or a part of a fused matrix: q, k and v in attn_qkv; gate and up in ffn_up. */
-static Place find_place(Binder *b, const TensorSpec *s, char *name)
+static GgufPlace find_place(GgufBinder *b, const TensorSpec *s, char *name)
 {
     const Config *c = &b->s->checkpoint.config;
     size_t        q = (size_t)c->heads * (size_t)c->head_dim, kv = (size_t)c->kv_heads * (size_t)c->head_dim, ff = (size_t)c->d_ff;
     char          own[NAME_MAX_BYTES];
-    Place         p = { .t = find(b, s, names[s->role], name), .rows = (size_t)s->stack * (size_t)s->rows };
+    GgufPlace         p = { .t = find(b, s, names[s->role], name), .rows = (size_t)s->stack * (size_t)s->rows };
     bool          gate = s->role == ROLE_W_GATE, up = s->role == ROLE_W_UP;
     if (!p.t && (s->role == ROLE_WQ || s->role == ROLE_WK || s->role == ROLE_WV))
-        p = (Place){ find(b, s, "attn_qkv", own), s->role == ROLE_WQ ? 0 : s->role == ROLE_WK ? (int)q : (int)(q + kv), q + 2 * kv };
+        p = (GgufPlace){ find(b, s, "attn_qkv", own), s->role == ROLE_WQ ? 0 : s->role == ROLE_WK ? (int)q : (int)(q + kv), q + 2 * kv };
     else if (gate && !p.t && (p.t = find(b, s, names[ROLE_W_UP], own)) != NULL)
-        p = both_halves(p.t, ff) ? (Place){ p.t, 0, 2 * ff } : (Place){ 0 };
+        p = both_halves(p.t, ff) ? (GgufPlace){ p.t, 0, 2 * ff } : (GgufPlace){ 0 };
     else if (up && p.t && both_halves(p.t, ff) && config_gated(c))
-        p = (Place){ p.t, (int)ff, 2 * ff };
+        p = (GgufPlace){ p.t, (int)ff, 2 * ff };
     return p;
 }
 
-static bool wrong_shape(const Binder *b, const Tensor *t, size_t rows, int k)
+static bool wrong_shape(const GgufBinder *b, const Tensor *t, size_t rows, int k)
 {
     char found[160], want[64];
     if (k > 1)
@@ -93,7 +93,7 @@ static bool wrong_shape(const Binder *b, const Tensor *t, size_t rows, int k)
 }
 
 /* The elements in rows of k, whatever the ranks: stacks are [experts, rows, k], norms of heads [heads, head_dim]. */
-static bool check_shape(const Binder *b, const TensorSpec *s, const Place *p)
+static bool check_shape(const GgufBinder *b, const TensorSpec *s, const GgufPlace *p)
 {
     size_t k = (size_t)(s->k ? s->k : 1);
     bool   columns = s->k == 0 || (p->t->rank >= 1 && p->t->shape[p->t->rank - 1] == s->k);
@@ -101,7 +101,7 @@ static bool check_shape(const Binder *b, const TensorSpec *s, const Place *p)
 }
 
 /* Does the file hold this tensor's rows by neighbouring dimensions of a head, where ours are by halves? */
-static int pair_of(const Binder *b, const TensorSpec *s)
+static int pair_of(const GgufBinder *b, const TensorSpec *s)
 {
     const Config *c = &b->s->checkpoint.config;
     bool rotated = s->role == ROLE_WQ || s->role == ROLE_WK || (c->qk_norm == QK_HEADS && (s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM));
@@ -110,7 +110,7 @@ static int pair_of(const Binder *b, const TensorSpec *s)
 
 /* ---- Experts one by one, as files of 2023 have them: blk.0.ffn_gate.3.weight ---- */
 
-static bool bind_experts(Binder *b, const TensorSpec *s, RowSource *r)
+static bool bind_experts(GgufBinder *b, const TensorSpec *s, RowSource *r)
 {
     const char *base = s->role == ROLE_EXPERT_GATE ? "ffn_gate" : s->role == ROLE_EXPERT_UP ? "ffn_up" : "ffn_down";
     char        one[32], name[NAME_MAX_BYTES];
@@ -119,7 +119,7 @@ static bool bind_experts(Binder *b, const TensorSpec *s, RowSource *r)
         return false;
     for (r->n_parts = 0; r->n_parts < s->stack; r->n_parts++) {
         snprintf(one, sizeof one, "%s.%d", base, r->n_parts);
-        Place p = { .t = find(b, s, one, name), .rows = (size_t)s->rows };
+        GgufPlace p = { .t = find(b, s, one, name), .rows = (size_t)s->rows };
         if (!p.t)
             return fail(b->err, INPUT, "%s: tensor %s: expected [%d, %d], found no such tensor", b->s->path, name, s->rows, s->k);
         if (!check_shape(b, s, &p))
@@ -134,7 +134,7 @@ static bool bind_experts(Binder *b, const TensorSpec *s, RowSource *r)
 
 /* ---- Binding ---- */
 
-static bool bind_place(Binder *b, const TensorSpec *s, RowSource *r, const char *name, const Place *p)
+static bool bind_place(GgufBinder *b, const TensorSpec *s, RowSource *r, const char *name, const GgufPlace *p)
 {
     if (!p->t && s->k)
         return fail(b->err, INPUT, "%s: tensor %s: expected [%d, %d], found no such tensor", b->s->path, name, s->rows, s->k);
@@ -151,11 +151,11 @@ static bool bind_place(Binder *b, const TensorSpec *s, RowSource *r, const char 
     return r->part != NULL;
 }
 
-static bool bind(Binder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
+static bool bind(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
     char  name[NAME_MAX_BYTES];
     bool  expert = s->role == ROLE_EXPERT_GATE || s->role == ROLE_EXPERT_UP || s->role == ROLE_EXPERT_DOWN;
-    Place p = find_place(b, s, name);
+    GgufPlace p = find_place(b, s, name);
     *r = (RowSource){ .stack = s->stack, .rows = s->rows, .k = s->k ? s->k : 1, .head_dim = b->s->checkpoint.config.head_dim,
                       .pair = pair_of(b, s) };
     if (!(expert && !p.t ? bind_experts(b, s, r) : bind_place(b, s, r, name, &p)))
@@ -171,7 +171,7 @@ static bool bind(Binder *b, const TensorSpec *s, RowSource *r, CheckedTensor *ou
 }
 
 /* A tensor that nothing asked for would change the result; but for tables that follow from the config. */
-static bool check_unused(const Binder *b)
+static bool check_unused(const GgufBinder *b)
 {
     const GgufFile *f = &b->s->gguf;
     for (size_t i = 0; i < f->n_tensors; i++) {
@@ -184,7 +184,7 @@ static bool check_unused(const Binder *b)
     return true;
 }
 
-static bool bind_all(Binder *b)
+static bool bind_all(GgufBinder *b)
 {
     Checkpoint *c = &b->s->checkpoint;
     int         i = 0;
@@ -220,7 +220,7 @@ bool gguf_model_open(Source *s, Error *err)
         return false;
     if (s->gguf.n_tensors == 0)
         return true;
-    Binder b = { .s = s, .err = err };
+    GgufBinder b = { .s = s, .err = err };
     if (!(b.arch = gguf_arch(&s->gguf, err)) || !gguf_config(s, b.arch, err))
         return false;
     s->has_weights = bind_all(&b);

@@ -61,7 +61,7 @@ const char *hf_folder_of(const Source *s, char *buf, size_t n)
 /* ---- Weights ---- */
 
 /* The two kinds of files, in the order in which they are looked for. */
-static const struct Kind { const char *single, *index; bool (*open)(TensorFile *, const char *, Error *); } kinds[] = {
+static const struct WeightFiles { const char *single, *index; bool (*open)(TensorFile *, const char *, Error *); } kinds[] = {
     { "model.safetensors", "model.safetensors.index.json", safetensors_open },
     { "pytorch_model.bin", "pytorch_model.bin.index.json", pth_open },
 };
@@ -76,27 +76,27 @@ bool hf_weights_there(const char *path)
     return false;
 }
 
-static bool open_single(Source *s, const char *path, const struct Kind *kind, Error *err)
+static bool open_single(Source *s, const char *path, const struct WeightFiles *kind, Error *err)
 {
     return source_uses(s, path, err) && source_files(s, 1, err) && kind->open(&s->files[0], path, err);
 }
 
 /* The index: where each tensor is. */
-typedef struct Place { const char *tensor, *shard; } Place;
+typedef struct ShardOfTensor { const char *tensor, *shard; } ShardOfTensor;
 typedef struct Index {
     const char  *path;
-    Place       *place;      /* [n], ascending by tensor                              */
+    ShardOfTensor       *place;      /* [n], ascending by tensor                              */
     size_t       n;
     const char **shards;     /* [n_shards] in the order in which they first occur     */
     int          n_shards;
 } Index;
 
-static int by_tensor(const void *a, const void *b) { return strcmp(((const Place *)a)->tensor, ((const Place *)b)->tensor); }
+static int by_tensor(const void *a, const void *b) { return strcmp(((const ShardOfTensor *)a)->tensor, ((const ShardOfTensor *)b)->tensor); }
 
 static const char *shard_of(const Index *x, const char *tensor)
 {
-    Place        key = { tensor, NULL };
-    const Place *p   = bsearch(&key, x->place, x->n, sizeof key, by_tensor);
+    ShardOfTensor        key = { tensor, NULL };
+    const ShardOfTensor *p   = bsearch(&key, x->place, x->n, sizeof key, by_tensor);
     return p ? p->shard : NULL;
 }
 
@@ -129,7 +129,7 @@ static bool read_index(Source *s, Index *x, const Json *map, Error *err)
             return fail(err, INPUT, "%s: weight_map: expected an object of file names, found %s", x->path, json_kind(i));
         if (!add_shard(x, shard, err))
             return false;
-        x->place[x->n++] = (Place){ json_key(i), shard };
+        x->place[x->n++] = (ShardOfTensor){ json_key(i), shard };
     }
     qsort(x->place, x->n, sizeof *x->place, by_tensor);
     return true;
@@ -159,7 +159,7 @@ static bool refuse_shard(const Source *s, const Index *x, int first, Error *err)
                 x->path, x->n_shards, x->shards[first], missing, s->path);
 }
 
-static bool open_shards(Source *s, const Index *x, const struct Kind *kind, Error *err)
+static bool open_shards(Source *s, const Index *x, const struct WeightFiles *kind, Error *err)
 {
     char   path[PATH_BYTES];
     size_t n_tensors = 0;
@@ -183,7 +183,7 @@ static bool open_shards(Source *s, const Index *x, const struct Kind *kind, Erro
     return true;
 }
 
-static bool open_index(Source *s, const char *index, const struct Kind *kind, Error *err)
+static bool open_index(Source *s, const char *index, const struct WeightFiles *kind, Error *err)
 {
     char  *text;
     size_t n;

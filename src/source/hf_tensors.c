@@ -10,29 +10,29 @@
 enum { NAME_BYTES = 160 };
 
 /* A tensor of the checkpoint by its name. */
-typedef struct Named { const char *name; const Tensor *t; const TensorFile *file; bool used; } Named;
+typedef struct NamedTensor { const char *name; const Tensor *t; const TensorFile *file; bool used; } NamedTensor;
 
-typedef struct Binder {
+typedef struct HfBinder {
     Source         *s;
     const HfConfig *h;
     const Config   *c;
     const char     *prefix;   /* what "@" is */
-    Named          *named;    /* [n], ascending by name */
+    NamedTensor          *named;    /* [n], ascending by name */
     size_t          n;
     Error          *err;
-} Binder;
+} HfBinder;
 
 /* ---- Names ---- */
 
-static int by_name(const void *a, const void *b) { return strcmp(((const Named *)a)->name, ((const Named *)b)->name); }
+static int by_name(const void *a, const void *b) { return strcmp(((const NamedTensor *)a)->name, ((const NamedTensor *)b)->name); }
 
-static Named *find(const Binder *b, const char *name)
+static NamedTensor *find(const HfBinder *b, const char *name)
 {
-    Named key = { .name = name };
+    NamedTensor key = { .name = name };
     return bsearch(&key, b->named, b->n, sizeof key, by_name);
 }
 
-static bool list_names(Binder *b)
+static bool list_names(HfBinder *b)
 {
     for (int i = 0; i < b->s->n_files; i++)
         b->n += (size_t)b->s->files[i].n_tensors;
@@ -40,14 +40,14 @@ static bool list_names(Binder *b)
     size_t at = 0;
     for (int i = 0; b->named && i < b->s->n_files; i++)
         for (int t = 0; t < b->s->files[i].n_tensors; t++)
-            b->named[at++] = (Named){ b->s->files[i].tensors[t].name, &b->s->files[i].tensors[t], &b->s->files[i], false };
+            b->named[at++] = (NamedTensor){ b->s->files[i].tensors[t].name, &b->s->files[i].tensors[t], &b->s->files[i], false };
     if (b->named)
         qsort(b->named, b->n, sizeof *b->named, by_name);
     return b->named != NULL;
 }
 
 /* A name of the table filled in. number: of the expert or head. */
-static void fill_in(const Binder *b, const char *pattern, int layer, int number, bool bias, char out[NAME_BYTES])
+static void fill_in(const HfBinder *b, const char *pattern, int layer, int number, bool bias, char out[NAME_BYTES])
 {
     size_t n = 0;
     for (const char *p = pattern; *p && n < NAME_BYTES; p++) {
@@ -79,7 +79,7 @@ static const FamilyTensor *rows_of(const Family *f, TensorRole role)
 }
 
 /* The alternative that is there, else the first. */
-static const FamilyTensor *choose(const Binder *b, const TensorSpec *s)
+static const FamilyTensor *choose(const HfBinder *b, const TensorSpec *s)
 {
     const FamilyTensor *first = rows_of(b->h->family, s->role);
     char                name[NAME_BYTES];
@@ -92,7 +92,7 @@ static const FamilyTensor *choose(const Binder *b, const TensorSpec *s)
 }
 
 /* The tensors of a model may be called model.layers..., or layers... where only its inside was saved. */
-static const char *choose_prefix(Binder *b)
+static const char *choose_prefix(HfBinder *b)
 {
     const Family       *f = b->h->family;
     const FamilyTensor *embed = rows_of(f, ROLE_EMBED);
@@ -137,7 +137,7 @@ static int64_t fused_rows(const Config *c, unsigned lies, int rows, RowSource *r
     return rows;
 }
 
-static Shape stored_shape(const Binder *b, const TensorSpec *s, const FamilyTensor *t, int n_parts, RowSource *r)
+static Shape stored_shape(const HfBinder *b, const TensorSpec *s, const FamilyTensor *t, int n_parts, RowSource *r)
 {
     Shape   shape = { 0 };
     int64_t rows  = fused_rows(b->c, t->lies, s->rows, r);
@@ -158,7 +158,7 @@ static Shape stored_shape(const Binder *b, const TensorSpec *s, const FamilyTens
 }
 
 /* Does the tensor have the shape? Norms of heads may be [heads, head_dim]. */
-static bool fits(const Binder *b, const TensorSpec *s, const Tensor *t, const Shape *want)
+static bool fits(const HfBinder *b, const TensorSpec *s, const Tensor *t, const Shape *want)
 {
     bool norm = s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM;
     if (t->rank == want->rank && memcmp(t->shape, want->dim, (size_t)want->rank * sizeof want->dim[0]) == 0)
@@ -168,7 +168,7 @@ static bool fits(const Binder *b, const TensorSpec *s, const Tensor *t, const Sh
 
 /* ---- Messages ---- */
 
-static bool missing(const Binder *b, const TensorSpec *s, const char *name, const Shape *want)
+static bool missing(const HfBinder *b, const TensorSpec *s, const char *name, const Shape *want)
 {
     char        shape[96], why[256] = "";
     const char *bare = strncmp(name, b->prefix, strlen(b->prefix)) == 0 ? name + strlen(b->prefix) : name;
@@ -184,7 +184,7 @@ static bool missing(const Binder *b, const TensorSpec *s, const char *name, cons
                 shape_text(want, shape, sizeof shape), why);
 }
 
-static bool misshaped(const Binder *b, const TensorSpec *s, const Named *n, const Shape *want)
+static bool misshaped(const HfBinder *b, const TensorSpec *s, const NamedTensor *n, const Shape *want)
 {
     char           wanted[96], found[160], why[128] = "";
     const Config  *c     = b->c;
@@ -213,11 +213,11 @@ static void read_floats(const void *from, size_t first, size_t n, float *out)
 
 static bool is_norm(const TensorSpec *s) { return strstr(s->part, "norm") && !s->bias; }
 
-static bool bind_part(Binder *b, const TensorSpec *s, const FamilyTensor *t, int i, const Shape *want, RowSource *r)
+static bool bind_part(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, int i, const Shape *want, RowSource *r)
 {
     char name[NAME_BYTES];
     fill_in(b, t->name, s->layer, i, s->bias, name);
-    Named *n = find(b, name);
+    NamedTensor *n = find(b, name);
     if (!n)
         return missing(b, s, name, want);
     if (!fits(b, s, n->t, want))
@@ -232,7 +232,7 @@ static bool bind_part(Binder *b, const TensorSpec *s, const FamilyTensor *t, int
     return true;
 }
 
-static bool bind(Binder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
+static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
     const FamilyTensor *t = choose(b, s);
     if (!t)
@@ -263,7 +263,7 @@ static bool bind(Binder *b, const TensorSpec *s, RowSource *r, CheckedTensor *ou
 /* ---- Tensors that are there and not needed ---- */
 
 /* Does a name follow a pattern, in which "@" is the prefix and "#" digits? */
-static bool follows(const Binder *b, const char *name, const char *pattern)
+static bool follows(const HfBinder *b, const char *name, const char *pattern)
 {
     if (*pattern == '@') {
         if (strncmp(name, b->prefix, strlen(b->prefix)) != 0)
@@ -280,7 +280,7 @@ static bool follows(const Binder *b, const char *name, const char *pattern)
     return !*name;
 }
 
-static bool unused(const Binder *b, const char *name)
+static bool unused(const HfBinder *b, const char *name)
 {
     const FamilyWrapper *w = b->h->wrapper;
     for (int i = 0; i < 3 && b->h->family->unused[i]; i++)
@@ -294,7 +294,7 @@ static bool unused(const Binder *b, const char *name)
 
 /* A tied model may store its head as well. Loaders disagree on a head that differs: then nobody can say which model this is,
  * so it is refused. */
-static bool check_head(const Binder *b, Named *head)
+static bool check_head(const HfBinder *b, NamedTensor *head)
 {
     const Tensor *embed = b->s->rows[0].part[0].t, *t = head->t;
     bool same = t->dtype == embed->dtype && t->rank == 2 && t->shape[0] == embed->shape[0] && t->shape[1] == embed->shape[1]
@@ -313,7 +313,7 @@ static int number_after(const char *name, const char *word)
     return at && sscanf(at + strlen(word), "%9d.", &n) == 1 ? n : -1;
 }
 
-static bool extra(const Binder *b, const Named *n, int n_extra)
+static bool extra(const HfBinder *b, const NamedTensor *n, int n_extra)
 {
     char        found[160], why[128] = "";
     const char *end = strrchr(n->name, '.');
@@ -330,12 +330,12 @@ static bool extra(const Binder *b, const Named *n, int n_extra)
                 tensor_shape_text(n->t, found, sizeof found), why);
 }
 
-static bool check_rest(Binder *b)
+static bool check_rest(HfBinder *b)
 {
     int          n_extra = 0;
-    const Named *first   = NULL;
+    const NamedTensor *first   = NULL;
     for (const FamilyTensor *t = b->c->tied_embeddings ? rows_of(b->h->family, ROLE_LM_HEAD) : NULL; t && t->name && t->role == ROLE_LM_HEAD; t++) {
-        Named *head = find(b, t->name);
+        NamedTensor *head = find(b, t->name);
         if (head && !check_head(b, head))
             return false;
     }
@@ -349,7 +349,7 @@ static bool check_rest(Binder *b)
 
 bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
 {
-    Binder      b = { .s = s, .h = h, .c = &s->checkpoint.config, .err = err };
+    HfBinder      b = { .s = s, .h = h, .c = &s->checkpoint.config, .err = err };
     Checkpoint *c = &s->checkpoint;
     int         i = 0;
     if (!source_begin(s, err))

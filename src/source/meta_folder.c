@@ -120,9 +120,9 @@ static bool open_shards(Source *s, Shards *shards, Error *err)
 
 /* ---- Tensors ---- */
 
-typedef enum Cut { WHOLE, ROWS, COLUMNS } Cut;
+typedef enum ShardCut { WHOLE, ROWS, COLUMNS } ShardCut;
 
-static const struct Name { TensorRole role; const char *name; Cut cut; } names[] = {
+static const struct Name { TensorRole role; const char *name; ShardCut cut; } names[] = {
     { ROLE_EMBED, "tok_embeddings.weight", COLUMNS }, /* Llama 3: ROWS */
     { ROLE_ATTN_NORM, "attention_norm.weight", WHOLE }, { ROLE_WQ, "attention.wq.weight", ROWS },
     { ROLE_WK, "attention.wk.weight", ROWS },           { ROLE_WV, "attention.wv.weight", ROWS },
@@ -132,11 +132,11 @@ static const struct Name { TensorRole role; const char *name; Cut cut; } names[]
     { ROLE_LM_HEAD, "output.weight", ROWS },
 };
 
-typedef struct Binder {
+typedef struct MetaBinder {
     Source *s;
     Shards  shards;
     Error  *err;
-} Binder;
+} MetaBinder;
 
 static void full_name(const struct Name *n, int layer, char *out, size_t size)
 {
@@ -147,7 +147,7 @@ static void full_name(const struct Name *n, int layer, char *out, size_t size)
 }
 
 /* The shapes that the shards of one tensor must have: [rows, k] with one of them cut. */
-static bool check_shard(const Binder *b, const TensorSpec *s, const TensorFile *f, const char *name, Cut cut, DType dtype)
+static bool check_shard(const MetaBinder *b, const TensorSpec *s, const TensorFile *f, const char *name, ShardCut cut, DType dtype)
 {
     const Tensor *t = tensor_find(f, name);
     int64_t       n = b->shards.n, rows = cut == ROWS ? s->rows / n : s->rows, k = cut == COLUMNS ? s->k / n : s->k;
@@ -162,7 +162,7 @@ static bool check_shard(const Binder *b, const TensorSpec *s, const TensorFile *
                                            name, dtype_name(dtype), dtype_name(t->dtype));
 }
 
-static bool divides(const Binder *b, const TensorSpec *s, const char *name, Cut cut)
+static bool divides(const MetaBinder *b, const TensorSpec *s, const char *name, ShardCut cut)
 {
     int size = cut == ROWS ? s->rows : s->k;
     return cut == WHOLE || size % b->shards.n == 0
@@ -170,7 +170,7 @@ static bool divides(const Binder *b, const TensorSpec *s, const char *name, Cut 
                : fail(b->err, INPUT, "%s: tensor %s: expected a width that %d shards divide, found %d", b->s->path, name, b->shards.n, size);
 }
 
-static bool bind(Binder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
+static bool bind(MetaBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
     const struct Name *n = names;
     const Config      *c = &b->s->checkpoint.config;
@@ -179,7 +179,7 @@ static bool bind(Binder *b, const TensorSpec *s, RowSource *r, CheckedTensor *ou
         n++;
     full_name(n, s->layer, name, sizeof name);
     const Tensor *first = tensor_find(&b->shards.file[0], name);
-    Cut           cut   = b->shards.n == 1 ? WHOLE : n->cut;
+    ShardCut           cut   = b->shards.n == 1 ? WHOLE : n->cut;
     if (s->role == ROLE_EMBED && cut == COLUMNS && first && first->rank == 2 && first->shape[1] == s->k)
         cut = ROWS;
     int n_parts = cut == WHOLE ? 1 : b->shards.n;
@@ -213,7 +213,7 @@ static const char *part_name(const char *name, int n_layers)
 }
 
 /* A tensor that nothing asked for would change the result; but for the table of frequencies, which follows from theta. */
-static bool check_rest(const Binder *b, int n_layers)
+static bool check_rest(const MetaBinder *b, int n_layers)
 {
     for (int i = 0; i < b->shards.n; i++) {
         const TensorFile *f = &b->shards.file[i];
@@ -229,7 +229,7 @@ static bool check_rest(const Binder *b, int n_layers)
     return true;
 }
 
-static bool bind_all(Binder *b)
+static bool bind_all(MetaBinder *b)
 {
     Checkpoint *c = &b->s->checkpoint;
     int         i = 0;
@@ -246,7 +246,7 @@ static bool bind_all(Binder *b)
 #define W1 "layers.0.feed_forward.w1.weight"
 
 /* Sizes that only the tensors tell. */
-static bool sizes_of_tensors(Binder *b, Config *c)
+static bool sizes_of_tensors(MetaBinder *b, Config *c)
 {
     const TensorFile *f     = &b->shards.file[0];
     const Tensor     *embed = tensor_find(f, names[0].name), *w1 = tensor_find(f, W1);
@@ -267,7 +267,7 @@ bool meta_folder_open(Source *s, Error *err)
     char    file[PATH_BYTES];
     Config *c = &s->checkpoint.config;
     Params  p = { .c = c, .file = file, .err = err };
-    Binder  b = { .s = s, .err = err };
+    MetaBinder  b = { .s = s, .err = err };
     config_defaults(c);
     c->norm_eps = 1e-5;
     if (!path_in(s->path, "params.json", file))

@@ -12,12 +12,12 @@ enum { LONGEST_WORD = 256 };
 typedef struct Word { int32_t *symbol; int n; int64_t count; } Word;
 
 /* Two neighbours: how often, and the words in which they were seen (some more than once, some no longer). */
-typedef struct Pair {
+typedef struct BpePair {
     int32_t  left, right;
     int64_t  count;
     int32_t *word;
     size_t   n_words, cap_words;
-} Pair;
+} BpePair;
 
 /* An offer to merge: stale where the pair's count has changed since. */
 typedef struct Offer { int64_t count; int32_t left, right, pair; } Offer;
@@ -30,7 +30,7 @@ typedef struct Bpe {
     size_t   n_chunks, chunk_used;
     Word    *word;
     size_t   n_words, cap_words;
-    Pair    *pair;
+    BpePair    *pair;
     size_t   n_pairs, cap_pairs;
     int32_t *slot;            /* hash table of pairs: number + 1, 0 empty */
     size_t   mask;
@@ -160,7 +160,7 @@ static int32_t pair_of(Bpe *b, int32_t left, int32_t right)
         return -1;
     size_t at = hash_pair(left, right) & b->mask;
     for (; b->slot[at]; at = (at + 1) & b->mask) {
-        const Pair *p = &b->pair[b->slot[at] - 1];
+        const BpePair *p = &b->pair[b->slot[at] - 1];
         if (p->left == left && p->right == right)
             return b->slot[at] - 1;
     }
@@ -168,12 +168,12 @@ static int32_t pair_of(Bpe *b, int32_t left, int32_t right)
         no_room(b);
         return -1;
     }
-    b->pair[b->n_pairs] = (Pair){ .left = left, .right = right };
+    b->pair[b->n_pairs] = (BpePair){ .left = left, .right = right };
     b->slot[at] = (int32_t)++b->n_pairs;
     return (int32_t)b->n_pairs - 1;
 }
 
-static bool note_word(Bpe *b, Pair *p, int32_t word)
+static bool note_word(Bpe *b, BpePair *p, int32_t word)
 {
     if (p->n_words && p->word[p->n_words - 1] == word)
         return true;
@@ -192,7 +192,7 @@ static bool better(const Offer *a, const Offer *b)
 
 static bool offer(Bpe *b, int32_t pair)
 {
-    const Pair *p = &b->pair[pair];
+    const BpePair *p = &b->pair[pair];
     Offer       o = { p->count, p->left, p->right, pair };
     size_t      i = b->n_heap;
     if (!GROW(b->heap, b->cap_heap, i))

@@ -159,7 +159,7 @@ static size_t spaces_after(const char *text, size_t n, size_t end)
 enum { RAW, NORMALIZED }; /* special tokens of the raw text first, then of the normalized text between them */
 
 /* A piece of text on its way through split_special: which pass, and the spans that lie in it. */
-typedef struct Part {
+typedef struct TextPart {
     int             pass;
     const char     *text;
     size_t          n;
@@ -167,10 +167,10 @@ typedef struct Part {
     const TextSpan *span;  /* ascending; they may begin before the part and end after it */
     size_t          n_spans;
     size_t          shift; /* of the part's first byte in what the spans count           */
-} Part;
+} TextPart;
 
 /* The first span that ends after byte `at`. */
-static size_t span_after(const Part *p, size_t at)
+static size_t span_after(const TextPart *p, size_t at)
 {
     size_t low = 0, high = p->n_spans;
     while (low < high) {
@@ -184,7 +184,7 @@ static size_t span_after(const Part *p, size_t at)
 }
 
 /* Bytes from i on that lie outside all spans. */
-static size_t outside_spans(const Part *p, size_t i)
+static size_t outside_spans(const TextPart *p, size_t i)
 {
     size_t at = p->shift + i, s = span_after(p, at);
     if (s == p->n_spans || p->span[s].start >= p->shift + p->n)
@@ -193,7 +193,7 @@ static size_t outside_spans(const Part *p, size_t i)
 }
 
 /* The longest special token at byte i, its length or 0: any one that lies outside the spans, or one that also plain text has. */
-static size_t special_at(const Encoder *e, const Part *p, size_t i, int32_t *which)
+static size_t special_at(const Encoder *e, const TextPart *p, size_t i, int32_t *which)
 {
     const PieceSet *set = e->t->special_set[p->pass];
     const char     *text = p->text + i;
@@ -210,13 +210,13 @@ static size_t special_at(const Encoder *e, const Part *p, size_t i, int32_t *whi
 }
 
 /* Does the text go on after byte i with a special token, or end there? */
-static bool special_follows(const Encoder *e, const Part *p, size_t i)
+static bool special_follows(const Encoder *e, const TextPart *p, size_t i)
 {
     int32_t which;
     return i == p->n || special_at(e, p, i, &which) > 0;
 }
 
-static bool split_special(Encoder *e, const Part *p, Error *err);
+static bool split_special(Encoder *e, const TextPart *p, Error *err);
 
 /* Bytes that are normalized to find the spans of one part: each takes all before it, so thousands of them would take hours. */
 static const size_t PREFIXES_MOST = 256 << 20;
@@ -224,7 +224,7 @@ static const size_t PREFIXES_MOST = 256 << 20;
 /* Where the plain spans of p, a part of the raw text, lie in its normalized form. A step looks at neighbours at most, so what
  * comes before a span is normalized alike with and without the rest; where it is not, or that would take too long, the span takes in
  * all to the end of the part: a special token of the format may be missed then, but none is found in plain text. */
-static bool normalize_spans(Encoder *e, const Part *p, size_t first, size_t n, Error *err)
+static bool normalize_spans(Encoder *e, const TextPart *p, size_t first, size_t n, Error *err)
 {
     TextSpan *grown = realloc(e->normal_span, (n + 1) * sizeof *grown);
     if (!grown)
@@ -251,9 +251,9 @@ static bool normalize_spans(Encoder *e, const Part *p, size_t first, size_t n, E
     return ok;
 }
 
-static bool between_special(Encoder *e, const Part *p, size_t from, size_t to, Error *err)
+static bool between_special(Encoder *e, const TextPart *p, size_t from, size_t to, Error *err)
 {
-    Part part = *p;
+    TextPart part = *p;
     part.text += from;
     part.n = to - from;
     part.shift += from;
@@ -269,12 +269,12 @@ static bool between_special(Encoder *e, const Part *p, size_t from, size_t to, E
     if (!normalizer_run(e->t->normalizer, e->regex, part.text, part.n, &e->normal, &e->scratch, &e->growth, err) ||
         (last > first && !normalize_spans(e, &part, first, last - first, err)))
         return false;
-    Part normal = { NORMALIZED, e->normal.text, e->normal.n, part.at_start, e->normal_span, last - first, 0 };
+    TextPart normal = { NORMALIZED, e->normal.text, e->normal.n, part.at_start, e->normal_span, last - first, 0 };
     return split_special(e, &normal, err);
 }
 
 /* The span with ids that begins at byte i of the raw text and is to be used; NULL: none. */
-static const TextSpan *ids_at(const Encoder *e, const Part *p, size_t i)
+static const TextSpan *ids_at(const Encoder *e, const TextPart *p, size_t i)
 {
     if (p->pass != RAW || !p->n_spans)
         return NULL;
@@ -284,7 +284,7 @@ static const TextSpan *ids_at(const Encoder *e, const Part *p, size_t i)
     return !p->span[s].if_safe || special_follows(e, p, p->span[s].end) ? &p->span[s] : NULL;
 }
 
-static bool split_special(Encoder *e, const Part *p, Error *err)
+static bool split_special(Encoder *e, const TextPart *p, Error *err)
 {
     bool   any = e->t->special_set[p->pass][e->parse_special].n || (p->pass == RAW && p->n_spans);
     size_t done = 0;
@@ -327,7 +327,7 @@ static bool encode(Encoder *e, const char *text, size_t n_bytes, bool add_specia
     if (n_bytes >= FILTER_FROM)
         merger_filter(&e->merger, &t->vocab);
     e->growth = normalizer_budget(n_bytes);
-    Part whole = { RAW, text, n_bytes, true, e->span, e->n_spans, 0 };
+    TextPart whole = { RAW, text, n_bytes, true, e->span, e->n_spans, 0 };
     bool ok = is_sentencepiece(t) || (regex_begin(&e->regex, err) && pretokenize_begin(&e->run, t->pretokenizer, e->regex, err));
     if (ok && e->regex)
         regex_budget(e->regex, n_bytes);

@@ -8,19 +8,19 @@
 
 enum { MAX_STEPS = 16 };
 
-typedef enum Kind { FORM, PREPEND, REPLACE, REPLACE_REGEX, STRIP, CHARSMAP, LOWERCASE } Kind;
+typedef enum NormalKind { FORM, PREPEND, REPLACE, REPLACE_REGEX, STRIP, CHARSMAP, LOWERCASE } NormalKind;
 
-typedef struct Step {
-    Kind       kind;
+typedef struct NormalStep {
+    NormalKind       kind;
     NormalForm form;
     char      *text, *with; /* what to prepend or to replace, and by what */
     Regex     *regex;
     bool       left, right; /* strip */
-} Step;
+} NormalStep;
 
 struct Normalizer {
     int      n_steps;
-    Step     step[MAX_STEPS];
+    NormalStep     step[MAX_STEPS];
     Charsmap charsmap;
 };
 
@@ -50,7 +50,7 @@ static bool read_form(const Json *j, const char *name, NormalForm *form, Error *
     return fail(err, INPUT, "%s: expected nfc, nfd, nfkc or nfkd, found '%s'", name, text);
 }
 
-static bool read_sides(const Json *j, const char *name, Step *s, Error *err)
+static bool read_sides(const Json *j, const char *name, NormalStep *s, Error *err)
 {
     const char *text;
     if (!json_read_string(j, name, &text, err))
@@ -68,7 +68,7 @@ static bool read_true(const Json *j, const char *name, Error *err)
 
 /* {"form": "nfc"}, {"prepend": TEXT}, {"replace": TEXT, "with": TEXT}, {"replace_regex": REGEX, "with": TEXT},
  * {"strip": "left"}, {"charsmap": true}, {"lowercase": true} */
-static bool read_step(const Json *j, Step *s, const char *what, Error *err)
+static bool read_step(const Json *j, NormalStep *s, const char *what, Error *err)
 {
     int kinds = 0;
     if (!json_is_object(j))
@@ -83,7 +83,7 @@ static bool read_step(const Json *j, Step *s, const char *what, Error *err)
         while (kind <= LOWERCASE && strcmp(key, known[kind]) != 0)
             kind++;
         if (kind <= LOWERCASE) {
-            s->kind = (Kind)kind;
+            s->kind = (NormalKind)kind;
             kinds++;
         }
         switch (kind) {
@@ -118,7 +118,7 @@ bool normalizer_open(Normalizer **out, const Json *steps, const TensorFile *f, c
     if (!z)
         return no_memory(what, err);
     for (const Json *i = json_first(steps); i; i = json_next(i)) {
-        Step *s = &z->step[z->n_steps++];
+        NormalStep *s = &z->step[z->n_steps++];
         char  name[512];
         snprintf(name, sizeof name, "%.400s step %d", what, z->n_steps - 1);
         if (!read_step(i, s, name, err) ||
@@ -171,7 +171,7 @@ static bool form(NormalForm which, const char *p, size_t n, TextOut *out, Error 
     return true;
 }
 
-static bool replace_text(const Step *s, const char *p, size_t n, TextOut *out)
+static bool replace_text(const NormalStep *s, const char *p, size_t n, TextOut *out)
 {
     size_t n_text = strlen(s->text), n_with = strlen(s->with);
     while (n) {
@@ -186,7 +186,7 @@ static bool replace_text(const Step *s, const char *p, size_t n, TextOut *out)
 }
 
 /* In valid UTF-8, of which the pattern sees what regex_text made. */
-static bool replace_matches(const Step *s, RegexRun *r, const char *p, const char *seen, size_t n, TextOut *out, Error *err)
+static bool replace_matches(const NormalStep *s, RegexRun *r, const char *p, const char *seen, size_t n, TextOut *out, Error *err)
 {
     size_t n_with = strlen(s->with), done = 0, from = 0, start, end;
     while (from <= n) {
@@ -206,7 +206,7 @@ static bool replace_matches(const Step *s, RegexRun *r, const char *p, const cha
     return text_out_bytes(out, p + done, n - done);
 }
 
-static bool replace_regex(const Step *s, RegexRun *r, const char *p, size_t n, TextOut *out, Error *err)
+static bool replace_regex(const NormalStep *s, RegexRun *r, const char *p, size_t n, TextOut *out, Error *err)
 {
     char  *room = NULL;
     size_t n_room = 0;
@@ -223,7 +223,7 @@ static bool replace_regex(const Step *s, RegexRun *r, const char *p, size_t n, T
     return ok;
 }
 
-static bool strip(const Step *s, const char *p, size_t n, TextOut *out)
+static bool strip(const NormalStep *s, const char *p, size_t n, TextOut *out)
 {
     uint32_t cp = 0;
     size_t   len;
@@ -291,7 +291,7 @@ static bool charsmap(const Charsmap *m, const char *p, size_t n, TextOut *out)
     return true;
 }
 
-static bool run_step(const Normalizer *z, const Step *s, RegexRun *r, const char *p, size_t n, TextOut *out, Error *err)
+static bool run_step(const Normalizer *z, const NormalStep *s, RegexRun *r, const char *p, size_t n, TextOut *out, Error *err)
 {
     switch (s->kind) {
     case FORM:          return form(s->form, p, n, out, err);

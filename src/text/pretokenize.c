@@ -14,17 +14,17 @@ static const char *const BEHAVIOR[BEHAVIORS] = { "isolated", "removed", "merged_
 typedef enum Prepend { NEVER, FIRST, ALWAYS, PREPENDS } Prepend;
 static const char *const PREPEND[PREPENDS] = { "never", "first", "always" };
 
-typedef struct Step {
+typedef struct SplitStep {
     Regex   *regex; /* NULL: metaspace */
     Behavior behavior;
     bool     invert;
     Prepend  prepend;
     bool     split;
-} Step;
+} SplitStep;
 
 struct Pretokenizer {
     int  n_steps;
-    Step step[MAX_STEPS];
+    SplitStep step[MAX_STEPS];
 };
 
 struct PretokenizeRun {
@@ -49,7 +49,7 @@ static bool read_choice(const Json *j, const char *name, const char *const *choi
     return fail(err, INPUT, "%s: '%s' is not supported", name, text);
 }
 
-static bool read_step(const Json *step, Step *out, const char *what, Error *err)
+static bool read_step(const Json *step, SplitStep *out, const char *what, Error *err)
 {
     const char *regex = NULL;
     bool        metaspace = false, cuts = false;
@@ -181,7 +181,7 @@ static bool take(Cutter *c, size_t start, size_t end, bool is_match, Error *err)
 
 static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start, Error *err)
 {
-    const Step *s = &r->p->step[step];
+    const SplitStep *s = &r->p->step[step];
     Cutter c = { .r = r, .next = step + 1, .behavior = s->behavior, .text = text, .at_start = at_start };
     size_t done = 0, from = 0, start, end;
     const char *seen = regex_text(s->regex, text, n, &r->buffer[step], &r->cap[step], err);
@@ -221,7 +221,7 @@ static bool cut_at_meta(PretokenizeRun *r, int next, const char *text, size_t n,
 
 static bool metaspace(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start, Error *err)
 {
-    const Step *s = &r->p->step[step];
+    const SplitStep *s = &r->p->step[step];
     size_t      most = META_SPACE_BYTES * (n + 1);
     if (r->cap[step] < most) {
         free(r->buffer[step]);

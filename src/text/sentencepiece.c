@@ -5,20 +5,20 @@
 #include "text/unicode.h"
 
 /* What one rule of the normalizer takes from the text and gives for it. */
-typedef struct Rule { size_t taken; const char *by; size_t n; } Rule;
+typedef struct SpmRule { size_t taken; const char *by; size_t n; } SpmRule;
 
 /* The longest rule that applies here: a user-defined symbol as it is, a replacement, a character as it is, U+FFFD for a
  * byte that begins none. n > 0. */
-static Rule rule_at(const Tokenizer *t, const char *text, size_t n)
+static SpmRule rule_at(const Tokenizer *t, const char *text, size_t n)
 {
     int32_t  id;
     uint32_t cp = 0;
-    Rule     r = { 0 };
+    SpmRule     r = { 0 };
     size_t   len = piece_set_match(&t->user_defined, text, n, &id);
     if (len == 0 && t->has_charsmap && (r.taken = charsmap_match(&t->charsmap, text, n, false, &r.by, &r.n)) > 0)
         return r;
     len = len ? len : character_at(text, n, &cp);
-    return len ? (Rule){ len, text, len } : (Rule){ 1, "\xEF\xBF\xBD", 3 };
+    return len ? (SpmRule){ len, text, len } : (SpmRule){ 1, "\xEF\xBF\xBD", 3 };
 }
 
 /* Normalize text into out: rules, spaces become U+2581, extra ones go, a dummy one comes first. */
@@ -27,7 +27,7 @@ static void normalize(const Tokenizer *t, const char *text, size_t n, TextOut *o
     bool squeeze = t->remove_extra_whitespaces;
     out->n = 0;
     while (squeeze && n) {
-        Rule r = rule_at(t, text, n);
+        SpmRule r = rule_at(t, text, n);
         if (r.n != 1 || *r.by != ' ')
             break;
         text += r.taken, n -= r.taken;
@@ -41,7 +41,7 @@ static void normalize(const Tokenizer *t, const char *text, size_t n, TextOut *o
 
     bool after_space = squeeze;
     for (size_t i = 0; i < n;) {
-        Rule        r = rule_at(t, text + i, n - i);
+        SpmRule        r = rule_at(t, text + i, n - i);
         const char *p = r.by, *end = p + r.n;
         i += r.taken;
         while (after_space && p < end && *p == ' ')

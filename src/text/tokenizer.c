@@ -13,14 +13,14 @@ enum { MOST_TEMPLATE_IDS = 64 };
 
 static const char *const TYPE[TOKENIZER_TYPES] = { "spm", "spm_unigram", "bpe", "bpe_char", "unigram" };
 
-typedef struct Reader {
+typedef struct TokenizerReader {
     Tokenizer        *t;
     const TensorFile *file;
     const char       *what; /* "model.bin: tokenizer", begins every message */
     Error            *err;
-} Reader;
+} TokenizerReader;
 
-static bool read_id(Reader *r, const Json *j, const char *name, int32_t least, int32_t *out)
+static bool read_id(TokenizerReader *r, const Json *j, const char *name, int32_t least, int32_t *out)
 {
     int64_t id;
     if (!json_read_int(j, name, least, r->t->vocab.size - 1, &id, r->err))
@@ -29,7 +29,7 @@ static bool read_id(Reader *r, const Json *j, const char *name, int32_t least, i
     return true;
 }
 
-static bool read_ids(Reader *r, const Json *j, const char *name, int32_t **ids, size_t *n)
+static bool read_ids(TokenizerReader *r, const Json *j, const char *name, int32_t **ids, size_t *n)
 {
     size_t count = json_count(j);
     if (!json_is_array(j) || count > MOST_TEMPLATE_IDS)
@@ -44,7 +44,7 @@ static bool read_ids(Reader *r, const Json *j, const char *name, int32_t **ids, 
     return true;
 }
 
-static bool read_special_token(Reader *r, const Json *j, const char *name, SpecialToken *out)
+static bool read_special_token(TokenizerReader *r, const Json *j, const char *name, SpecialToken *out)
 {
     *out = (SpecialToken){ .id = -1, .special = true };
     if (!json_is_object(j))
@@ -67,7 +67,7 @@ static bool read_special_token(Reader *r, const Json *j, const char *name, Speci
     return out->id >= 0 || fail(r->err, INPUT, "%s: expected an id, found none", name);
 }
 
-static bool read_special(Reader *r, const Json *j, const char *name)
+static bool read_special(TokenizerReader *r, const Json *j, const char *name)
 {
     Tokenizer *t = r->t;
     if (!json_is_array(j))
@@ -84,7 +84,7 @@ static bool read_special(Reader *r, const Json *j, const char *name)
     return true;
 }
 
-static bool read_decode_strip(Reader *r, const Json *j, const char *name)
+static bool read_decode_strip(TokenizerReader *r, const Json *j, const char *name)
 {
     const char *text;
     if (!json_read_string(j, name, &text, r->err))
@@ -93,7 +93,7 @@ static bool read_decode_strip(Reader *r, const Json *j, const char *name)
     return r->t->decode_strip || fail(r->err, INPUT, "%s: expected 'space' or 'first_piece', found '%s'", name, text);
 }
 
-static bool read_unk_surface(Reader *r, const Json *j, const char *name)
+static bool read_unk_surface(TokenizerReader *r, const Json *j, const char *name)
 {
     const char *surface;
     if (!json_read_string(j, name, &surface, r->err))
@@ -125,7 +125,7 @@ static bool *flag_of(Tokenizer *t, const char *key)
     return NULL;
 }
 
-static bool read_key(Reader *r, const char *key, const Json *j)
+static bool read_key(TokenizerReader *r, const char *key, const Json *j)
 {
     Tokenizer *t = r->t;
     int32_t    checked_only;
@@ -174,7 +174,7 @@ static bool read_type(Tokenizer *t, const Json *j, const char *name, Error *err)
 static bool read_metadata(Tokenizer *t, const TensorFile *f, const Json *j, const char *what, Error *err)
 {
     static const enum VocabKind kind[TOKENIZER_TYPES] = { VOCAB_SCORES, VOCAB_TRIE, VOCAB_MERGES, VOCAB_MERGES, VOCAB_TRIE };
-    Reader  r = { t, f, what, err };
+    TokenizerReader  r = { t, f, what, err };
     int64_t size;
     char    name[512];
     if (!json_is_object(j))

@@ -71,7 +71,7 @@ const char *byte_level_pattern(const char *name)
     return i < sizeof patterns / sizeof *patterns ? patterns[i].pattern : NULL;
 }
 
-bool byte_level_settings(Draft *d, const char *name)
+bool byte_level_settings(VocabDraft *d, const char *name)
 {
     size_t  i = pattern_index(name);
     TextOut o = { 0 };

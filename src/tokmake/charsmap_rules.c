@@ -16,12 +16,12 @@ typedef struct Node {
     uint32_t parent, place;    /* place: where its children begin in the double array */
     uint8_t  label, depth;
     bool     used;             /* a rule ends here or below */
-    int32_t  text;             /* of a rule: its place in Reader.text; -1: none */
+    int32_t  text;             /* of a rule: its place in CharsmapReader.text; -1: none */
     uint32_t index;            /* in the new trie */
 } Node;
 
-typedef struct Reader {
-    Draft       *d;
+typedef struct CharsmapReader {
+    VocabDraft       *d;
     const char  *what;
     const char  *units;        /* u32, at any byte */
     size_t       n_units;
@@ -30,9 +30,9 @@ typedef struct Reader {
     size_t       n, cap;
     struct Replacement { Text text; uint32_t node; } *text;
     size_t       n_texts, cap_texts;
-} Reader;
+} CharsmapReader;
 
-static uint32_t unit(const Reader *r, size_t i)
+static uint32_t unit(const CharsmapReader *r, size_t i)
 {
     uint32_t u;
     memcpy(&u, r->units + 4 * i, 4);
@@ -41,7 +41,7 @@ static uint32_t unit(const Reader *r, size_t i)
 
 static uint32_t offset(uint32_t u) { return (u >> 10) << ((u & 1u << 9) >> 6); }
 
-static bool add_node(Reader *r, Node node)
+static bool add_node(CharsmapReader *r, Node node)
 {
     if (r->n > MOST_NODES)
         return fail(r->d->err, INPUT, "%s: %s: expected at most %d nodes, found more", r->d->file, r->what, MOST_NODES);
@@ -57,7 +57,7 @@ static bool add_node(Reader *r, Node node)
     return true;
 }
 
-static bool add_text(Reader *r, size_t at, Node *node)
+static bool add_text(CharsmapReader *r, size_t at, Node *node)
 {
     if (at >= r->texts.n)
         return fail(r->d->err, INPUT, "%s: %s: expected offsets under %zu, found %zu", r->d->file, r->what, r->texts.n, at);
@@ -80,7 +80,7 @@ static bool add_text(Reader *r, size_t at, Node *node)
     return true;
 }
 
-static bool add_children(Reader *r, uint32_t parent)
+static bool add_children(CharsmapReader *r, uint32_t parent)
 {
     Node from = r->node[parent];
     for (uint32_t label = 1; label < 256; label++) {
@@ -109,7 +109,7 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Number the replacements, ascending, equal ones alike; write them one after the other. */
-static bool number_texts(Reader *r, CharsmapTable *m)
+static bool number_texts(CharsmapReader *r, CharsmapTable *m)
 {
     size_t total = 0;
     if (r->n_texts)
@@ -137,7 +137,7 @@ static bool number_texts(Reader *r, CharsmapTable *m)
 }
 
 /* The same trie without the branches that lead to no rule. The nodes are in breadth-first order already. */
-static bool make_trie(Reader *r, TrieTable *t)
+static bool make_trie(CharsmapReader *r, TrieTable *t)
 {
     for (size_t i = r->n - 1; i > 0; i--)
         r->node[r->node[i].parent].used |= r->node[i].used;
@@ -160,9 +160,9 @@ static bool make_trie(Reader *r, TrieTable *t)
     return true;
 }
 
-static bool read_rules(Reader *r)
+static bool read_rules(CharsmapReader *r)
 {
-    Draft *d = r->d;
+    VocabDraft *d = r->d;
     bool   ok = add_node(r, (Node){ .place = offset(unit(r, 0)), .text = -1 });
     for (uint32_t i = 0; ok && i < r->n; i++)
         ok = add_children(r, i);
@@ -171,7 +171,7 @@ static bool read_rules(Reader *r)
     return ok;
 }
 
-bool charsmap_read(Draft *d, Text blob, const char *what)
+bool charsmap_read(VocabDraft *d, Text blob, const char *what)
 {
     uint32_t n = 0;
     if (blob.n > 4)
@@ -179,7 +179,7 @@ bool charsmap_read(Draft *d, Text blob, const char *what)
     if (n == 0 || n % 4 || n >= blob.n - 4)
         return fail(d->err, INPUT, "%s: %s: expected a trie of 4 to %zu bytes, found %u bytes", d->file, what,
                     blob.n > 9 ? blob.n - 5 : 4, n);
-    Reader r = { .d = d, .what = what, .units = blob.p + 4, .n_units = n / 4, .texts = { blob.p + 4 + n, blob.n - 4 - n } };
+    CharsmapReader r = { .d = d, .what = what, .units = blob.p + 4, .n_units = n / 4, .texts = { blob.p + 4 + n, blob.n - 4 - n } };
     if (r.texts.p[r.texts.n - 1] != 0)
         return fail(d->err, INPUT, "%s: %s: expected replacements that end with NUL, found other bytes", d->file, what);
     bool ok = read_rules(&r);

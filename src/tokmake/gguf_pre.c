@@ -36,9 +36,9 @@
 
 enum { MOST_STEPS = 6 };
 
-typedef struct Cutter { const char *regex[MOST_STEPS]; } Cutter;
+typedef struct PreSplit { const char *regex[MOST_STEPS]; } PreSplit;
 
-static const Cutter
+static const PreSplit
     by_default = { { "[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]" } },
     gpt2 = { { GPT2 } },
     digits_gpt2 = { { "\\p{N}", GPT2 } },
@@ -65,7 +65,7 @@ static const Cutter
 
 enum { IGNORE_MERGES = 1, ADD_BOS = 2, NORMALIZE = 4 }; /* NORMALIZE: to NFC, as the model's tokenizer.json does */
 
-static const struct Pre { const char *name; const Cutter *cutter; int flags; } known[] = {
+static const struct Pre { const char *name; const PreSplit *cutter; int flags; } known[] = {
     { "default", &by_default, 0 },
     { "gpt-2", &gpt2, 0 }, { "phi-2", &gpt2, 0 }, { "mpt", &gpt2, NORMALIZE }, { "olmo", &gpt2, NORMALIZE }, { "jais", &gpt2, 0 },
     { "jina-es", &gpt2, 0 }, { "jina-de", &gpt2, 0 }, { "jina-v2-es", &gpt2, 0 }, { "jina-v2-de", &gpt2, 0 }, { "gigachat", &gpt2, 0 },
@@ -89,7 +89,7 @@ static const struct Pre { const char *name; const Cutter *cutter; int flags; } k
     { "hunyuan-dense", &deepseek_v3, 0 }, { "joyai-llm", &deepseek_v3, 0 },
 };
 
-bool gguf_pre_settings(Draft *d, Text name, bool *add_bos)
+bool gguf_pre_settings(VocabDraft *d, Text name, bool *add_bos)
 {
     const struct Pre *p = known, *end = known + sizeof known / sizeof *known;
     TextOut           o = { 0 };

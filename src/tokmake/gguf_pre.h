@@ -5,6 +5,6 @@
 #include "tokmake/vocab_draft.h"
 
 /* Sets pretokenize, ignore_merges and normalizer; *add_bos: what holds where the file does not say it. INPUT: an unknown name. */
-bool gguf_pre_settings(Draft *d, Text name, bool *add_bos);
+bool gguf_pre_settings(VocabDraft *d, Text name, bool *add_bos);
 
 #endif

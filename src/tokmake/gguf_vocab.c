@@ -14,7 +14,7 @@
 /* What the file says of its tokens. */
 typedef struct Vocabulary {
     const GgufMeta *meta;
-    Draft          *d;
+    VocabDraft          *d;
     GgufString     *token;
     int32_t        *type;    /* NULL: the file does not say */
     float          *score;   /* likewise */
@@ -118,7 +118,7 @@ static void mark(const Vocabulary *v, size_t i, int type)
 
 static bool set_template(Vocabulary *v, bool add_bos, bool add_eos)
 {
-    Draft *d = v->d;
+    VocabDraft *d = v->d;
     if (!read_flag(v, KEY "add_bos_token", &add_bos) || !read_flag(v, KEY "add_eos_token", &add_eos))
         return false;
     return (!add_bos || d->bos < 0 || id_list_add(&d->prefix, d->bos, d->err)) &&
@@ -129,7 +129,7 @@ static bool set_template(Vocabulary *v, bool add_bos, bool add_eos)
 
 static bool add_spm_piece(Vocabulary *v, size_t i, bool byte_there[256])
 {
-    Draft *d = v->d;
+    VocabDraft *d = v->d;
     Text   text = text_of(v->token[i]);
     int    type = type_of(v, i, true);
     char   byte;
@@ -183,7 +183,7 @@ static bool make_spm(Vocabulary *v)
 /* Ordinary tokens are spelled in stand-ins of bytes; special and added ones as they are. */
 static bool add_bpe_piece(Vocabulary *v, size_t i)
 {
-    Draft *d = v->d;
+    VocabDraft *d = v->d;
     Text   text = text_of(v->token[i]), piece = text;
     int    type = type_of(v, i, false);
     bool   ordinary = type == TYPE_NORMAL || type == TYPE_BYTE, found;
@@ -216,7 +216,7 @@ static bool read_merges(Vocabulary *v)
 }
 
 /* llama.cpp leaves out a byte that no token stands for. */
-static bool drop_unknown(Draft *d)
+static bool drop_unknown(VocabDraft *d)
 {
     bool   there[256] = { false };
     size_t lacking = 256;
@@ -233,7 +233,7 @@ static bool drop_unknown(Draft *d)
 
 static bool make_bpe(Vocabulary *v)
 {
-    Draft     *d = v->d;
+    VocabDraft     *d = v->d;
     GgufString pre = { "default", 7 };
     bool       add_bos, prefix = false;
     d->type = DRAFT_BPE;
@@ -264,7 +264,7 @@ static bool is_phi3(const GgufMeta *m)
     return strstr(lower, "phi-3") || strstr(lower, "phi3");
 }
 
-static bool make(Draft *d, const GgufMeta *meta, GgufString model)
+static bool make(VocabDraft *d, const GgufMeta *meta, GgufString model)
 {
     Vocabulary v = { .meta = meta, .d = d, .phi3 = is_phi3(meta) };
     bool       spm = gguf_string_is(model, "llama");
@@ -279,7 +279,7 @@ static bool make(Draft *d, const GgufMeta *meta, GgufString model)
 
 bool tokenizer_make_gguf(TokenizerData *out, const GgufMeta *meta, Error *err)
 {
-    Draft      d = { .file = meta->path, .bos = -1, .eos = -1, .unk = -1, .err = err };
+    VocabDraft      d = { .file = meta->path, .bos = -1, .eos = -1, .unk = -1, .err = err };
     GgufString model = { 0 };
     *out = (TokenizerData){ .path = strdup(meta->path) };
     bool ok = out->path || no_memory(meta->path, err);

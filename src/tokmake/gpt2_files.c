@@ -4,7 +4,7 @@
 #include "base/utf8.h"
 #include "tokmake/vocab_draft.h"
 
-static bool set_pattern(Draft *d, const char *config_path, const JsonNode *config)
+static bool set_pattern(VocabDraft *d, const char *config_path, const JsonNode *config)
 {
     static const struct { const char *name, *pattern; } classes[] = { { "GPT2Tokenizer", "gpt2" }, { "GPT2TokenizerFast", "gpt2" },
         { "Qwen2Tokenizer", "qwen2" }, { "Qwen2TokenizerFast", "qwen2" } };
@@ -20,7 +20,7 @@ static bool set_pattern(Draft *d, const char *config_path, const JsonNode *confi
            draft_set_bool(d, "add_prefix_space", node_truth(node_get(config, "add_prefix_space")));
 }
 
-static bool check_utf8(Draft *d, const char *path, Text t)
+static bool check_utf8(VocabDraft *d, const char *path, Text t)
 {
     uint32_t code;
     for (size_t i = 0; i < t.n;) {
@@ -40,7 +40,7 @@ static bool is_blank(Text line)
     return true;
 }
 
-static bool read_merges(Draft *d, const char *path)
+static bool read_merges(VocabDraft *d, const char *path)
 {
     Text t;
     if (!path || !draft_read(d, path, &t) || !check_utf8(d, path, t))
@@ -61,7 +61,7 @@ static bool read_merges(Draft *d, const char *path)
     return ok;
 }
 
-bool gpt2_files_read(Draft *d, const char *folder)
+bool gpt2_files_read(VocabDraft *d, const char *folder)
 {
     const char *vocab_path = draft_path(d, folder, "vocab.json"), *config_path = draft_path(d, folder, "tokenizer_config.json");
     const JsonNode *config, *vocab;

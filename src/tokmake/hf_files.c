@@ -11,7 +11,7 @@
 static const char JSON_NAME[] = "tokenizer.json", MODEL_NAME[] = "tokenizer.model", CONFIG_NAME[] = "tokenizer_config.json",
                   ADDED_NAME[] = "added_tokens.json", SPECIAL_NAME[] = "special_tokens_map.json";
 
-bool no_pattern(Draft *d, const char *path)
+bool no_pattern(VocabDraft *d, const char *path)
 {
     return !d->pattern || fail(d->err, USAGE, "pattern: expected a file that does not hold its split pattern, found %s", path);
 }
@@ -36,7 +36,7 @@ static bool is_sentencepiece_json(const JsonNode *root)
 /* ---- Spellings -------------------------------------------------------------------------------------------------- */
 
 /* Bytes that are no UTF-8 become U+FFFD. */
-static bool as_text(Draft *d, Text *t)
+static bool as_text(VocabDraft *d, Text *t)
 {
     char    *out = NULL, *at = NULL;
     uint32_t code;
@@ -61,7 +61,7 @@ static bool as_text(Draft *d, Text *t)
 }
 
 /* The base vocabulary of a SentencePiece model, as the files beside it spell its entries; the first of equal ones holds. */
-static bool spell_pieces(Draft *d)
+static bool spell_pieces(VocabDraft *d)
 {
     bool found;
     for (size_t i = 0; i < d->size; i++) {
@@ -88,7 +88,7 @@ static bool read_key_id(const JsonNode *entry, int64_t *id)
 }
 
 /* added_tokens_decoder ({id: token}) of tokenizer_config.json */
-static bool merge_decoder(Draft *d, const char *path, const JsonNode *settings)
+static bool merge_decoder(VocabDraft *d, const char *path, const JsonNode *settings)
 {
     char            found[NODE_TEXT];
     const JsonNode *entries;
@@ -106,7 +106,7 @@ static bool merge_decoder(Draft *d, const char *path, const JsonNode *settings)
 }
 
 /* added_tokens.json ({content: id}) */
-static bool merge_added(Draft *d, const char *folder)
+static bool merge_added(VocabDraft *d, const char *folder)
 {
     char            found[NODE_TEXT];
     const JsonNode *added;
@@ -136,7 +136,7 @@ static bool names_none(const JsonNode *name)
 }
 
 /* bos, eos, unk: by name from tokenizer_config.json, else from special_tokens_map.json, else from the model's config. */
-static bool name_ids(Draft *d, const char *folder, const JsonNode *settings, const TokenizerMakeOptions *opt)
+static bool name_ids(VocabDraft *d, const char *folder, const JsonNode *settings, const TokenizerMakeOptions *opt)
 {
     const struct { const char *key; int32_t *id; } row[] = { { "bos_token", &d->bos }, { "eos_token", &d->eos }, { "unk_token", &d->unk } };
     const int32_t   config[] = { opt->bos, opt->eos };
@@ -169,7 +169,7 @@ static bool name_ids(Draft *d, const char *folder, const JsonNode *settings, con
 
 static bool is_bool(const JsonNode *j) { return is_kind(j, NODE_TRUE) || is_kind(j, NODE_FALSE); }
 
-static bool set_template(Draft *d, const JsonNode *flag, int32_t id, IdList *out)
+static bool set_template(VocabDraft *d, const JsonNode *flag, int32_t id, IdArray *out)
 {
     if (!is_bool(flag))
         return true;
@@ -178,7 +178,7 @@ static bool set_template(Draft *d, const JsonNode *flag, int32_t id, IdList *out
 }
 
 /* add_bos_token and add_eos_token rule the Llama classes; elsewhere they are only compared with the template. */
-static bool read_template(Draft *d, const char *path, const JsonNode *settings)
+static bool read_template(VocabDraft *d, const char *path, const JsonNode *settings)
 {
     static const char *const classes[] = { "LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast" };
     const JsonNode *bos = node_get(settings, "add_bos_token"), *eos = node_get(settings, "add_eos_token");
@@ -195,11 +195,11 @@ static bool read_template(Draft *d, const char *path, const JsonNode *settings)
 
 /* ---- Folders and files ------------------------------------------------------------------------------------------ */
 
-static bool from_file(Draft *d, const char *path, const TokenizerMakeOptions *opt, bool *there);
+static bool from_file(VocabDraft *d, const char *path, const TokenizerMakeOptions *opt, bool *there);
 
 /* Reads tokenizer.json, tokenizer.model, or vocab.json with merges.txt. *json: the first, where it stands beside a SentencePiece
  * model that is taken instead. */
-static bool read_base(Draft *d, const char *folder, bool gpt2, const TokenizerMakeOptions *opt, bool *there, const JsonNode **json)
+static bool read_base(VocabDraft *d, const char *folder, bool gpt2, const TokenizerMakeOptions *opt, bool *there, const JsonNode **json)
 {
     const char *json_path = draft_path(d, folder, JSON_NAME), *model_path = draft_path(d, folder, MODEL_NAME);
     const char *vocab = draft_path(d, folder, "vocab.json"), *merges = draft_path(d, folder, "merges.txt");
@@ -222,7 +222,7 @@ static bool read_base(Draft *d, const char *folder, bool gpt2, const TokenizerMa
     return !*there || gpt2_files_read(d, folder);
 }
 
-static bool from_folder(Draft *d, const char *folder, bool gpt2, const TokenizerMakeOptions *opt, bool *there)
+static bool from_folder(VocabDraft *d, const char *folder, bool gpt2, const TokenizerMakeOptions *opt, bool *there)
 {
     const JsonNode *json = NULL, *settings, *added;
     const char     *config_path = draft_path(d, folder, CONFIG_NAME);
@@ -248,7 +248,7 @@ static bool is_vocab_json(const JsonNode *root)
     return root->n > 0;
 }
 
-static bool from_json_file(Draft *d, const char *path, const TokenizerMakeOptions *opt, bool *there)
+static bool from_json_file(VocabDraft *d, const char *path, const TokenizerMakeOptions *opt, bool *there)
 {
     const JsonNode *root;
     d->file = path;
@@ -261,7 +261,7 @@ static bool from_json_file(Draft *d, const char *path, const TokenizerMakeOption
     return folder && from_folder(d, folder, true, opt, there);
 }
 
-static bool from_file(Draft *d, const char *path, const TokenizerMakeOptions *opt, bool *there)
+static bool from_file(VocabDraft *d, const char *path, const TokenizerMakeOptions *opt, bool *there)
 {
     char   head[256];
     size_t n;
@@ -289,7 +289,7 @@ bool tokenizer_make(TokenizerData *out, const char *path, const TokenizerMakeOpt
 {
     static const TokenizerMakeOptions none = { .bos = -1, .eos = -1 };
     opt = opt ? opt : &none;
-    Draft d = { .file = path, .bos = -1, .eos = -1, .unk = -1, .pattern = opt->pattern, .err = err };
+    VocabDraft d = { .file = path, .bos = -1, .eos = -1, .unk = -1, .pattern = opt->pattern, .err = err };
     bool  there = true;
     *out = (TokenizerData){ .path = strdup(path) };
     bool ok = out->path ? (path_is_folder(path) ? from_folder(&d, path, false, opt, &there) : from_file(&d, path, opt, &there))

@@ -8,7 +8,7 @@
 
 /* ---- BPE -------------------------------------------------------------------------------------------------------- */
 
-static bool read_id(Draft *d, const JsonNode *entry, const char *what, const JsonNode **by_id)
+static bool read_id(VocabDraft *d, const JsonNode *entry, const char *what, const JsonNode **by_id)
 {
     char found[NODE_TEXT];
     Text spelling = { entry->key, entry->key_n };
@@ -25,7 +25,7 @@ static bool read_id(Draft *d, const JsonNode *entry, const char *what, const Jso
     return draft_spell(d, spelling, (int32_t)entry->integer);
 }
 
-static bool add_entry(Draft *d, const JsonNode *entry)
+static bool add_entry(VocabDraft *d, const JsonNode *entry)
 {
     Text piece = { entry->key, entry->key_n };
     bool meant = true; /* another entry can never be met: no text gives such a piece */
@@ -51,7 +51,7 @@ static size_t ids_of(const JsonNode *ids)
     return (size_t)(most + 1);
 }
 
-bool hf_read_vocab(Draft *d, const JsonNode *ids, const char *what)
+bool hf_read_vocab(VocabDraft *d, const JsonNode *ids, const char *what)
 {
     size_t           n = ids_of(ids);
     const JsonNode **by_id = calloc(n + 1, sizeof *by_id);
@@ -75,7 +75,7 @@ static bool read_merge(MergeReader *r, const JsonNode *merge)
     return merge_read(r, node_bytes(merge + 1), node_bytes(merge + 2));
 }
 
-static bool read_merges(Draft *d, const JsonNode *merges)
+static bool read_merges(VocabDraft *d, const JsonNode *merges)
 {
     char found[NODE_TEXT];
     if (!is_kind(merges, NODE_ARRAY))
@@ -89,7 +89,7 @@ static bool read_merges(Draft *d, const JsonNode *merges)
 }
 
 /* Without an unknown token the library leaves out what it has no piece for: do so too, and say it. */
-static bool drop_unknown(Draft *d)
+static bool drop_unknown(VocabDraft *d)
 {
     bool   there[256] = { false };
     size_t lacking = d->type == DRAFT_BPE ? 256 : 0;
@@ -111,7 +111,7 @@ static bool drop_unknown(Draft *d)
     return draft_set_bool(d, "drop_unknown", true);
 }
 
-static bool check_absent(Draft *d, const JsonNode *model, const char *key)
+static bool check_absent(VocabDraft *d, const JsonNode *model, const char *key)
 {
     char            found[NODE_TEXT];
     const JsonNode *j = node_get(model, key);
@@ -121,7 +121,7 @@ static bool check_absent(Draft *d, const JsonNode *model, const char *key)
     return fail(d->err, INPUT, "%s: model.%s: expected none, found %s", d->file, key, node_text(j, found));
 }
 
-static bool read_bpe(Draft *d, const JsonNode *model)
+static bool read_bpe(VocabDraft *d, const JsonNode *model)
 {
     char            found[NODE_TEXT];
     const JsonNode *ids = node_get(model, "vocab"), *unk = node_get(model, "unk_token");
@@ -149,7 +149,7 @@ static bool read_bpe(Draft *d, const JsonNode *model)
 
 /* ---- Unigram ---------------------------------------------------------------------------------------------------- */
 
-static bool read_piece(Draft *d, const JsonNode *entry)
+static bool read_piece(VocabDraft *d, const JsonNode *entry)
 {
     int32_t id = (int32_t)d->size;
     if (entry->kind != NODE_ARRAY || entry->n != 2 || entry[1].kind != NODE_STRING ||
@@ -162,7 +162,7 @@ static bool read_piece(Draft *d, const JsonNode *entry)
     return draft_spell(d, piece, id) && (!piece.n || draft_index(d, id));
 }
 
-static bool read_unigram(Draft *d, const JsonNode *model)
+static bool read_unigram(VocabDraft *d, const JsonNode *model)
 {
     char            found[NODE_TEXT];
     const JsonNode *pieces = node_get(model, "vocab"), *unk = node_get(model, "unk_id");
@@ -183,7 +183,7 @@ static bool read_unigram(Draft *d, const JsonNode *model)
 
 /* ---- Added tokens ----------------------------------------------------------------------------------------------- */
 
-bool hf_json_added_tokens(Draft *d, const JsonNode *entries, const ByteMap *spellings, bool known)
+bool hf_json_added_tokens(VocabDraft *d, const JsonNode *entries, const ByteMap *spellings, bool known)
 {
     char   found[NODE_TEXT];
     size_t n = 0;
@@ -202,7 +202,7 @@ bool hf_json_added_tokens(Draft *d, const JsonNode *entries, const ByteMap *spel
 /* ---- The file --------------------------------------------------------------------------------------------------- */
 
 /* truncation and padding act on batches, version is the format's */
-static bool check_keys(Draft *d, const JsonNode *root)
+static bool check_keys(VocabDraft *d, const JsonNode *root)
 {
     static const char *const known[] = { "version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                                          "post_processor", "decoder", "model" };
@@ -217,7 +217,7 @@ static bool check_keys(Draft *d, const JsonNode *root)
     return true;
 }
 
-static bool set_steps(Draft *d, const JsonNode *root, bool unigram)
+static bool set_steps(VocabDraft *d, const JsonNode *root, bool unigram)
 {
     TextOut steps = { 0 };
     bool    byte_level = false, add_prefix_space = false;
@@ -235,7 +235,7 @@ static bool set_steps(Draft *d, const JsonNode *root, bool unigram)
 }
 
 /* Special tokens are found by their name, byte pieces by their byte, never as ordinary text. */
-static void keep_ordinary(Draft *d)
+static void keep_ordinary(VocabDraft *d)
 {
     size_t n = 0;
     for (size_t i = 0; i < d->indexed.n; i++) {
@@ -246,7 +246,7 @@ static void keep_ordinary(Draft *d)
     d->indexed.n = n;
 }
 
-bool hf_json_read(Draft *d, const JsonNode *root)
+bool hf_json_read(VocabDraft *d, const JsonNode *root)
 {
     char            found[NODE_TEXT];
     const JsonNode *model = node_get(root, "model"), *added;

@@ -19,7 +19,7 @@ static const JsonNode *type_of(const JsonNode *j) { return node_get(j, "type"); 
 
 static const char *shown(const JsonNode *j, char buf[NODE_TEXT]) { return node_text(j->kind == NODE_OBJECT ? type_of(j) : j, buf); }
 
-static bool flatten(Draft *d, const JsonNode *j, const char *what, const char *key, Parts *out)
+static bool flatten(VocabDraft *d, const JsonNode *j, const char *what, const char *key, Parts *out)
 {
     char found[NODE_TEXT];
     if (!j || j->kind == NODE_NULL)
@@ -42,7 +42,7 @@ static bool flatten(Draft *d, const JsonNode *j, const char *what, const char *k
 }
 
 /* A text without NUL. */
-static bool text_of(Draft *d, const JsonNode *j, const char *what, const char *key, Text *out)
+static bool text_of(VocabDraft *d, const JsonNode *j, const char *what, const char *key, Text *out)
 {
     char            found[NODE_TEXT];
     const JsonNode *value = node_get(j, key);
@@ -53,7 +53,7 @@ static bool text_of(Draft *d, const JsonNode *j, const char *what, const char *k
 }
 
 /* The pattern {"Regex": text} or {"String": text}. */
-static bool pattern_of(Draft *d, const JsonNode *j, const char *what, bool *is_regex, Text *out)
+static bool pattern_of(VocabDraft *d, const JsonNode *j, const char *what, bool *is_regex, Text *out)
 {
     char            found[NODE_TEXT];
     const JsonNode *pattern = node_get(j, "pattern");
@@ -68,7 +68,7 @@ static bool pattern_of(Draft *d, const JsonNode *j, const char *what, bool *is_r
 
 /* ---- normalizer ------------------------------------------------------------------------------------------------- */
 
-static bool precompiled(Draft *d, const JsonNode *j, bool *there)
+static bool precompiled(VocabDraft *d, const JsonNode *j, bool *there)
 {
     char            found[NODE_TEXT];
     const JsonNode *map = node_get(j, "precompiled_charsmap");
@@ -89,7 +89,7 @@ static bool precompiled(Draft *d, const JsonNode *j, bool *there)
     return true;
 }
 
-static bool replace_step(Draft *d, const JsonNode *j, TextOut *o)
+static bool replace_step(VocabDraft *d, const JsonNode *j, TextOut *o)
 {
     bool is_regex;
     Text pattern, content;
@@ -106,7 +106,7 @@ static bool replace_step(Draft *d, const JsonNode *j, TextOut *o)
 }
 
 /* Writes the step, or nothing where it does nothing. */
-static bool normalizer_step(Draft *d, const JsonNode *j, TextOut *o)
+static bool normalizer_step(VocabDraft *d, const JsonNode *j, TextOut *o)
 {
     static const char *const form[][2] = { { "NFC", "nfc" }, { "NFD", "nfd" }, { "NFKC", "nfkc" }, { "NFKD", "nfkd" } };
     const JsonNode *type = type_of(j);
@@ -149,7 +149,7 @@ static bool normalizer_step(Draft *d, const JsonNode *j, TextOut *o)
                 d->file, shown(j, found));
 }
 
-bool hf_normalizer(Draft *d, const JsonNode *node)
+bool hf_normalizer(VocabDraft *d, const JsonNode *node)
 {
     Parts   parts = { 0 };
     TextOut o = { 0 };
@@ -192,7 +192,7 @@ bool hf_normalizer(Draft *d, const JsonNode *node)
 #define WORD "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}" \
              "\\x{200C}\\x{200D}"
 
-typedef struct Steps { Draft *d; TextOut *o; size_t n; } Steps;
+typedef struct Steps { VocabDraft *d; TextOut *o; size_t n; } Steps;
 
 static void split(Steps *s, const char *regex, const char *behavior, bool invert)
 {
@@ -216,7 +216,7 @@ static bool split_literal(Steps *s, Text text, const char *behavior, bool invert
     return true;
 }
 
-static bool behavior_of(Draft *d, const JsonNode *j, const char *what, const char *otherwise, const char **out)
+static bool behavior_of(VocabDraft *d, const JsonNode *j, const char *what, const char *otherwise, const char **out)
 {
     static const char *const known[][2] = { { "Isolated", "isolated" }, { "Removed", "removed" },
         { "MergedWithPrevious", "merged_with_previous" }, { "MergedWithNext", "merged_with_next" }, { "Contiguous", "contiguous" } };
@@ -234,7 +234,7 @@ static bool behavior_of(Draft *d, const JsonNode *j, const char *what, const cha
                 d->file, what, node_text(value, found));
 }
 
-static bool prepend_scheme(Draft *d, const JsonNode *j, const char *what, const char **out)
+static bool prepend_scheme(VocabDraft *d, const JsonNode *j, const char *what, const char **out)
 {
     static const char *const known[] = { "first", "always", "never" };
     char            found[NODE_TEXT];
@@ -312,7 +312,7 @@ static bool pre_tokenizer_step(Steps *s, const JsonNode *j)
 }
 
 /* *byte_level: is it of bytes? Then ByteLevel is the last. */
-bool hf_pre_tokenizer(Draft *d, const JsonNode *node, TextOut *o, bool *byte_level, bool *add_prefix_space)
+bool hf_pre_tokenizer(VocabDraft *d, const JsonNode *node, TextOut *o, bool *byte_level, bool *add_prefix_space)
 {
     Parts parts = { 0 };
     Steps s = { d, o, 0 };
@@ -341,7 +341,7 @@ bool hf_pre_tokenizer(Draft *d, const JsonNode *node, TextOut *o, bool *byte_lev
 
 /* ---- decoder ---------------------------------------------------------------------------------------------------- */
 
-static bool wrong_decoder(Draft *d, const char *wanted, const Parts *parts)
+static bool wrong_decoder(VocabDraft *d, const char *wanted, const Parts *parts)
 {
     char   list[512] = "null", found[NODE_TEXT];
     size_t n = 0;
@@ -368,7 +368,7 @@ static bool is_usual_decoder(const Parts *parts, const JsonNode **strip)
     return at == parts->n && (!*strip || fused);
 }
 
-static bool set_strip(Draft *d, const char *value)
+static bool set_strip(VocabDraft *d, const char *value)
 {
     TextOut o = { 0 };
     text_out(&o, "\"%s\"", value);
@@ -376,7 +376,7 @@ static bool set_strip(Draft *d, const char *value)
 }
 
 /* The parts that turn U+2581 into spaces and byte pieces into bytes are the model file's way anyhow. */
-bool hf_decoder(Draft *d, const JsonNode *node)
+bool hf_decoder(VocabDraft *d, const JsonNode *node)
 {
     Parts           parts = { 0 };
     const JsonNode *strip = NULL;
@@ -417,12 +417,12 @@ static const JsonNode *template_ids(const JsonNode *processor, const JsonNode *i
     return NULL;
 }
 
-static bool bad_template(Draft *d)
+static bool bad_template(VocabDraft *d)
 {
     return fail(d->err, INPUT, "%s: post_processor: expected a template of known special tokens around one text, found another", d->file);
 }
 
-static bool add_ids(Draft *d, const JsonNode *ids, IdList *out)
+static bool add_ids(VocabDraft *d, const JsonNode *ids, IdArray *out)
 {
     JSON_NODES (i, ids) {
         if (i->kind != NODE_INT || i->integer < 0 || i->integer >= (int64_t)d->size)
@@ -433,7 +433,7 @@ static bool add_ids(Draft *d, const JsonNode *ids, IdList *out)
     return true;
 }
 
-static bool read_template(Draft *d, const JsonNode *processor, IdList *before, IdList *after)
+static bool read_template(VocabDraft *d, const JsonNode *processor, IdArray *before, IdArray *after)
 {
     const JsonNode *single;
     int             texts = 0;
@@ -454,14 +454,14 @@ static bool read_template(Draft *d, const JsonNode *processor, IdList *before, I
 }
 
 /* The ids of the template for one text. ByteLevel only moves offsets. A later processor works around what the one before made. */
-bool hf_post_processor(Draft *d, const JsonNode *node)
+bool hf_post_processor(VocabDraft *d, const JsonNode *node)
 {
     Parts parts = { 0 };
     char  found[NODE_TEXT];
     if (!flatten(d, node, "post_processor", "processors", &parts))
         return false;
     for (size_t i = 0; i < parts.n; i++) {
-        IdList before = { 0 };
+        IdArray before = { 0 };
         if (node_is(type_of(parts.node[i]), "ByteLevel"))
             continue;
         if (!node_is(type_of(parts.node[i]), "TemplateProcessing"))

@@ -12,7 +12,7 @@ bool llama2c_vocab_looks_like(const char *head, size_t n)
     return n >= 17 && memcmp(head + 8, "\x05\0\0\0<unk>", 9) == 0;
 }
 
-static bool with_blanks(Draft *d, Text *t)
+static bool with_blanks(VocabDraft *d, Text *t)
 {
     size_t spaces = 0;
     for (size_t i = 0; i < t->n; i++)
@@ -34,7 +34,7 @@ static bool with_blanks(Draft *d, Text *t)
     return true;
 }
 
-static bool add_piece(Draft *d, size_t id, Text t, float score, bool *bytes)
+static bool add_piece(VocabDraft *d, size_t id, Text t, float score, bool *bytes)
 {
     char byte;
     int  type = id == 0 ? TYPE_UNKNOWN : id <= 2 ? TYPE_CONTROL : byte_of(t, &byte) ? TYPE_BYTE : TYPE_NORMAL;
@@ -56,7 +56,7 @@ static bool add_piece(Draft *d, size_t id, Text t, float score, bool *bytes)
     return type != TYPE_NORMAL || draft_index(d, (int32_t)id);
 }
 
-static bool read_pieces(Draft *d, Text t, bool *bytes)
+static bool read_pieces(VocabDraft *d, Text t, bool *bytes)
 {
     int32_t longest, n;
     float   score;
@@ -81,7 +81,7 @@ static bool read_pieces(Draft *d, Text t, bool *bytes)
     return true;
 }
 
-bool llama2c_vocab_read(Draft *d, const char *path)
+bool llama2c_vocab_read(VocabDraft *d, const char *path)
 {
     Text t;
     bool bytes = false;

@@ -73,12 +73,12 @@ static bool read_number(Text t, int64_t *out)
     return t.n > 0;
 }
 
-static bool wrong_line(Draft *d, size_t n, const char *wanted, Text line)
+static bool wrong_line(VocabDraft *d, size_t n, const char *wanted, Text line)
 {
     return fail(d->err, INPUT, "%s: line %zu: expected %s, found '%.*s'", d->file, n, wanted, line.n < 60 ? (int)line.n : 60, line.p);
 }
 
-static bool read_line(Draft *d, Text line, size_t number)
+static bool read_line(VocabDraft *d, Text line, size_t number)
 {
     Text    rest = line, word = next_word(&rest), rank_word = next_word(&rest), piece = { 0 };
     int64_t rank = 0;
@@ -101,7 +101,7 @@ static bool read_line(Draft *d, Text line, size_t number)
            (!found || wrong_line(d, number, "a new piece", line)) && draft_add(d, rank, piece, TYPE_NORMAL);
 }
 
-static bool read_ranks(Draft *d, Text t)
+static bool read_ranks(VocabDraft *d, Text t)
 {
     for (size_t number = 1; t.n; number++) {
         const char *end = memchr(t.p, '\n', t.n);
@@ -124,7 +124,7 @@ static int by_left(const void *a, const void *b)
 
 /* Every way to split a piece into two pieces is a merge, in the order of the rank of what it makes, then of the left and the
  * right rank (as transformers' TikTokenConverter does). */
-static bool make_merges(Draft *d)
+static bool make_merges(VocabDraft *d)
 {
     for (size_t rank = 0; rank < d->size; rank++) {
         Text   piece = d->piece[rank];
@@ -147,7 +147,7 @@ static bool make_merges(Draft *d)
 
 /* ---- Special tokens --------------------------------------------------------------------------------------------- */
 
-static bool add_special(Draft *d, const char *path, Text token, int64_t id, size_t n_ranks)
+static bool add_special(VocabDraft *d, const char *path, Text token, int64_t id, size_t n_ranks)
 {
     static const ByteMap none = { 0 };
     if (id < 0 || (id < (int64_t)n_ranks && d->types[id] == TYPE_NORMAL))
@@ -159,7 +159,7 @@ static bool add_special(Draft *d, const char *path, Text token, int64_t id, size
     return draft_add_plain_token(d, id, token, true, MARK_SPECIAL, &none);
 }
 
-static bool add_listed(Draft *d, const char *path, const JsonNode *root, size_t n_ranks)
+static bool add_listed(VocabDraft *d, const char *path, const JsonNode *root, size_t n_ranks)
 {
     char found[NODE_TEXT];
     JSON_NODES (i, root) {
@@ -172,7 +172,7 @@ static bool add_listed(Draft *d, const char *path, const JsonNode *root, size_t 
     return true;
 }
 
-static bool add_published(Draft *d, const struct Published *p, size_t n_ranks)
+static bool add_published(VocabDraft *d, const struct Published *p, size_t n_ranks)
 {
     for (const Special *s = p->special; s->token; s++)
         if (!add_special(d, d->file, (Text){ s->token, strlen(s->token) }, s->id, n_ranks))
@@ -180,7 +180,7 @@ static bool add_published(Draft *d, const struct Published *p, size_t n_ranks)
     return true;
 }
 
-static bool set_pattern(Draft *d, const struct Published *p)
+static bool set_pattern(VocabDraft *d, const struct Published *p)
 {
     const char *pattern = d->pattern ? d->pattern : p ? p->pattern : d->bos >= 0 ? "llama3" : NULL;
     if (!pattern)
@@ -206,7 +206,7 @@ bool rank_file_looks_like(const char *head, size_t n)
     return word && word % 4 == 0 && word + 1 < line;
 }
 
-bool rank_file_read(Draft *d, const char *path)
+bool rank_file_read(VocabDraft *d, const char *path)
 {
     Text            t;
     const JsonNode *listed;

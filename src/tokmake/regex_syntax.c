@@ -3,7 +3,7 @@
 #include <string.h>
 #include "tokmake/vocab_draft.h"
 
-static bool refuse(Draft *d, const char *what, Text regex, Text part)
+static bool refuse(VocabDraft *d, const char *what, Text regex, Text part)
 {
     return fail(d->err, INPUT, "%s: %s: '%.*s' in the regex '%.*s' is not supported", d->file, what, SHOWN(part), SHOWN(regex));
 }
@@ -53,7 +53,7 @@ static const char *set_at(const char *p, const char *end, const char **members)
     return set_end(p, end);
 }
 
-static bool check_members(Draft *d, const char *what, Text regex, const char *p, const char *end)
+static bool check_members(VocabDraft *d, const char *what, Text regex, const char *p, const char *end)
 {
     for (size_t n; p < end; p += n) {
         if (*p == '&' && end - p > 1 && p[1] == '&')
@@ -105,7 +105,7 @@ static size_t odd_repeat_at(const char *p, const char *end)
 }
 
 /* Outside sets. */
-static bool check_part(Draft *d, const char *what, Text regex, const char *p, const char *end)
+static bool check_part(VocabDraft *d, const char *what, Text regex, const char *p, const char *end)
 {
     size_t n = option_at(p, end);
     n = n ? n : odd_repeat_at(p, end);
@@ -114,7 +114,7 @@ static bool check_part(Draft *d, const char *what, Text regex, const char *p, co
     return !n || refuse(d, what, regex, (Text){ p, n });
 }
 
-static bool check_plain(Draft *d, const char *what, Text regex, const char *p, const char *end)
+static bool check_plain(VocabDraft *d, const char *what, Text regex, const char *p, const char *end)
 {
     while (p < end) {
         const char *members = p, *close = set_at(p, end, &members);
@@ -134,7 +134,7 @@ static size_t code_at(const char *p, const char *end)
     return at < end && *at == '}' ? (size_t)(at + 1 - p) : 0;
 }
 
-bool regex_syntax_check(Draft *d, const char *what, Text regex)
+bool regex_syntax_check(VocabDraft *d, const char *what, Text regex)
 {
     char *plain = draft_bytes(d, regex.n + 1), *out = plain; /* escapes that both know, out of the way */
     if (!plain)

@@ -24,12 +24,12 @@ typedef struct Field {
 /* The last value of each field of a message without repeated ones. */
 typedef struct Message { Field field[KNOWN_FIELDS]; } Message;
 
-static bool broken(Draft *d, const char *why)
+static bool broken(VocabDraft *d, const char *why)
 {
     return fail(d->err, INPUT, "%s: expected a SentencePiece model (protocol buffer), found %s", d->file, why);
 }
 
-static bool varint(Draft *d, Text *t, uint64_t *value)
+static bool varint(VocabDraft *d, Text *t, uint64_t *value)
 {
     *value = 0;
     for (int shift = 0; shift < 64 && t->n; shift += 7) {
@@ -44,7 +44,7 @@ static bool varint(Draft *d, Text *t, uint64_t *value)
     return broken(d, "a varint without end");
 }
 
-static bool next_field(Draft *d, Text *t, Field *f)
+static bool next_field(VocabDraft *d, Text *t, Field *f)
 {
     uint64_t key, n = 0;
     if (!varint(d, t, &key))
@@ -66,7 +66,7 @@ static bool next_field(Draft *d, Text *t, Field *f)
 }
 
 /* Adds to what m has already. */
-static bool read_message(Draft *d, Text t, Message *m)
+static bool read_message(VocabDraft *d, Text t, Message *m)
 {
     Field f;
     while (t.n) {
@@ -96,7 +96,7 @@ static bool piece_score(const Field *f, double *score)
 }
 
 /* A piece is three fields, of which a published model has up to a million: no Message for each. */
-static bool read_piece(Draft *d, Text t)
+static bool read_piece(VocabDraft *d, Text t)
 {
     Field  f, field[PIECE_TYPE + 1] = { 0 };
     size_t id = d->size;
@@ -127,7 +127,7 @@ static bool read_piece(Draft *d, Text t)
 }
 
 /* The library finds bos and eos by their piece, and takes them only if they are control pieces. */
-static bool find_ids(Draft *d, const Message *trainer)
+static bool find_ids(VocabDraft *d, const Message *trainer)
 {
     ByteMap control = { 0 };
     size_t  n_unknown = 0;
@@ -161,7 +161,7 @@ static bool find_ids(Draft *d, const Message *trainer)
 
 /* ---- Settings --------------------------------------------------------------------------------------------------- */
 
-static bool set_surface(Draft *d, const Field *f)
+static bool set_surface(VocabDraft *d, const Field *f)
 {
     static const char usual[] = " \xE2\x81\x87 ";
     if (!f->there || !f->is_bytes || text_is(f->bytes, (Text){ usual, sizeof usual - 1 }))
@@ -171,7 +171,7 @@ static bool set_surface(Draft *d, const Field *f)
     return draft_set(d, "unk_surface", &o);
 }
 
-static bool set_charsmap(Draft *d, const Message *normalizer)
+static bool set_charsmap(VocabDraft *d, const Message *normalizer)
 {
     const Field *f = &normalizer->field[NORMALIZER_CHARSMAP];
     if (!truth(normalizer, NORMALIZER_CHARSMAP, false))
@@ -181,7 +181,7 @@ static bool set_charsmap(Draft *d, const Message *normalizer)
     return charsmap_read(d, f->bytes, "precompiled_charsmap") && draft_set_bool(d, "charsmap", true);
 }
 
-static bool set_type(Draft *d, const Message *trainer)
+static bool set_type(VocabDraft *d, const Message *trainer)
 {
     static const char *const name[] = { "none", "unigram", "BPE", "word", "char" };
     const Field *f = &trainer->field[TRAINER_MODEL_TYPE];
@@ -193,7 +193,7 @@ static bool set_type(Draft *d, const Message *trainer)
     return true;
 }
 
-static bool set_all(Draft *d, const Message *trainer, const Message *normalizer, const Message *denormalizer)
+static bool set_all(VocabDraft *d, const Message *trainer, const Message *normalizer, const Message *denormalizer)
 {
     static const char *const flag[] = { "add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces" };
     if (!set_type(d, trainer))
@@ -214,7 +214,7 @@ static bool set_all(Draft *d, const Message *trainer, const Message *normalizer,
 /* The first field of every model is a piece: tag 0x0A, a length, then tag 0x0A of its text. */
 bool spm_model_looks_like(const char *head, size_t n) { return n > 4 && head[0] == 0x0A && head[2] == 0x0A; }
 
-bool spm_model_read(Draft *d, const char *path)
+bool spm_model_read(VocabDraft *d, const char *path)
 {
     Message trainer = { 0 }, normalizer = { 0 }, denormalizer = { 0 };
     Text    t;

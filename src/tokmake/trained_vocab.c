@@ -4,7 +4,7 @@
 
 #include "tokmake/vocab_draft.h"
 
-static bool add_bytes(Draft *d)
+static bool add_bytes(VocabDraft *d)
 {
     char *all = draft_bytes(d, 256);
     bool  ok  = all != NULL;
@@ -15,7 +15,7 @@ static bool add_bytes(Draft *d)
     return ok;
 }
 
-static bool add_merge(Draft *d, int32_t left, int32_t right, int32_t id)
+static bool add_merge(VocabDraft *d, int32_t left, int32_t right, int32_t id)
 {
     Text  a = d->piece[left], b = d->piece[right];
     Merge m = { (uint32_t)left, (uint32_t)right, (uint32_t)id };
@@ -32,7 +32,7 @@ static bool add_merge(Draft *d, int32_t left, int32_t right, int32_t id)
 bool tokenizer_make_trained(TokenizerData *out, const char *path, const char *pattern, const int32_t (*merges)[3], size_t n_merges,
                             Error *err)
 {
-    Draft d = { .file = path, .type = DRAFT_BPE, .bos = -1, .eos = -1, .unk = -1, .err = err };
+    VocabDraft d = { .file = path, .type = DRAFT_BPE, .bos = -1, .eos = -1, .unk = -1, .err = err };
     *out = (TokenizerData){ .path = strdup(path) };
     bool ok = (out->path || no_memory(path, err)) && draft_reserve(&d, 256 + n_merges) && add_bytes(&d);
     for (size_t i = 0; ok && i < n_merges; i++)

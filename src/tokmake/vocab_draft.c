@@ -17,7 +17,7 @@ typedef struct DraftChunk {
     char               bytes[];
 } DraftChunk;
 
-char *draft_bytes(Draft *d, size_t n)
+char *draft_bytes(VocabDraft *d, size_t n)
 {
     if (!d->chunk || d->chunk->size - d->chunk->used < n) {
         size_t      size = n > CHUNK ? n : CHUNK;
@@ -34,7 +34,7 @@ char *draft_bytes(Draft *d, size_t n)
     return p;
 }
 
-bool draft_copy(Draft *d, Text *t)
+bool draft_copy(VocabDraft *d, Text *t)
 {
     char *copy = draft_bytes(d, t->n + 1);
     if (!copy)
@@ -46,7 +46,7 @@ bool draft_copy(Draft *d, Text *t)
     return true;
 }
 
-void draft_free(Draft *d)
+void draft_free(VocabDraft *d)
 {
     for (size_t i = 0; i < d->n_docs; i++)
         json_doc_free(&d->doc[i]);
@@ -74,7 +74,7 @@ void draft_free(Draft *d)
     free(d->suffix.id);
     text_out_free(&d->warnings);
     free(d->files);
-    *d = (Draft){ 0 };
+    *d = (VocabDraft){ 0 };
 }
 
 /* ---- Pieces ----------------------------------------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ static bool grow(void *array, size_t n, size_t item)
     return grown != NULL;
 }
 
-bool draft_reserve(Draft *d, size_t size)
+bool draft_reserve(VocabDraft *d, size_t size)
 {
     if (size <= d->cap)
         return true;
@@ -99,7 +99,7 @@ bool draft_reserve(Draft *d, size_t size)
     return true;
 }
 
-bool draft_add(Draft *d, int64_t id, Text piece, int type)
+bool draft_add(VocabDraft *d, int64_t id, Text piece, int type)
 {
     if (id < 0 || id >= DRAFT_LARGEST)
         return fail(d->err, INPUT, "%s: token id: expected 0 to %d, found %lld ('%.*s')", d->file, DRAFT_LARGEST - 1, (long long)id,
@@ -117,7 +117,7 @@ bool draft_add(Draft *d, int64_t id, Text piece, int type)
     return true;
 }
 
-bool id_list_add(IdList *l, int32_t id, Error *err)
+bool id_list_add(IdArray *l, int32_t id, Error *err)
 {
     if (l->n == l->cap) {
         size_t cap = l->cap ? 2 * l->cap : 64;
@@ -129,9 +129,9 @@ bool id_list_add(IdList *l, int32_t id, Error *err)
     return true;
 }
 
-bool draft_index(Draft *d, int32_t id) { return id_list_add(&d->indexed, id, d->err); }
+bool draft_index(VocabDraft *d, int32_t id) { return id_list_add(&d->indexed, id, d->err); }
 
-bool draft_merge(Draft *d, Merge m)
+bool draft_merge(VocabDraft *d, Merge m)
 {
     if (d->n_merges == INT32_MAX)
         return fail(d->err, INPUT, "%s: expected at most %d merges, found more", d->file, INT32_MAX);
@@ -145,7 +145,7 @@ bool draft_merge(Draft *d, Merge m)
     return true;
 }
 
-int32_t draft_find(const Draft *d, Text piece)
+int32_t draft_find(const VocabDraft *d, Text piece)
 {
     for (size_t i = 0; piece.n && i < d->size; i++)
         if (text_is(d->piece[i], piece))
@@ -153,7 +153,7 @@ int32_t draft_find(const Draft *d, Text piece)
     return -1;
 }
 
-bool draft_spell(Draft *d, Text spelling, int32_t id)
+bool draft_spell(VocabDraft *d, Text spelling, int32_t id)
 {
     bool     found;
     int32_t *value = byte_map_put(&d->spelled, spelling.p, spelling.n, id, &found, d->err);
@@ -173,7 +173,7 @@ bool byte_of(Text piece, char *byte)
     return true;
 }
 
-bool draft_byte_pieces(Draft *d, bool *all)
+bool draft_byte_pieces(VocabDraft *d, bool *all)
 {
     int32_t id[256];
     size_t  n = 0;
@@ -201,7 +201,7 @@ bool draft_byte_pieces(Draft *d, bool *all)
 
 /* ---- Special and added tokens ----------------------------------------------------------------------------------- */
 
-void draft_mark(Draft *d, int32_t id, unsigned marks)
+void draft_mark(VocabDraft *d, int32_t id, unsigned marks)
 {
     if (!(d->marks[id] & MARK_THERE))
         d->marks[id] = (uint8_t)(MARK_THERE | marks);
@@ -218,7 +218,7 @@ unsigned marks_of(const JsonNode *entry)
     return marks;
 }
 
-bool draft_add_plain_token(Draft *d, int64_t id, Text content, bool special, unsigned marks, const ByteMap *spellings)
+bool draft_add_plain_token(VocabDraft *d, int64_t id, Text content, bool special, unsigned marks, const ByteMap *spellings)
 {
     int32_t known = byte_map_find(spellings, content.p, content.n, -1);
     if (known >= 0)
@@ -232,13 +232,13 @@ bool draft_add_plain_token(Draft *d, int64_t id, Text content, bool special, uns
     return true;
 }
 
-bool draft_add_token(Draft *d, int64_t id, const JsonNode *entry, const ByteMap *spellings)
+bool draft_add_token(VocabDraft *d, int64_t id, const JsonNode *entry, const ByteMap *spellings)
 {
     unsigned marks = marks_of(entry);
     return draft_add_plain_token(d, id, node_bytes(node_get(entry, "content")), (marks & MARK_SPECIAL) != 0, marks, spellings);
 }
 
-bool draft_add_known(Draft *d, int64_t id, const JsonNode *entry, const ByteMap *spellings)
+bool draft_add_known(VocabDraft *d, int64_t id, const JsonNode *entry, const ByteMap *spellings)
 {
     Text content = node_bytes(node_get(entry, "content"));
     if (!is_sentencepiece_draft(d) || id < 0 || id >= (int64_t)d->size || !text_is(d->piece[id], content))
@@ -249,7 +249,7 @@ bool draft_add_known(Draft *d, int64_t id, const JsonNode *entry, const ByteMap 
 
 /* ---- Settings --------------------------------------------------------------------------------------------------- */
 
-bool draft_set(Draft *d, const char *key, TextOut *value)
+bool draft_set(VocabDraft *d, const char *key, TextOut *value)
 {
     char  *json = text_out_take(value, d->err);
     size_t i = 0;
@@ -268,14 +268,14 @@ bool draft_set(Draft *d, const char *key, TextOut *value)
     return true;
 }
 
-bool draft_set_bool(Draft *d, const char *key, bool value)
+bool draft_set_bool(VocabDraft *d, const char *key, bool value)
 {
     TextOut o = { 0 };
     text_out(&o, "%s", value ? "true" : "false");
     return draft_set(d, key, &o);
 }
 
-bool draft_has_setting(const Draft *d, const char *key, const char *json)
+bool draft_has_setting(const VocabDraft *d, const char *key, const char *json)
 {
     for (size_t i = 0; i < d->n_settings; i++)
         if (strcmp(d->setting[i].key, key) == 0)
@@ -292,7 +292,7 @@ void draft_set_split(TextOut *o, const char *regex, size_t n, const char *behavi
 
 /* ---- Files ------------------------------------------------------------------------------------------------------ */
 
-const char *draft_path(Draft *d, const char *folder, const char *name)
+const char *draft_path(VocabDraft *d, const char *folder, const char *name)
 {
     size_t n = strlen(folder), m = strlen(name);
     bool   slash = n && folder[n - 1] != '/';
@@ -302,14 +302,14 @@ const char *draft_path(Draft *d, const char *folder, const char *name)
     return path;
 }
 
-const char *draft_folder(Draft *d, const char *path)
+const char *draft_folder(VocabDraft *d, const char *path)
 {
     const char *slash = strrchr(path, '/');
     Text        t = slash ? (Text){ path, slash == path ? 1 : (size_t)(slash - path) } : TEXT("");
     return draft_copy(d, &t) ? t.p : NULL;
 }
 
-static bool note_file(Draft *d, const char *path)
+static bool note_file(VocabDraft *d, const char *path)
 {
     for (size_t i = 0; i < d->n_files; i++)
         if (strcmp(d->files[i], path) == 0)
@@ -323,12 +323,12 @@ static bool note_file(Draft *d, const char *path)
     return true;
 }
 
-static bool read_text(Draft *d, const char *path, char **text, size_t *n)
+static bool read_text(VocabDraft *d, const char *path, char **text, size_t *n)
 {
     return note_file(d, path) && file_read(path, LARGEST_FILE, text, n, d->err);
 }
 
-bool draft_read(Draft *d, const char *path, Text *text)
+bool draft_read(VocabDraft *d, const char *path, Text *text)
 {
     if (d->n_held == sizeof d->held / sizeof *d->held)
         return fail(d->err, SYSTEM, "%s: too many files", path);
@@ -339,7 +339,7 @@ bool draft_read(Draft *d, const char *path, Text *text)
     return true;
 }
 
-bool draft_read_head(Draft *d, const char *path, char head[256], size_t *n)
+bool draft_read_head(VocabDraft *d, const char *path, char head[256], size_t *n)
 {
     FileMap map = { 0 };
     if (!file_map_open(&map, path, d->err))
@@ -351,7 +351,7 @@ bool draft_read_head(Draft *d, const char *path, char head[256], size_t *n)
     return true;
 }
 
-bool draft_read_object(Draft *d, const char *path, const JsonNode **root)
+bool draft_read_object(VocabDraft *d, const char *path, const JsonNode **root)
 {
     char *text, found[NODE_TEXT];
     size_t n;
@@ -363,13 +363,13 @@ bool draft_read_object(Draft *d, const char *path, const JsonNode **root)
     return (*root)->kind == NODE_OBJECT || fail(d->err, INPUT, "%s: expected a JSON object, found %s", path, node_text(*root, found));
 }
 
-bool draft_read_object_if_there(Draft *d, const char *path, const JsonNode **root)
+bool draft_read_object_if_there(VocabDraft *d, const char *path, const JsonNode **root)
 {
     *root = NULL;
     return path && (!path_exists(path) || draft_read_object(d, path, root));
 }
 
-bool draft_member(Draft *d, const JsonNode *node, const char *key, NodeKind kind, const char *what, const JsonNode **out)
+bool draft_member(VocabDraft *d, const JsonNode *node, const char *key, NodeKind kind, const char *what, const JsonNode **out)
 {
     char found[NODE_TEXT];
     *out = node_get(node, key);

@@ -8,7 +8,7 @@
 
 /* ---- The metadata entry ----------------------------------------------------------------------------------------- */
 
-static void ids_out(TextOut *o, const char *key, const IdList *ids)
+static void ids_out(TextOut *o, const char *key, const IdArray *ids)
 {
     text_out(o, ",\"%s\":[", key);
     for (size_t i = 0; i < ids->n; i++)
@@ -16,7 +16,7 @@ static void ids_out(TextOut *o, const char *key, const IdList *ids)
     text_out(o, "]");
 }
 
-static void special_out(TextOut *o, const Draft *d)
+static void special_out(TextOut *o, const VocabDraft *d)
 {
     static const struct { const char *key; unsigned mark; } flag[] = { { "lstrip", MARK_LSTRIP }, { "rstrip", MARK_RSTRIP },
         { "single_word", MARK_SINGLE_WORD }, { "normalized", MARK_NORMALIZED } };
@@ -36,7 +36,7 @@ static void special_out(TextOut *o, const Draft *d)
     text_out(o, "]");
 }
 
-static bool make_metadata(const Draft *d, TokenizerData *out)
+static bool make_metadata(const VocabDraft *d, TokenizerData *out)
 {
     static const char *const type[] = { [DRAFT_SPM] = "spm", [DRAFT_SPM_UNIGRAM] = "spm_unigram", [DRAFT_BPE] = "bpe",
                                         [DRAFT_BPE_CHAR] = "bpe_char", [DRAFT_UNIGRAM] = "unigram" };
@@ -58,7 +58,7 @@ static bool make_metadata(const Draft *d, TokenizerData *out)
 /* ---- Tensors ---------------------------------------------------------------------------------------------------- */
 
 /* data belongs to out from here on. NULL: no memory. */
-static bool put(const Draft *d, TokenizerData *out, const char *name, DType dtype, size_t rows, int cols, void *data)
+static bool put(const VocabDraft *d, TokenizerData *out, const char *name, DType dtype, size_t rows, int cols, void *data)
 {
     if (!data)
         return fail(d->err, SYSTEM, "%s: out of memory for the tensor %s", d->file, name);
@@ -83,7 +83,7 @@ static void *copy_of(const void *p, size_t n, size_t item)
     return copy;
 }
 
-static bool put_pieces(const Draft *d, TokenizerData *out)
+static bool put_pieces(const VocabDraft *d, TokenizerData *out)
 {
     size_t total = 0;
     for (size_t i = 0; i < d->size; i++)
@@ -111,7 +111,7 @@ static bool put_pieces(const Draft *d, TokenizerData *out)
 }
 
 /* F32, unless a unigram tokenizer.json has scores that need all of a double. */
-static bool put_scores(const Draft *d, TokenizerData *out)
+static bool put_scores(const VocabDraft *d, TokenizerData *out)
 {
     float *shorter = allocate(d->size, sizeof *shorter);
     bool   exact = true;
@@ -133,7 +133,7 @@ static int by_id(const void *a, const void *b)
 
 /* The ids that can be looked up, ascending: of equal pieces the one that was indexed first, or last where the library for Unigram
  * reads the vocabulary into a map. */
-static bool indexed_ids(const Draft *d, IdList *ids)
+static bool indexed_ids(const VocabDraft *d, IdArray *ids)
 {
     ByteMap seen = { 0 };
     bool    ok = byte_map_reserve(&seen, d->indexed.n, d->err), sorted = true;
@@ -152,7 +152,7 @@ static bool indexed_ids(const Draft *d, IdList *ids)
     return ok;
 }
 
-static bool put_table(const Draft *d, TokenizerData *out, const char *name, uint64_t *hashes, const int32_t *values, size_t n)
+static bool put_table(const VocabDraft *d, TokenizerData *out, const char *name, uint64_t *hashes, const int32_t *values, size_t n)
 {
     int32_t *table = NULL;
     size_t   slots = 0;
@@ -164,7 +164,7 @@ static bool put_table(const Draft *d, TokenizerData *out, const char *name, uint
     return false;
 }
 
-static bool put_index(const Draft *d, TokenizerData *out, const IdList *ids)
+static bool put_index(const VocabDraft *d, TokenizerData *out, const IdArray *ids)
 {
     uint64_t *hashes = allocate(ids->n, sizeof *hashes);
     for (size_t i = 0; hashes && i < ids->n; i++)
@@ -172,7 +172,7 @@ static bool put_index(const Draft *d, TokenizerData *out, const IdList *ids)
     return put_table(d, out, "tok.index", hashes, ids->id, ids->n);
 }
 
-static bool put_merges(const Draft *d, TokenizerData *out)
+static bool put_merges(const VocabDraft *d, TokenizerData *out)
 {
     uint64_t *hashes = allocate(d->n_merges, sizeof *hashes);
     for (size_t i = 0; hashes && i < d->n_merges; i++) {
@@ -187,7 +187,7 @@ static bool put_merges(const Draft *d, TokenizerData *out)
 }
 
 /* Takes the trie's arrays. */
-static bool put_trie(const Draft *d, TokenizerData *out, const char *name, const char *labels_name, TrieTable *t)
+static bool put_trie(const VocabDraft *d, TokenizerData *out, const char *name, const char *labels_name, TrieTable *t)
 {
     bool ok = put(d, out, name, DT_U32, t->n, 3, t->nodes);
     t->nodes = NULL;
@@ -197,7 +197,7 @@ static bool put_trie(const Draft *d, TokenizerData *out, const char *name, const
     return ok;
 }
 
-static bool put_piece_trie(const Draft *d, TokenizerData *out, const IdList *ids)
+static bool put_piece_trie(const VocabDraft *d, TokenizerData *out, const IdArray *ids)
 {
     TrieTable trie = { 0 };
     Text     *keys = allocate(ids->n, sizeof *keys);
@@ -210,7 +210,7 @@ static bool put_piece_trie(const Draft *d, TokenizerData *out, const IdList *ids
     return ok;
 }
 
-static bool put_charsmap(Draft *d, TokenizerData *out)
+static bool put_charsmap(VocabDraft *d, TokenizerData *out)
 {
     CharsmapTable *m = &d->charsmap;
     bool ok = put_trie(d, out, "tok.charsmap", "tok.charsmap_labels", &m->trie) &&
@@ -223,9 +223,9 @@ static bool put_charsmap(Draft *d, TokenizerData *out)
     return ok;
 }
 
-static bool make_tensors(Draft *d, TokenizerData *out)
+static bool make_tensors(VocabDraft *d, TokenizerData *out)
 {
-    IdList ids = { 0 };
+    IdArray ids = { 0 };
     bool   unigram = d->type == DRAFT_SPM_UNIGRAM || d->type == DRAFT_UNIGRAM;
     bool   ok = put_pieces(d, out) && (is_merging_draft(d) || put_scores(d, out)) && indexed_ids(d, &ids) && put_index(d, out, &ids) &&
               (!is_merging_draft(d) || put_merges(d, out)) && (!unigram || put_piece_trie(d, out, &ids)) &&
@@ -236,7 +236,7 @@ static bool make_tensors(Draft *d, TokenizerData *out)
 
 /* ---- The whole -------------------------------------------------------------------------------------------------- */
 
-bool draft_finish(Draft *d, TokenizerData *out)
+bool draft_finish(VocabDraft *d, TokenizerData *out)
 {
     if (!make_metadata(d, out) || !make_tensors(d, out))
         return false;

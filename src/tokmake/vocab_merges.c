@@ -81,7 +81,7 @@ static bool known(MergeReader *r, Text piece, uint32_t *id)
 
 bool merge_read(MergeReader *r, Text left, Text right)
 {
-    Draft *d = r->d;
+    VocabDraft *d = r->d;
     Merge  m;
     Text   both = TEXT("");
     if (!join(r, left, right, &both) || !known(r, left, &m.left) || !known(r, right, &m.right) || !known(r, both, &m.merged))

@@ -11,15 +11,15 @@ typedef struct Attention {
 } Attention;
 
 /* Queries first .. first + n - 1 of one head, and the keys from..end that any of them sees. */
-typedef struct Tile { int seq, head, kv_head, first, n, from, end; } Tile;
+typedef struct QueryTile { int seq, head, kv_head, first, n, from, end; } QueryTile;
 
 static int sees_from(const AttentionShape *s, int pos) { return s->window > 0 && pos >= s->window ? pos - s->window + 1 : 0; }
 static int sees_end(const AttentionShape *s, int pos) { return s->causal ? pos + 1 : s->seq_len; }
 
-static Tile tile_of(const AttentionShape *s, int seq, int head, int first)
+static QueryTile tile_of(const AttentionShape *s, int seq, int head, int first)
 {
     int n = s->seq_len - first < QUERY_TILE ? s->seq_len - first : QUERY_TILE;
-    return (Tile){ seq, head, head / (s->heads / s->kv_heads), first, n, sees_from(s, first), sees_end(s, first + n - 1) };
+    return (QueryTile){ seq, head, head / (s->heads / s->kv_heads), first, n, sees_from(s, first), sees_end(s, first + n - 1) };
 }
 
 /* Where rows of the tile begin in an activation of `heads` heads. */
@@ -27,15 +27,15 @@ static size_t at(const AttentionShape *s, int seq, int pos, int heads, int head)
 {
     return ((size_t)seq * (size_t)s->seq_len + (size_t)pos) * (size_t)(heads * s->head_dim) + (size_t)(head * s->head_dim);
 }
-static size_t query_at(const AttentionShape *s, const Tile *t) { return at(s, t->seq, t->first, s->heads, t->head); }
-static size_t key_at(const AttentionShape *s, const Tile *t) { return at(s, t->seq, t->from, s->kv_heads, t->kv_head); }
-static size_t stats_at(const AttentionShape *s, const Tile *t, int i)
+static size_t query_at(const AttentionShape *s, const QueryTile *t) { return at(s, t->seq, t->first, s->heads, t->head); }
+static size_t key_at(const AttentionShape *s, const QueryTile *t) { return at(s, t->seq, t->from, s->kv_heads, t->kv_head); }
+static size_t stats_at(const AttentionShape *s, const QueryTile *t, int i)
 {
     return 2 * (((size_t)t->seq * (size_t)s->heads + (size_t)t->head) * (size_t)s->seq_len + (size_t)(t->first + i));
 }
 
 /* x [n, keys] = rows of queries times keys^T, both [.., head_dim]. */
-static void times_keys(const Attention *a, float *x, const float *q, const float *k, const Tile *t)
+static void times_keys(const Attention *a, float *x, const float *q, const float *k, const QueryTile *t)
 {
     const AttentionShape *s = a->s;
     int keys = t->end - t->from;
@@ -44,7 +44,7 @@ static void times_keys(const Attention *a, float *x, const float *q, const float
 }
 
 /* Rows of queries = x [n, keys] times keys. */
-static void over_keys(const Attention *a, float *q, const float *x, const float *k, const Tile *t)
+static void over_keys(const Attention *a, float *q, const float *x, const float *k, const QueryTile *t)
 {
     const AttentionShape *s = a->s;
     int keys = t->end - t->from;
@@ -53,7 +53,7 @@ static void over_keys(const Attention *a, float *q, const float *x, const float 
 }
 
 /* Keys += x [n, keys]^T times rows of queries: every head of the group adds its own. */
-static void add_over_queries(const Attention *a, float *k, const float *x, const float *q, const Tile *t)
+static void add_over_queries(const Attention *a, float *k, const float *x, const float *q, const QueryTile *t)
 {
     const AttentionShape *s = a->s;
     int keys = t->end - t->from;
@@ -62,7 +62,7 @@ static void add_over_queries(const Attention *a, float *k, const float *x, const
 }
 
 /* The part of row i of a tile that is seen; the rest of the row becomes 0. Returns its length, *row where it begins. */
-static int seen(const AttentionShape *s, const Tile *t, float *x, int i, float **row)
+static int seen(const AttentionShape *s, const QueryTile *t, float *x, int i, float **row)
 {
     int    keys = t->end - t->from, from = sees_from(s, t->first + i) - t->from, end = sees_end(s, t->first + i) - t->from;
     float *all = x + (size_t)i * (size_t)keys;
@@ -74,7 +74,7 @@ static int seen(const AttentionShape *s, const Tile *t, float *x, int i, float *
 
 /* ---- Forward ---- */
 
-static void copy_probs(const Attention *a, const float *x, const Tile *t)
+static void copy_probs(const Attention *a, const float *x, const QueryTile *t)
 {
     const AttentionShape *s = a->s;
     int    keys = t->end - t->from;
@@ -86,7 +86,7 @@ static void copy_probs(const Attention *a, const float *x, const Tile *t)
     }
 }
 
-static void forward_tile(const Attention *a, const Tile *t, float *x)
+static void forward_tile(const Attention *a, const QueryTile *t, float *x)
 {
     const AttentionShape *s = a->s;
     times_keys(a, x, a->q, a->k, t);
@@ -105,7 +105,7 @@ static void forward_piece(void *arg, int i, float *scratch)
     const Attention      *a = arg;
     const AttentionShape *s = a->s;
     for (int first = 0; first < s->seq_len; first += QUERY_TILE) {
-        Tile t = tile_of(s, i / s->heads, i % s->heads, first);
+        QueryTile t = tile_of(s, i / s->heads, i % s->heads, first);
         forward_tile(a, &t, scratch);
     }
 }
@@ -121,7 +121,7 @@ void attention_forward(const Crew *c, float *y, float *stats, float *probs, cons
  * P = softmax(S), S = scale Q K^T, O = P V:  dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(dO O)), dQ = scale dS K,
  * dK = scale dS^T Q. */
 
-static void backward_tile(const Attention *a, const Tile *t, float *p, float *d_s)
+static void backward_tile(const Attention *a, const QueryTile *t, float *p, float *d_s)
 {
     const AttentionShape *s = a->s;
     size_t row_floats = (size_t)s->heads * (size_t)s->head_dim, from = query_at(s, t);
@@ -159,7 +159,7 @@ static void backward_piece(void *arg, int i, float *scratch)
     clear_keys(a, seq, kv_head);
     for (int h = kv_head * group; h < (kv_head + 1) * group; h++)
         for (int first = 0; first < s->seq_len; first += QUERY_TILE) {
-            Tile t = tile_of(s, seq, h, first);
+            QueryTile t = tile_of(s, seq, h, first);
             backward_tile(a, &t, scratch, scratch + (size_t)QUERY_TILE * (size_t)s->seq_len);
         }
 }

@@ -9,13 +9,13 @@
 #include "train/block_double.h"
 #include "train/block_lab.h"
 
-typedef struct Check {
+typedef struct BlockCheck {
     const BlockLab *lab;
     BlockDouble     block;
     double         *memory, *w, *x, *y, *room;
     size_t          size;      /* of x */
     double          largest;   /* of all gradients that were looked at */
-} Check;
+} BlockCheck;
 
 static void widen(double *y, const float *x, size_t n)
 {
@@ -23,7 +23,7 @@ static void widen(double *y, const float *x, size_t n)
         y[i] = (double)x[i];
 }
 
-static bool prepare(Check *c, Error *err)
+static bool prepare(BlockCheck *c, Error *err)
 {
     const BlockLab *lab = c->lab;
     c->block = (BlockDouble){ .p = &lab->params, .shape = &lab->shape, .inv_freq = lab->inv_freq, .factor = lab->factor,
@@ -47,7 +47,7 @@ static bool prepare(Check *c, Error *err)
 }
 
 /* sum(y * d_y); y stays in c->y. */
-static double loss(Check *c)
+static double loss(BlockCheck *c)
 {
     double sum = 0;
     block_double(&c->block, c->y, c->x, c->room);
@@ -56,7 +56,7 @@ static double loss(Check *c)
     return sum;
 }
 
-static double difference(Check *c, double *place, double step)
+static double difference(BlockCheck *c, double *place, double step)
 {
     double kept = *place, above, below;
     *place = kept + step;
@@ -69,7 +69,7 @@ static double difference(Check *c, double *place, double step)
 
 /* The step is the cube root of double's precision: where the error of the formula and that of rounding are alike. Where the block bends
  * within it, as the norm of an x of nearly 0 does, shorter ones: differences of a right gradient come to it, those of a wrong one do not. */
-static double expected_gradient(Check *c, double *place, double computed)
+static double expected_gradient(BlockCheck *c, double *place, double computed)
 {
     enum { SHORTER = 6 };
     double step = 6e-6 * fmax(1, fabs(*place)), expected = difference(c, place, step);
@@ -90,7 +90,7 @@ static size_t sample_at(size_t n, int samples, int i, uint64_t seed, int tensor)
 }
 
 /* error: absolute for now. */
-static LabCheck check_tensor(Check *c, int tensor, double *values, const float *gradient, size_t n, int samples, uint64_t seed,
+static LabCheck check_tensor(BlockCheck *c, int tensor, double *values, const float *gradient, size_t n, int samples, uint64_t seed,
                              double *largest)
 {
     LabCheck k = { .tensor = tensor, .samples = n < (size_t)samples ? (int)n : samples, .error = -1 };
@@ -112,7 +112,7 @@ static LabCheck check_tensor(Check *c, int tensor, double *values, const float *
     return k;
 }
 
-static double largest_difference(const Check *c)
+static double largest_difference(const BlockCheck *c)
 {
     double most = 0;
     for (size_t i = 0; i < c->size; i++) {
@@ -124,7 +124,7 @@ static double largest_difference(const Check *c)
 
 int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, double *y_error, const Progress *progress, Error *err)
 {
-    Check   c = { .lab = lab };
+    BlockCheck   c = { .lab = lab };
     int     n = 0;
     double *largest = calloc((size_t)lab->params.n + 1, sizeof *largest);
     bool    ok = (largest || no_memory(NULL, err)) && prepare(&c, err);

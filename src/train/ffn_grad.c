@@ -3,17 +3,17 @@
 
 enum { ACT_PIECE = 16384 }; /* elements */
 
-typedef struct Activation {
+typedef struct FfnActivation {
     const Kernels *k;
     float         *h, *gate, *up;
     const float   *d_h;
     FfnKind        kind;
     size_t         n;
-} Activation;
+} FfnActivation;
 
 static void forward_piece(void *arg, int i, float *scratch)
 {
-    const Activation *a  = arg;
+    const FfnActivation *a  = arg;
     size_t            at = piece_at(i, ACT_PIECE);
     int               n  = piece_length(i, a->n, ACT_PIECE);
     float            *h = a->h + at, *up = a->up + at, *gate = a->gate ? a->gate + at : NULL;
@@ -30,7 +30,7 @@ static void forward_piece(void *arg, int i, float *scratch)
 
 static void backward_piece(void *arg, int i, float *scratch)
 {
-    const Activation *a  = arg;
+    const FfnActivation *a  = arg;
     size_t            at = piece_at(i, ACT_PIECE);
     int               n  = piece_length(i, a->n, ACT_PIECE);
     const float      *d_h = a->d_h + at;
@@ -48,12 +48,12 @@ static void backward_piece(void *arg, int i, float *scratch)
 
 void activation_forward(const Crew *c, float *h, const float *gate, const float *up, FfnKind kind, size_t n)
 {
-    Activation a = { c->k, h, (float *)gate, (float *)up, NULL, kind, n };
+    FfnActivation a = { c->k, h, (float *)gate, (float *)up, NULL, kind, n };
     crew_each(c, pieces(n, ACT_PIECE), forward_piece, &a);
 }
 
 void activation_backward(const Crew *c, float *h, float *gate, float *up, const float *d_h, FfnKind kind, size_t n)
 {
-    Activation a = { c->k, h, gate, up, d_h, kind, n };
+    FfnActivation a = { c->k, h, gate, up, d_h, kind, n };
     crew_each(c, pieces(n, ACT_PIECE), backward_piece, &a);
 }

@@ -7,7 +7,7 @@
 #include "train/net.h"
 #include "train/reference.h"
 
-typedef struct Check {
+typedef struct GradCheck {
     const Params *p;
     Crew         *crew;
     const float  *w, *g;
@@ -18,7 +18,7 @@ typedef struct Check {
     double       *memory;       /* each piece's own parameters and room [pieces, doubles] */
     size_t        doubles;
     int           pieces, first;  /* first: parameter that piece 0 looks at now */
-} Check;
+} GradCheck;
 
 static uint32_t draw(uint64_t seed, uint32_t a, uint32_t b)
 {
@@ -27,7 +27,7 @@ static uint32_t draw(uint64_t seed, uint32_t a, uint32_t b)
     return word[0];
 }
 
-static double central_difference(const Check *c, double *w, double *room, size_t at, double h)
+static double central_difference(const GradCheck *c, double *w, double *room, size_t at, double h)
 {
     double was = w[at], up, down;
     w[at] = was + h;
@@ -40,7 +40,7 @@ static double central_difference(const Check *c, double *w, double *room, size_t
 
 /* Shorter steps where the loss bends within one (embeddings of nearly 0, which a norm follows): differences of a right gradient come
  * to it, those of a wrong one do not. */
-static double expected_gradient(const Check *c, double *w, double *room, size_t at, double g)
+static double expected_gradient(const GradCheck *c, double *w, double *room, size_t at, double g)
 {
     enum { SHORTER = 6 };
     double h = 0x1p-18 * fmax(1, fabs(w[at])), d = central_difference(c, w, room, at, h);
@@ -63,7 +63,7 @@ static double root_mean_square(const float *g, size_t n, size_t *largest)
     return sqrt(sum / (double)n);
 }
 
-static void check_tensor(const Check *c, int i, double *w, double *room)
+static void check_tensor(const GradCheck *c, int i, double *w, double *room)
 {
     size_t        n = params_length(c->p, i), largest;
     const float  *g = c->g + c->p->at[i];
@@ -84,7 +84,7 @@ static void check_tensor(const Check *c, int i, double *w, double *room)
 
 static void widen_piece(void *arg, int piece, float *scratch)
 {
-    const Check *c = arg;
+    const GradCheck *c = arg;
     double      *w = c->memory + (size_t)piece * c->doubles;
     (void)scratch;
     for (size_t i = 0; i < c->p->n_floats; i++)
@@ -93,7 +93,7 @@ static void widen_piece(void *arg, int piece, float *scratch)
 
 static void check_piece(void *arg, int piece, float *scratch)
 {
-    const Check *c = arg;
+    const GradCheck *c = arg;
     double      *w = c->memory + (size_t)piece * c->doubles;
     (void)scratch;
     if (c->first + piece < c->p->n)
@@ -102,7 +102,7 @@ static void check_piece(void *arg, int piece, float *scratch)
 
 /* In rounds of one parameter for each thread, so that progress can be told between them. Parameters take about
  * the same time each, so rounds cost nothing. */
-static void check_all(Check *c, const Progress *progress)
+static void check_all(GradCheck *c, const Progress *progress)
 {
     crew_each(c->crew, c->pieces, widen_piece, c);
     for (c->first = 0; c->first < c->p->n; c->first += c->pieces) {
@@ -111,7 +111,7 @@ static void check_all(Check *c, const Progress *progress)
     }
 }
 
-static bool gradients(Check *c, float *g, Error *err)
+static bool gradients(GradCheck *c, float *g, Error *err)
 {
     Net *net = net_new(c->p, c->crew, 1, c->n_tok, err);
     if (!net)
@@ -131,7 +131,7 @@ static bool gradients(Check *c, float *g, Error *err)
 bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok, int samples, uint64_t seed,
                 const Progress *progress, Error *err)
 {
-    Check  c = { .p = p, .crew = crew, .w = w, .n_tok = n_tok, .samples = samples, .seed = seed, .row = rows, .pieces = crew->threads };
+    GradCheck  c = { .p = p, .crew = crew, .w = w, .n_tok = n_tok, .samples = samples, .seed = seed, .row = rows, .pieces = crew->threads };
     c.doubles = p->n_floats + reference_room(p, n_tok);
     float *g  = params_array(p, err);
     c.memory  = g ? malloc((size_t)c.pieces * c.doubles * sizeof *c.memory) : NULL;

@@ -17,14 +17,14 @@ static float *set_of(const Trainer *t, int i) { return i == 0 ? t->w : i == 1 ? 
 /* ---- Writing ---- */
 
 /* A tensor of the file. */
-typedef struct Entry { char name[80]; DType dtype; int rank; int64_t shape[TENSOR_MAX_RANK]; const void *data; size_t n_bytes; } Entry;
+typedef struct StateTensor { char name[80]; DType dtype; int rank; int64_t shape[TENSOR_MAX_RANK]; const void *data; size_t n_bytes; } StateTensor;
 
 typedef struct Writing {
     TensorWriter     *w;
     const Trainer    *t;
     const TensorFile *tokenizer;
     double           *validation;  /* [n_val, 2] */
-    Entry            *entry;       /* [n] */
+    StateTensor            *entry;       /* [n] */
     int               n;
     size_t            n_bytes;     /* of all entries */
 } Writing;
@@ -34,8 +34,8 @@ static bool of_tokenizer(const Tensor *t) { return strncmp(t->name, "tok.", 4) =
 static void add_entry(Writing *x, const char *set, const char *name, DType dtype, int rank, const int64_t *shape, const void *data,
                       size_t n_bytes)
 {
-    Entry *e = &x->entry[x->n++];
-    *e = (Entry){ .dtype = dtype, .rank = rank, .data = data, .n_bytes = n_bytes };
+    StateTensor *e = &x->entry[x->n++];
+    *e = (StateTensor){ .dtype = dtype, .rank = rank, .data = data, .n_bytes = n_bytes };
     snprintf(e->name, sizeof e->name, "%s%s", set, name);
     memcpy(e->shape, shape, (size_t)rank * sizeof *shape);
     x->n_bytes += n_bytes;

@@ -199,7 +199,7 @@ static void a_circular_charsmap_is_refused(void)
         memcpy(blob + 4 + 4 * i, &unit, 4);
     }
     Error e = { 0 };
-    Draft d = { .file = "map", .err = &e };
+    VocabDraft d = { .file = "map", .err = &e };
     CHECK(!charsmap_read(&d, (Text){ (const char *)blob, sizeof blob }, "precompiled_charsmap") && e.status == INPUT &&
           strncmp(e.msg, "map: precompiled_charsmap: ", 27) == 0 && strstr(e.msg, "nodes, found more"), "%s", e.msg);
     draft_free(&d);
