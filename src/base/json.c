@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/host_env.h"
 #include "base/json_doc.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 
 /* ---- The tree --------------------------------------------------------------------------------------------------- */
@@ -235,6 +236,19 @@ bool json_out_string(TextOut *o, const char *s, size_t n)
         i += (size_t)(length < 0 ? -length : length);
     }
     return text_out_bytes(o, "\"", 1);
+}
+
+size_t json_char(char out[JSON_CHAR_BYTES], const char *s, size_t n, size_t *n_read)
+{
+    uint32_t code   = 0xFFFD;
+    int      length = utf8_decode(s, n, &code);
+    *n_read = length > 0 ? (size_t)length : 1;
+    if (code == '"' || code == '\\' || code == '\n')
+        return (size_t)snprintf(out, JSON_CHAR_BYTES, "\\%c", code == '\n' ? 'n' : (char)code);
+    if (length < 0 || !is_printable(code)) /* nothing over U+FFFF is not printable */
+        return (size_t)snprintf(out, JSON_CHAR_BYTES, "\\u%04x", (unsigned)code);
+    memcpy(out, s, *n_read);
+    return *n_read;
 }
 
 bool json_out_double(TextOut *o, double x)

@@ -44,6 +44,10 @@ bool json_read_string(const Json *j, const char *what, const char **out, Error *
 bool json_equal(const Json *a, const Json *b); /* the order of an object's keys does not matter */
 
 /* JSON of our own, into a growing text; false where that failed. */
+/* The next character of s[0 .. n), n >= 1, in a JSON string that keeps UTF-8; a byte that is not UTF-8 becomes \ufffd.
+ * Returns the length of out, which is not terminated; *n_read: the bytes of s that it stands for. */
+enum { JSON_CHAR_BYTES = 8 };
+size_t json_char(char out[JSON_CHAR_BYTES], const char *s, size_t n, size_t *n_read);
 bool json_out_string(TextOut *o, const char *s, size_t n); /* quoted, ASCII only, invalid UTF-8 becomes \ufffd */
 bool json_out_double(TextOut *o, double x);                /* fewest digits that read back as x; null when not finite */
 

@@ -1,5 +1,6 @@
 #include "base/report_rows.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -142,6 +143,22 @@ static void write_number(TextOut *o, double x, bool plain)
         json_out_double(o, x);
 }
 
+static void write_string(TextOut *o, const char *s, bool plain)
+{
+    size_t n = strlen(s);
+    if (!plain) {
+        json_out_string(o, s, n);
+        return;
+    }
+    text_out_bytes(o, "\"", 1);
+    for (size_t n_read; n > 0; s += n_read, n -= n_read) {
+        char   shown[JSON_CHAR_BYTES];
+        size_t n_shown = json_char(shown, s, n, &n_read);
+        text_out_bytes(o, shown, n_shown);
+    }
+    text_out_bytes(o, "\"", 1);
+}
+
 static void write_value(Rows *r, const Value *v)
 {
     TextOut *o = &r->out;
@@ -155,7 +172,7 @@ static void write_value(Rows *r, const Value *v)
     case VALUE_JSON:  text_out_bytes(o, v->text, strlen(v->text)); break;
     case VALUE_TEXT:
         if (v->text)
-            json_out_string(o, v->text, strlen(v->text));
+            write_string(o, v->text, r->plain);
         else
             text_out(o, "null");
     }
@@ -263,7 +280,7 @@ static bool pair_begin(Rows *r, const char *label)
         text_out(&r->out, "%s<dt>%s</dt><dd>", r->in_list ? "" : "<dl>\n", label);
         r->in_list = true;
     }
-    rows_text(r, "  %-*s  ", r->label_width, label);
+    rows_text(r, "%*s%-*s  ", r->margin, "", r->label_width, label);
     return r->face != FACE_JSON;
 }
 
@@ -385,7 +402,8 @@ static void page_row(Rows *r, const Table *t, const Value *cell, const RowStyle 
 
 static void text_titles(Rows *r, const Table *t)
 {
-    Value title[16];
+    Value title[24];
+    assert(t->n <= sizeof title / sizeof *title);
     for (size_t i = 0; i < t->n; i++)
         title[i] = v_text(t->column[i].title);
     text_row(r, t, title);

@@ -15,7 +15,8 @@ typedef struct Rows {
     Face    face;
     bool    colour;      /* text: for a terminal that has colours        */
     int     indent;      /* text: of the rows of tables                  */
-    int     label_width; /* text: of the labels of pairs, which begin after two spaces */
+    int     margin;      /* text: spaces before the labels of pairs      */
+    int     label_width; /* text: of the labels of pairs                 */
     bool    plain;       /* JSON: UTF-8 as it is and 17 digits, instead of ASCII and the fewest digits that read back */
     bool    follows;     /* JSON: a comma is due                         */
     int     line;        /* JSON: 1 + the indent of a new line that is due; 0: none */

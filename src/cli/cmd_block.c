@@ -6,7 +6,6 @@
 #include "tblock_tools.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct BlockArgs {
     const char    *path, *tensors, *out, *norm, *placement, *ffn;
@@ -41,12 +40,8 @@ static bool block(void *args, tblock_error *err)
     progress_show("computing the block", -1);
     bool good = tblock_block(a->path, &o, &text, err); /* a block with a fault still has its page */
     progress_end();
-    if (text && (a->json || !a->out || !a->general.quiet)) { /* quiet with --output: the file is all */
-        size_t n = strlen(text);
-        output_write(text, n);
-        if (n == 0 || text[n - 1] != '\n')
-            output_write("\n", 1);
-    }
+    if (text && (a->json || !a->out || !a->general.quiet)) /* quiet with --output: the file is all */
+        output_report(text);
     tblock_free(text);
     return good;
 }

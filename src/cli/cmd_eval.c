@@ -23,89 +23,80 @@ typedef struct EvalArgs {
 
 /* ---- Output ----------------------------------------------------------------------------------------------------- */
 
-static void put_number(const char *key, double x)
+enum { SPELLED = 32 };
+
+static const char *spell(double x, int digits, char out[SPELLED])
 {
-    output_format(", ");
-    output_json_number(key, x);
+    return value_spell(&(Value){ VALUE_REAL, .real = x }, (Unit)(UNIT_DIGITS + digits), out, SPELLED);
 }
 
-/* printf writes NaN with its sign, which is noise. */
-static const char *spell(double x, int digits, char out[32])
+/* A number and its standard error, KEY_error in JSON. A percentage has its unit behind both; "-": one number has no error. */
+static void error_row(Rows *r, const char *key, const char *label, double x, int digits, double error, int error_digits, bool percent)
 {
-    snprintf(out, 32, isnan(x) ? "nan" : "%.*g", digits, x);
-    return out;
+    char        error_key[48], number[SPELLED], deviation[SPELLED];
+    const char *unit = percent ? " %" : "";
+    double      scale = percent ? 100 : 1;
+    bool        none = isnan(error);
+    snprintf(error_key, sizeof error_key, "%s_error", key);
+    rows_members(r, { key, v_real(x) }, { error_key, v_real(error) });
+    if (label)
+        rows_pair(r, label, "%s%s +- %s%s", spell(scale * x, digits, number), unit,
+                  none ? "-" : spell(scale * error, error_digits, deviation), none ? "" : unit);
 }
 
-/* A standard error and its unit; - where one number has none. */
-static const char *spell_error(double x, int digits, const char *unit, char out[32])
+static void percent_row(Rows *r, const char *key, const char *label, double x, int digits)
 {
-    snprintf(out, 32, isnan(x) ? "-" : "%.*g%s", digits, x, unit);
-    return out;
+    char number[SPELLED];
+    rows_put(r, key, v_real(x));
+    rows_pair(r, label, "%s %%", spell(100 * x, digits, number));
 }
 
-static void print_text(const tblock_eval_report *r, int window, int stride)
+static void text_rows(Rows *r, const tblock_eval_report *e, int window, int stride)
 {
-    char a[32], b[32], c[32];
-    output_format("tokens          %zu, scored %zu, in %zu window%s of %d, stride %d\n", r->n_tokens, r->n_scored, r->n_windows,
-                  r->n_windows == 1 ? "" : "s", window, stride);
-    output_format("perplexity      %s +- %s\n", spell(r->perplexity, 7, a), spell_error(r->perplexity_error, 3, "", b));
-    output_format("nats per token  %s +- %s\n", spell(r->nll, 7, a), spell_error(r->nll_error, 3, "", b));
-    if (!isnan(r->bits_per_byte))
-        output_format("bits per byte   %s\n", spell(r->bits_per_byte, 6, a));
-    output_format("top-1 accuracy  %s %%\n", spell(100 * r->accuracy, 4, a));
+    char number[SPELLED];
+    rows_members(r, { "tokens", v_count(e->n_tokens) }, { "scored", v_count(e->n_scored) }, { "windows", v_count(e->n_windows) });
+    rows_pair(r, "tokens", "%zu, scored %zu, in %zu window%s of %d, stride %d", e->n_tokens, e->n_scored, e->n_windows,
+              e->n_windows == 1 ? "" : "s", window, stride);
+    error_row(r, "perplexity", "perplexity", e->perplexity, 7, e->perplexity_error, 3, false);
+    error_row(r, "nll", "nats per token", e->nll, 7, e->nll_error, 3, false);
+    rows_put(r, "recipe_perplexity", v_real(e->recipe_perplexity));
+    rows_value(r, "bits_per_byte", isnan(e->bits_per_byte) ? NULL : "bits per byte", v_real(e->bits_per_byte), UNIT_DIGITS + 6);
+    percent_row(r, "accuracy", "top-1 accuracy", e->accuracy, 4);
     if (stride != window)
-        output_format("perplexity with windows weighted as in transformers' recipe: %s\n", spell(r->recipe_perplexity, 7, c));
+        rows_text(r, "perplexity with windows weighted as in transformers' recipe: %s\n", spell(e->recipe_perplexity, 7, number));
 }
 
-static void put_text(const tblock_eval_report *r)
+static void kl_rows(Rows *r, const tblock_against_report *e)
 {
-    output_format("\"tokens\": %zu, \"scored\": %zu, \"windows\": %zu", r->n_tokens, r->n_scored, r->n_windows);
-    put_number("perplexity", r->perplexity);
-    put_number("perplexity_error", r->perplexity_error);
-    put_number("nll", r->nll);
-    put_number("nll_error", r->nll_error);
-    put_number("recipe_perplexity", r->recipe_perplexity);
-    put_number("bits_per_byte", r->bits_per_byte);
-    put_number("accuracy", r->accuracy);
-}
-
-static void print_against(const tblock_against_report *r, int window, int stride)
-{
-    static const char *const names[] = { "median", "90 %", "95 %", "99 %", "99.9 %", "smallest" };
-    char a[32], b[32];
-    print_text(&r->ours, window, stride);
-    output_format("\ncompared with the parent\n");
-    output_format("perplexity      %s, ours / parent's %s", spell(r->parent.perplexity, 7, a),
-                  spell(r->ours.perplexity / r->parent.perplexity, 7, b));
-    output_format(" (ln: %s +- %s)\n", spell(r->log_ratio, 4, a), spell_error(r->log_ratio_error, 3, "", b));
-    output_format("mean KL         %s +- %s nats\n", spell(r->mean_kl, 5, a), spell_error(r->mean_kl_error, 3, "", b));
+    static const char *const keys[] = { "kl_50", "kl_90", "kl_95", "kl_99", "kl_99_9", "kl_min" };
+    static const char *const names[] = { "  median", "  90 %", "  95 %", "  99 %", "  99.9 %", "  smallest" };
+    char mean[SPELLED], error[SPELLED], largest[SPELLED];
+    rows_members(r, { "mean_kl", v_real(e->mean_kl) }, { "mean_kl_error", v_real(e->mean_kl_error) },
+                 { "max_kl", v_real(e->max_kl) }, { "max_kl_at", v_int(e->max_kl_at) });
+    rows_pair(r, "mean KL", "%s +- %s nats", spell(e->mean_kl, 5, mean), isnan(e->mean_kl_error) ? "-" : spell(e->mean_kl_error, 3, error));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        output_format("  %-12s  %s\n", names[i], spell(r->percentile[i], 4, a));
-    output_format("  %-12s  %s, at token %" PRId64 "\n", "largest", spell(r->max_kl, 4, a), r->max_kl_at);
-    output_format("same top-1      %s %% +- %s\n", spell(100 * r->top1, 5, a), spell_error(100 * r->top1_error, 2, " %", b));
-    output_format("same top-5      %s %%\n", spell(100 * r->top5, 5, a));
-    output_format("RMS difference of the correct token's probability  %s %%\n", spell(100 * r->rms_probability, 4, a));
+        rows_value(r, keys[i], names[i], v_real(e->percentile[i]), UNIT_DIGITS + 4);
+    rows_pair(r, "  largest", "%s, at token %" PRId64, spell(e->max_kl, 4, largest), e->max_kl_at);
 }
 
-static void put_against(const tblock_against_report *r)
+static void parent_rows(Rows *r, const tblock_against_report *e)
 {
-    static const char *const names[] = { "kl_50", "kl_90", "kl_95", "kl_99", "kl_99_9", "kl_min" };
-    put_text(&r->ours);
-    output_format(", \"parent\": {");
-    put_text(&r->parent);
-    output_format("}");
-    put_number("mean_kl", r->mean_kl);
-    put_number("mean_kl_error", r->mean_kl_error);
-    put_number("max_kl", r->max_kl);
-    output_format(", \"max_kl_at\": %" PRId64, r->max_kl_at);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        put_number(names[i], r->percentile[i]);
-    put_number("top1", r->top1);
-    put_number("top1_error", r->top1_error);
-    put_number("top5", r->top5);
-    put_number("log_ratio", r->log_ratio);
-    put_number("log_ratio_error", r->log_ratio_error);
-    put_number("rms_probability", r->rms_probability);
+    char theirs[SPELLED], ratio[SPELLED], log_ratio[SPELLED], error[SPELLED], rms[SPELLED];
+    if (r->face == FACE_JSON) {
+        rows_open(r, "parent", '{');
+        text_rows(r, &e->parent, 0, 0);
+        rows_close(r, '}');
+    }
+    rows_text(r, "\ncompared with the parent\n");
+    rows_pair(r, "perplexity", "%s, ours / parent's %s (ln: %s +- %s)", spell(e->parent.perplexity, 7, theirs),
+              spell(e->ours.perplexity / e->parent.perplexity, 7, ratio), spell(e->log_ratio, 4, log_ratio),
+              isnan(e->log_ratio_error) ? "-" : spell(e->log_ratio_error, 3, error));
+    kl_rows(r, e);
+    error_row(r, "top1", "same top-1", e->top1, 5, e->top1_error, 2, true);
+    percent_row(r, "top5", "same top-5", e->top5, 5);
+    error_row(r, "log_ratio", NULL, e->log_ratio, 0, e->log_ratio_error, 0, false);
+    rows_put(r, "rms_probability", v_real(e->rms_probability));
+    rows_text(r, "RMS difference of the correct token's probability  %s %%\n", spell(100 * e->rms_probability, 4, rms));
 }
 
 /* ---- A text ----------------------------------------------------------------------------------------------------- */
@@ -126,13 +117,18 @@ static bool end(bool stopped, tblock_error *err)
 static bool answer_text(const EvalArgs *a, const tblock_against_report *r, int window, int stride, tblock_error *err)
 {
     bool stopped = r->ours.stopped;
-    if (a->json) {
-        output_format("{\"window\": %d, \"stride\": %d, ", window, stride);
-        a->against ? put_against(r) : put_text(&r->ours);
-        output_format(", \"interrupted\": %s}\n", stopped ? "true" : "false");
-    } else if (r->ours.n_scored || !stopped) {
-        a->against ? print_against(r, window, stride) : print_text(&r->ours, window, stride);
+    Rows rows = OUTPUT_ROWS(a->json, 14);
+    if (a->json || r->ours.n_scored || !stopped) {
+        rows_open(&rows, NULL, '{');
+        rows_members(&rows, { "window", v_int(window) }, { "stride", v_int(stride) });
+        text_rows(&rows, &r->ours, window, stride);
+        if (a->against)
+            parent_rows(&rows, r);
+        rows_put(&rows, "interrupted", v_flag(stopped));
+        rows_close(&rows, '}');
     }
+    if (!output_rows(&rows, err))
+        return false;
     if (stopped && r->ours.n_scored)
         cli_note(a->general.quiet, "interrupted: these numbers cover only the first %zu scored "
                                    "tokens", r->ours.n_scored);
@@ -193,58 +189,52 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
 
 /* ---- Multiple choice -------------------------------------------------------------------------------------------- */
 
-static void put_question(const tblock_choices_report *r, const tblock_choices_row *q)
+static void question_row(Rows *r, const tblock_choices_report *c, const tblock_choices_row *q)
 {
-    output_format("{\"line\": %zu, \"answer\": %d, \"best\": %d, \"best_norm\": %d, \"choices\": [", q->line, q->answer, q->best,
-                  q->best_norm);
+    char        sum[SPELLED];
+    bool        right = q->best == q->answer, by_length = q->best_norm == q->answer;
+    const char *verdict = q->best < 0 ? "undecided" : right ? "right" : "wrong";
+    const char *other = right == by_length ? "" : by_length ? ", right by length" : ", wrong by length";
+    rows_line(r, 0);
+    rows_open(r, NULL, '{');
+    rows_members(r, { "line", v_count(q->line) }, { "answer", v_int(q->answer) }, { "best", v_int(q->best) },
+                 { "best_norm", v_int(q->best_norm) });
+    rows_text(r, "line %zu: answer %d, %s%s:", q->line, q->answer, verdict, other);
+    rows_open(r, "choices", '[');
     for (size_t i = 0; i < q->n; i++) {
-        const tblock_choice_score *s = &r->score[q->first + i];
-        output_format("%s{", i ? ", " : "");
-        output_json_number("sum", s->sum);
-        output_format(", \"tokens\": %zu, \"bytes\": %zu}", s->n_tokens, s->n_bytes);
+        const tblock_choice_score *s = &c->score[q->first + i];
+        rows_object(r, NULL, { "sum", v_real(s->sum) }, { "tokens", v_count(s->n_tokens) }, { "bytes", v_count(s->n_bytes) });
+        rows_text(r, " %s", spell(s->sum, 6, sum));
     }
-    output_format("]}");
+    rows_close(r, ']');
+    rows_close(r, '}');
+    rows_text(r, "\n");
 }
 
-static void put_choices(const tblock_choices_report *r, bool each)
+static void question_rows(Rows *r, const tblock_choices_report *c)
 {
-    output_format("{\"questions\": %zu, \"cut\": %zu", r->n_rows, r->n_cut);
-    put_number("accuracy", r->accuracy);
-    put_number("accuracy_error", r->accuracy_error);
-    put_number("accuracy_norm", r->accuracy_norm);
-    put_number("accuracy_norm_error", r->accuracy_norm_error);
-    if (each) {
-        output_format(", \"each\": [");
-        for (size_t i = 0; i < r->n_rows; i++) {
-            output_format("%s", i ? ",\n" : "\n");
-            put_question(r, &r->rows[i]);
-        }
-        output_format("]");
-    }
-    output_format(", \"interrupted\": %s}\n", r->stopped ? "true" : "false");
+    rows_open(r, "each", '[');
+    for (size_t i = 0; i < c->n_rows; i++)
+        question_row(r, c, &c->rows[i]);
+    rows_close(r, ']');
 }
 
-static void print_question(const tblock_choices_report *r, const tblock_choices_row *q)
+/* Text lists the questions before the sums, JSON after them. */
+static bool print_choices(const EvalArgs *a, const tblock_choices_report *c, tblock_error *err)
 {
-    char sum[32];
-    output_format("line %zu: answer %d, %s%s:", q->line, q->answer,
-                  q->best < 0 ? "undecided" : q->best == q->answer ? "right" : "wrong",
-                  (q->best == q->answer) == (q->best_norm == q->answer) ? "" : q->best_norm == q->answer ? ", right by length"
-                                                                                                    : ", wrong by length");
-    for (size_t i = 0; i < q->n; i++)
-        output_format(" %s", spell(r->score[q->first + i].sum, 6, sum));
-    output_format("\n");
-}
-
-static void print_choices(const tblock_choices_report *r, bool each)
-{
-    char a[32], b[32];
-    for (size_t i = 0; each && i < r->n_rows; i++)
-        print_question(r, &r->rows[i]);
-    output_format("questions         %zu\n", r->n_rows);
-    output_format("accuracy          %s %% +- %s\n", spell(100 * r->accuracy, 4, a), spell_error(100 * r->accuracy_error, 3, " %", b));
-    output_format("  by length       %s %% +- %s\n", spell(100 * r->accuracy_norm, 4, a),
-                  spell_error(100 * r->accuracy_norm_error, 3, " %", b));
+    Rows r = OUTPUT_ROWS(a->json, 16);
+    if (a->each && !a->json)
+        question_rows(&r, c);
+    rows_open(&r, NULL, '{');
+    rows_value(&r, "questions", "questions", v_count(c->n_rows), UNIT_NONE);
+    rows_put(&r, "cut", v_count(c->n_cut));
+    error_row(&r, "accuracy", "accuracy", c->accuracy, 4, c->accuracy_error, 3, true);
+    error_row(&r, "accuracy_norm", "  by length", c->accuracy_norm, 4, c->accuracy_norm_error, 3, true);
+    if (a->each && a->json)
+        question_rows(&r, c);
+    rows_put(&r, "interrupted", v_flag(c->stopped));
+    rows_close(&r, '}');
+    return output_rows(&r, err);
 }
 
 static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err)
@@ -259,17 +249,14 @@ static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err
     guarded_close(&file, err);
     progress_end();
     if (good) {
-        if (a->json)
-            put_choices(&r, a->each);
-        else if (r.n_rows || !r.stopped)
-            print_choices(&r, a->each);
+        good = (!a->json && !r.n_rows && r.stopped) || print_choices(a, &r, err);
         if (r.n_cut > 0)
             cli_note(a->general.quiet, "%zu of the questions did not fit into the context: their "
                                        "beginnings were cut off", r.n_cut);
         if (r.stopped)
             cli_note(a->general.quiet, "interrupted: these numbers cover only the first %zu "
                                        "questions", r.n_rows);
-        good = end(r.stopped, err);
+        good = good && end(r.stopped, err);
     }
     tblock_free(r.rows);
     tblock_free(r.score);

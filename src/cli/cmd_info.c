@@ -4,8 +4,6 @@
 #include "progress_bar.h"
 #include "tblock_tools.h"
 
-#include <string.h>
-
 typedef struct InfoArgs {
     const char    *path, *html, *kv_type, *type;
     int            seq, batch;
@@ -26,12 +24,8 @@ static bool info(void *args, tblock_error *err)
     progress_show(a->check ? "checking the data" : "reading the model", -1);
     bool good = tblock_report(a->path, &o, &text, err); /* a check that says no still has its report */
     progress_end();
-    if (text && (a->json || !a->html)) { /* with --html alone the page is all */
-        size_t n = strlen(text);
-        output_write(text, n);
-        if (n == 0 || text[n - 1] != '\n')
-            output_write("\n", 1);
-    }
+    if (text && (a->json || !a->html)) /* with --html alone the page is all */
+        output_report(text);
     tblock_free(text);
     tblock_error output_err;
     if (output_flush(&output_err))

@@ -30,127 +30,94 @@ static const char *row_name(const tblock_verify_row *r, char out[80])
     return r->name[0] ? out : "(unnamed)";
 }
 
-/* printf writes NaN with its sign, which is noise. */
-static const char *spell_number(double x, char out[24])
-{
-    snprintf(out, 24, isnan(x) ? "nan" : "%.3g", x);
-    return out;
-}
-
-/* A name that is too long for its column gets a line of its own. */
-static void print_row(const tblock_verify_row *r, int name_width)
-{
-    char name[80], verdict[48] = "DIFFERS", max_abs[24], mean_kl[24], max_kl[24];
-    if (r->first_diff >= 0)
-        snprintf(verdict, sizeof verdict, "DIFFERS at %" PRId64, r->first_diff);
-    const char *shown = row_name(r, name);
-    if ((int)strlen(shown) > name_width) {
-        output_format("%s\n", shown);
-        shown = "";
-    }
-    output_format("%-*s  %6zu %10s %8s %8s %6.2f%% %6.2f%%  ", name_width, shown, r->n_tokens,
-                  spell_number(r->max_abs, max_abs), spell_number(r->mean_kl, mean_kl), spell_number(r->max_kl, max_kl),
-                  r->top1 * 100, r->top5 * 100);
-    output_toned(r->ok ? TONE_GOOD : TONE_BAD, r->ok ? "ok" : verdict);
-    output_format("\n");
-}
-
 /* --greedy */
-static void print_greedy(const tblock_verify_row *r)
+static void greedy_text(Rows *r, const tblock_verify_row *v)
 {
     char name[80];
-    if (r->greedy_diff >= 0)
-        output_format("%s: the greedy continuation differs from token %" PRId64 " on\n", row_name(r, name), r->greedy_diff);
-    else if (r->n_greedy > 0)
-        output_format("%s: %zu tokens of the greedy continuation, all the same\n", row_name(r, name), r->n_greedy);
+    if (v->greedy_diff >= 0)
+        rows_text(r, "%s: the greedy continuation differs from token %" PRId64 " on\n", row_name(v, name), v->greedy_diff);
+    else if (v->n_greedy > 0)
+        rows_text(r, "%s: %zu tokens of the greedy continuation, all the same\n", row_name(v, name), v->n_greedy);
 }
 
 /* Where hidden states were recorded: do they part, and where first? */
-static void print_parted(const tblock_verify_row *r)
+static void hidden_text(Rows *r, const tblock_verify_row *v)
 {
-    char name[80], parted_abs[24];
-    if (r->n_hidden == 0)
+    char name[80], far[32];
+    if (v->n_hidden == 0)
         return;
-    output_format("%s: ", row_name(r, name));
-    if (r->parted[0])
-        output_format("the runs diverge in %s, from position %" PRId64 " on\n    max |diff| there %s\n", r->parted, r->parted_pos,
-                      spell_number(r->parted_abs, parted_abs));
+    rows_text(r, "%s: ", row_name(v, name));
+    if (v->parted[0])
+        rows_text(r, "the runs diverge in %s, from position %" PRId64 " on\n    max |diff| there %s\n", v->parted, v->parted_pos,
+                  value_spell(&(Value){ VALUE_REAL, .real = v->parted_abs }, UNIT_DIGITS + 3, far, sizeof far));
     else
-        output_format("%d hidden states, all the same\n", r->n_hidden);
+        rows_text(r, "%d hidden states, all the same\n", v->n_hidden);
 }
 
-static const char *spell_rule(const tblock_verify_report *report, char out[48])
+/* A name that is too long for its column gets a line of its own. */
+static void sequence_row(Rows *r, const Table *t, const tblock_verify_row *v)
 {
-    if (report->exact)
-        snprintf(out, 48, "equal bit by bit");
-    else
-        snprintf(out, 48, "within %.3g", report->tol);
-    return out;
+    char        name[80], verdict[48] = "DIFFERS";
+    const char *shown = row_name(v, name);
+    bool        parted = v->parted[0];
+    if (v->first_diff >= 0)
+        snprintf(verdict, sizeof verdict, "DIFFERS at %" PRId64, v->first_diff);
+    if ((int)strlen(shown) > -t->first_width) {
+        rows_text(r, "%s\n", shown);
+        shown = "";
+    }
+    rows_row(r, t, (Value[]){ v_shown(v_text(v->name), shown), v_count(v->n_tokens), v_real(v->max_abs), v_real(v->mean_kl),
+                              v_real(v->max_kl), v_real(v->top1), v_real(v->top5), v_int(v->first_diff), v_count(v->n_greedy),
+                              v_int(v->greedy_diff), v_int(v->n_hidden), parted ? v_text(v->parted) : v_none(),
+                              parted ? v_int(v->parted_layer) : v_none(), parted ? v_int(v->parted_pos) : v_none(),
+                              parted ? v_real(v->parted_abs) : v_none(), v_shown(v_flag(v->ok), v->ok ? "ok" : verdict) }, NULL);
 }
 
-static void print_table(const tblock_verify_report *report, const char *golden)
+static void sequence_rows(Rows *r, const tblock_verify_report *report)
 {
-    char   rule[48], name[80];
-    size_t n_ok = 0;
-    int    width = (int)strlen("sequence");
-
+    static const Column columns[] = {
+        { "name", "sequence", -8, 0, UNIT_NONE, NULL },            { "tokens", "tokens", 6, 1, UNIT_NONE, NULL },
+        { "max_abs", "max |diff|", 10, 0, UNIT_DIGITS + 3, NULL }, { "mean_kl", "mean KL", 8, 0, UNIT_DIGITS + 3, NULL },
+        { "max_kl", "max KL", 8, 0, UNIT_DIGITS + 3, NULL },       { "top1", "top-1", 7, 0, UNIT_PERCENT + 2, NULL },
+        { "top5", "top-5", 7, 0, UNIT_PERCENT + 2, NULL },         { "first_diff", "", 0, 0, UNIT_NONE, NULL },
+        { "greedy", "", 0, 0, UNIT_NONE, NULL },                   { "greedy_diff", "", 0, 0, UNIT_NONE, NULL },
+        { "hidden", "", 0, 0, UNIT_NONE, NULL },                   { "parted", "", 0, 0, UNIT_NONE, NULL },
+        { "parted_layer", "", 0, 0, UNIT_NONE, NULL },             { "parted_position", "", 0, 0, UNIT_NONE, NULL },
+        { "parted_abs", "", 0, 0, UNIT_NONE, NULL },               { "ok", "verdict", -1, 1, UNIT_NONE, NULL },
+    };
+    Table table = TABLE_OF(columns);
+    char  name[80];
+    table.first_width = columns[0].width;
     for (size_t i = 0; i < report->n_rows; i++) {
         int n = (int)strlen(row_name(&report->rows[i], name));
-        width = n > width && n <= LONGEST_NAME ? n : width;
+        if (n > -table.first_width && n <= LONGEST_NAME)
+            table.first_width = -n;
+    }
+    rows_table(r, "sequences", &table);
+    for (size_t i = 0; i < report->n_rows; i++)
+        sequence_row(r, &table, &report->rows[i]);
+    rows_table_end(r, "sequences");
+}
+
+static void report_rows(Rows *r, const tblock_verify_report *report, const char *golden)
+{
+    char   shown[CLI_SHOWN], rule[48] = "equal bit by bit";
+    size_t n_ok = 0;
+    rows_open(r, NULL, '{');
+    rows_members(r, { "ok", v_flag(report->ok) }, { "exact", v_flag(report->exact) }, { "tol", v_real(report->tol) },
+                 { "recorded", v_flag(report->recorded) }, { "other_settings", v_text(report->settings) },
+                 { "advice", v_text(report->advice) });
+    sequence_rows(r, report);
+    rows_close(r, '}');
+    for (size_t i = 0; i < report->n_rows; i++)
+        greedy_text(r, &report->rows[i]);
+    for (size_t i = 0; i < report->n_rows; i++)
+        hidden_text(r, &report->rows[i]);
+    for (size_t i = 0; i < report->n_rows; i++)
         n_ok += report->rows[i].ok;
-    }
-    output_format("%-*s  %6s %10s %8s %8s %7s %7s  %s\n", width, "sequence", "tokens", "max |diff|", "mean KL", "max KL", "top-1", "top-5",
-                  "verdict");
-    for (size_t i = 0; i < report->n_rows; i++)
-        print_row(&report->rows[i], width);
-    for (size_t i = 0; i < report->n_rows; i++)
-        print_greedy(&report->rows[i]);
-    for (size_t i = 0; i < report->n_rows; i++)
-        print_parted(&report->rows[i]);
-    char shown[CLI_SHOWN];
-    output_format("%s: %zu of %zu sequences %s\n", cli_shown(shown, golden), n_ok, report->n_rows, spell_rule(report, rule));
-}
-
-static void print_json_row(const tblock_verify_row *r)
-{
-    output_format("{\"name\": ");
-    output_json_text(r->name, strlen(r->name));
-    output_format(", \"tokens\": %zu, ", r->n_tokens);
-    output_json_number("max_abs", r->max_abs);
-    output_format(", ");
-    output_json_number("mean_kl", r->mean_kl);
-    output_format(", ");
-    output_json_number("max_kl", r->max_kl);
-    output_format(", ");
-    output_json_number("top1", r->top1);
-    output_format(", ");
-    output_json_number("top5", r->top5);
-    output_format(", \"first_diff\": %" PRId64 ", \"greedy\": %zu, \"greedy_diff\": %" PRId64 ", \"hidden\": %d, ",
-                  r->first_diff, r->n_greedy, r->greedy_diff, r->n_hidden);
-    if (r->parted[0]) {
-        output_format("\"parted\": ");
-        output_json_text(r->parted, strlen(r->parted));
-        output_format(", \"parted_layer\": %d, \"parted_position\": %" PRId64 ", ", r->parted_layer, r->parted_pos);
-        output_json_number("parted_abs", r->parted_abs);
-        output_format(", ");
-    }
-    output_format("\"ok\": %s}", r->ok ? "true" : "false");
-}
-
-static void print_json(const tblock_verify_report *report)
-{
-    output_format("{\"ok\": %s, \"exact\": %s, ", report->ok ? "true" : "false", report->exact ? "true" : "false");
-    output_json_number("tol", report->tol);
-    output_format(", \"recorded\": %s, \"other_settings\": ", report->recorded ? "true" : "false");
-    output_json_text(report->settings, strlen(report->settings));
-    output_format(", \"advice\": ");
-    output_json_text(report->advice, strlen(report->advice));
-    output_format(", \"sequences\": [");
-    for (size_t i = 0; i < report->n_rows; i++) {
-        output_format("%s", i ? ", " : "");
-        print_json_row(&report->rows[i]);
-    }
-    output_format("]}\n");
+    if (!report->exact)
+        snprintf(rule, sizeof rule, "within %.3g", report->tol);
+    rows_text(r, "%s: %zu of %zu sequences %s\n", cli_shown(shown, golden), n_ok, report->n_rows, rule);
 }
 
 /* The golden was made by another run than this: with --exact that belongs to a verdict of no, also when quiet. */
@@ -226,13 +193,11 @@ static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit, tblo
 
 static bool answer(const VerifyArgs *a, const tblock_verify_report *report, tblock_error *err)
 {
+    Rows r = OUTPUT_ROWS(a->json, 0);
     note_settings(report, a->golden, a->general.quiet);
     note_advice(report, a->golden, a->general.quiet);
-    if (a->json)
-        print_json(report);
-    else
-        print_table(report, a->golden);
-    return output_flush(err) && (report->ok || report_difference(report, a->golden, err));
+    report_rows(&r, report, a->golden);
+    return output_rows(&r, err) && output_flush(err) && (report->ok || report_difference(report, a->golden, err));
 }
 
 static bool verify(void *args, tblock_error *err)

@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/json.h"
 
 enum { OUTPUT_ROOM = 1 << 16 };
 
@@ -68,21 +67,32 @@ bool output_flush(tblock_error *err)
     return output.error == 0 || fail(err, TBLOCK_SYSTEM, "standard %s: %s", output.to_stderr ? "error" : "output", strerror(output.error));
 }
 
+bool output_rows(Rows *r, tblock_error *err)
+{
+    bool good = !r->out.failed || no_memory(NULL, err);
+    if (good)
+        output_write(r->out.text, r->out.n);
+    if (good && r->face == FACE_JSON && r->out.n)
+        output_write("\n", 1);
+    text_out_free(&r->out);
+    return good;
+}
+
+void output_report(const char *text)
+{
+    size_t n = strlen(text);
+    output_write(text, n);
+    if (n == 0 || text[n - 1] != '\n')
+        output_write("\n", 1);
+}
+
 void output_json_text(const char *text, size_t n)
 {
     output_write("\"", 1);
-    for (size_t i = 0; i < n;) {
-        uint32_t c = 0xFFFD;
-        int      length = utf8_decode(text + i, n - i, &c);
-        if (length > 0 && is_printable(c) && c != '"' && c != '\\')
-            output_write(text + i, (size_t)length);
-        else if (c == '"' || c == '\\')
-            output_format("\\%c", (char)c);
-        else if (c == '\n')
-            output_format("\\n");
-        else
-            output_format("\\u%04x", (unsigned)c); /* nothing over U+FFFF is not printable */
-        i += length > 0 ? (size_t)length : 1;
+    for (size_t n_read; n > 0; text += n_read, n -= n_read) {
+        char   shown[JSON_CHAR_BYTES];
+        size_t n_shown = json_char(shown, text, n, &n_read);
+        output_write(shown, n_shown);
     }
     output_write("\"", 1);
 }

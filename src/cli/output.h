@@ -7,7 +7,7 @@
 
 #include "terminal.h"
 
-#include "base/text_out.h"
+#include "base/report_rows.h"
 
 void output_write(const char *data, size_t n);
 
@@ -23,6 +23,13 @@ void output_to_stderr(void);
 /* Write out what has collected. A full disk is TBLOCK_SYSTEM; a reader that went away is CLI_CLOSED, without a
  * message. */
 bool output_flush(tblock_error *err);
+
+/* Rows as the commands print them: as JSON, or as text with its labels at the left edge. */
+#define OUTPUT_ROWS(json, width) \
+    { .face = (json) ? FACE_JSON : FACE_TEXT, .colour = output_has_colour(), .label_width = (width), .plain = true }
+bool output_rows(Rows *r, tblock_error *err); /* print and free them */
+
+void output_report(const char *text); /* a report of the library, with a newline at its end */
 
 /* A JSON string with quotes; bytes that are not UTF-8 become U+FFFD. */
 void output_json_text(const char *text, size_t n);

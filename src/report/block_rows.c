@@ -348,7 +348,7 @@ static void check_rows(Rows *r, const BlockPage *b)
 
 bool block_report(const BlockPage *b, Face face, bool colour, char **text, Error *err)
 {
-    Rows r    = { .face = face, .colour = colour, .indent = 4, .label_width = 11 };
+    Rows r    = { .face = face, .colour = colour, .indent = 4, .margin = 2, .label_width = 11 };
     bool json = face == FACE_JSON;
     rows_open(&r, NULL, '{');
     (json ? about_json : about_text)(&r, b);

@@ -572,7 +572,7 @@ static void all_rows(Rows *r, const Info *info, bool tensors)
 
 bool info_report(const Info *info, Face face, const tblock_report_options *opt, char **text, Error *err)
 {
-    Rows r = { .face = face, .colour = opt->colour, .indent = 2, .label_width = 12 };
+    Rows r = { .face = face, .colour = opt->colour, .indent = 2, .margin = 2, .label_width = 12 };
     bool ok = true;
     if (face == FACE_PAGE) {
         info_page(&r, info, opt->tensors);
