@@ -50,13 +50,12 @@ ifneq ($(V),1)
 Q = @printf '%-4s %s\n' "$(1)" $@;
 endif
 
-# Folders of another CPU family are left out.
-ISA_x86_64  = avx2 avxvnni avx512 avx512vnni
-ISA_aarch64 = neon neondot
-OTHER_ISA  := $(filter-out $(ISA_$(ARCH)),$(ISA_x86_64) $(ISA_aarch64))
-SRC     := $(sort $(wildcard src/*.c src/*/*.c src/kernels/*/*.c))
-SRC     := $(filter-out $(wildcard $(OTHER_ISA:%=src/kernels/%/*.c)),$(SRC))
-OBJ     := $(SRC:%.c=$(BUILD)/%.o)
+# src/kernels/isa.c becomes one object for each instruction set of this processor's family; the one that takes longest is first.
+ISA_x86_64  = avx512 avx2 scalar avx512vnni avxvnni
+ISA_aarch64 = neon scalar neondot
+ISA_OBJ    := $(ISA_$(ARCH):%=$(BUILD)/src/kernels/isa_%.o)
+SRC     := $(filter-out src/kernels/isa.c,$(sort $(wildcard src/*.c src/*/*.c)))
+OBJ     := $(ISA_OBJ) $(SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(filter $(BUILD)/src/main.o $(BUILD)/src/cli/%,$(OBJ))
 LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
 BASE_OBJ := $(filter $(BUILD)/src/base/%,$(OBJ))
@@ -65,12 +64,14 @@ LINES  = $(if $(filter debug,$(config)),,-g1)
 # fuzzers and config=msan compute with the scalar kernels; the sanitizers take minutes for each of the others
 AVX2   = $(LINES) -mavx2 -mfma -mf16c $(if $(filter fuzz msan,$(config)),-fno-sanitize=all -O0)
 AVX512 = $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
-$(BUILD)/src/kernels/%.o:            ISA_FLAGS = $(LINES)
-$(BUILD)/src/kernels/avx2/%.o:       ISA_FLAGS = $(AVX2)
-$(BUILD)/src/kernels/avxvnni/%.o:    ISA_FLAGS = $(AVX2) -mavxvnni
-$(BUILD)/src/kernels/avx512/%.o:     ISA_FLAGS = $(AVX512)
-$(BUILD)/src/kernels/avx512vnni/%.o: ISA_FLAGS = $(AVX512) -mavx512vnni
-$(BUILD)/src/kernels/neondot/%.o:    ISA_FLAGS = $(LINES) -march=armv8.2-a+dotprod
+# for each set: its lanes header, 1 if it adds dot products of integers alone, flags
+ISA_scalar     = scalar 0 $(LINES)
+ISA_avx2       = avx2   0 $(AVX2)
+ISA_avxvnni    = avx2   1 $(AVX2) -mavxvnni
+ISA_avx512     = avx512 0 $(AVX512)
+ISA_avx512vnni = avx512 1 $(AVX512) -mavx512vnni
+ISA_neon       = neon   0 $(LINES)
+ISA_neondot    = neon   1 $(LINES) -march=armv8.2-a+dotprod
 
 # selections instead of branches: the same bits, vectors in gcc
 $(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
@@ -82,7 +83,7 @@ TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) $(F
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c bench/*/bench_*.c))
 ifeq ($(config),neon) # a static program without other libraries, for tests/neon: the rooms and tests that need none
 SRC       := $(filter-out %/json.c %/hash.c %/config_json.c %/model_writer.c,$(filter src/base/% src/quant/% src/format/tensors.c src/kernels/% src/model/% src/runtime/%,$(SRC)))
-OBJ       := $(SRC:%.c=$(BUILD)/%.o)
+OBJ       := $(ISA_OBJ) $(SRC:%.c=$(BUILD)/%.o)
 LIB_OBJ   := $(OBJ)
 LIBS       = -lm
 TEST_SRC  := $(wildcard tests/kernels/check_*.c) tests/neon/check_image.c $(addprefix tests/unit/,test_block.c test_codes.c test_kv_cache.c test_quant.c)
@@ -100,6 +101,11 @@ all: $(BUILD)/tblock $(BUILD)/libtblock.so ## build the program and both librari
 $(BUILD)/%.o: %.c Makefile | headers
 	@mkdir -p $(@D)
 	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
+
+$(ISA_OBJ): $(BUILD)/src/kernels/isa_%.o: src/kernels/isa.c Makefile | headers
+	@mkdir -p $(@D)
+	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(wordlist 3,99,$(ISA_$*)) -DISA_LANES='"kernels/lanes/$(firstword $(ISA_$*)).h"' \
+	  -DISA_FILL=kernels_fill_$* -DISA_DOTS_ONLY=$(word 2,$(ISA_$*)) -MMD -MP -c -o $@ $<
 
 # A page of HTML becomes lines of C strings, for an #include inside an array.
 $(BUILD)/%.html.inc: %.html Makefile

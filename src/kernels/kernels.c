@@ -5,10 +5,14 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "kernels/isa.h"
+#include "kernels/lanes/scalar.h"
 
-/* Those of this build, weakest first. Each table starts as a copy of the one before. */
-#define FILL(id, name) kernels_fill_##name,
+#include "kernels/bodies/math.h"
+
+/* isa.c, compiled for each instruction set of this build, weakest first. Each table starts as a copy of the one before. */
+#define DECLARE(id, name) void kernels_fill_##name(Kernels *k);
+#define FILL(id, name)    kernels_fill_##name,
+ISA_LIST(DECLARE)
 static void (*const fills[ISA_COUNT])(Kernels *k) = { ISA_LIST(FILL) };
 
 static Kernels        tables[ISA_COUNT]; /* those that run here, weakest first */
@@ -49,4 +53,20 @@ const Kernels *kernels_select(const char *isa, Error *err)
         return best;
     fail(err, USAGE, "isa: expected one that this processor and this build support (%s), found '%s'", works, isa);
     return NULL;
+}
+
+/* v_exp for one number, step by step the same. */
+float kernels_expf(float x)
+{
+    if (x != x)
+        return x;
+    if (x < EXP_LOW)
+        return 0.0f;
+    if (x > EXP_HIGH)
+        return INFINITY;
+    float z = fmaf(x, LOG2E, EXP_ROUND), n = z - EXP_ROUND;
+    float r = fmaf(n, -LN2_LOW, fmaf(n, -LN2_HIGH, x));
+    float p = fmaf(fmaf(fmaf(fmaf(EXP_6, r, EXP_5), r, EXP_4), r, EXP_3), r, EXP_2);
+    p       = fmaf(fmaf(p, r, 1.0f), r, 1.0f);
+    return f32_from(f32_bits(p) + (f32_bits(z) << 23));
 }

@@ -3,7 +3,7 @@
 
     count.py BUILD [--least PERCENT]     status 1 under PERCENT (90)
 
-A line counts once, however many objects hold it (kernel bodies are included by several): it ran where it ran in one of them. Objects
+A line counts once, however many objects hold it (the kernels are compiled for several instruction sets): it ran where it ran in one of them. Objects
 without a .gcda never ran at all: their lines count as missed, except those of kernels for instruction sets that this CPU lacks.
 """
 import collections
@@ -39,7 +39,7 @@ def main():
     ran = collections.defaultdict(dict)  # file -> line -> ran
     left_out = set()
     for note in sorted(build.glob("src/**/*.gcno")):
-        isa = note.parent.name
+        isa = note.stem.removeprefix("isa_")
         if isa in FLAGS and not flags.issuperset(FLAGS[isa]):
             left_out.add(isa)
             continue

@@ -4,10 +4,6 @@
 #ifndef KERNELS_BODIES_ATTENTION_H
 #define KERNELS_BODIES_ATTENTION_H
 
-#include <math.h>
-#include <string.h>
-
-#include "kernels/isa.h"
 #include "kernels/bodies/blocking.h"
 #include "kernels/bodies/math.h"
 
@@ -286,15 +282,6 @@ static void attn_end(float *y, const float *state, int head_dim)
     f32x16 r = v_set(1.0f / state[1]);
     for (int d = 0; d < head_dim; d += LANES)
         store_upto(y + d, v_mul(v_load(state + 16 + d), r), min_int(LANES, head_dim - d));
-}
-
-static void fill_attention(Kernels *k)
-{
-    k->attn_tile[KV_F32] = attn_tile_f32;
-    k->attn_tile[KV_F16] = attn_tile_f16;
-    k->attn_tile[KV_Q8]  = attn_tile_q8;
-    k->attn_merge        = attn_merge;
-    k->attn_end          = attn_end;
 }
 
 #endif

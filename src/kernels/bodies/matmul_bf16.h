@@ -6,7 +6,6 @@
 #ifndef KERNELS_BODIES_MATMUL_BF16_H
 #define KERNELS_BODIES_MATMUL_BF16_H
 
-#include "base/half.h"
 #include "kernels/bodies/matmul.h"
 
 enum {

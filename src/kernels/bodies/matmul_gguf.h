@@ -179,13 +179,4 @@ MATMUL_GGUF(q4_k, WT_Q4_K)
 MATMUL_GGUF(q5_k, WT_Q5_K)
 MATMUL_GGUF(q6_k, WT_Q6_K)
 
-static void fill_matmul_gguf(Kernels *k)
-{
-    k->matmul_int[WT_Q8_0] = matmul_int_q8_0;
-    k->matmul_int[WT_Q4_0] = matmul_int_q4_0;
-    k->matmul_int[WT_Q4_K] = matmul_int_q4_k;
-    k->matmul_int[WT_Q5_K] = matmul_int_q5_k;
-    k->matmul_int[WT_Q6_K] = matmul_int_q6_k;
-}
-
 #endif

@@ -39,10 +39,4 @@ static void matmul_int_q4(const IntMatmulArgs *a)
         (a->bits == 8 ? block_q4_8 : block_q4_16)(a);
 }
 
-static void fill_matmul_int(Kernels *k)
-{
-    k->matmul_int[WT_Q8] = matmul_int_q8;
-    k->matmul_int[WT_Q4] = matmul_int_q4;
-}
-
 #endif

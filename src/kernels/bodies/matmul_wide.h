@@ -111,15 +111,4 @@ MATMUL_WIDE(matmul_q4_k, WT_Q4_K)
 MATMUL_WIDE(matmul_q5_k, WT_Q5_K)
 MATMUL_WIDE(matmul_q6_k, WT_Q6_K)
 
-static void fill_matmul_wide(Kernels *k)
-{
-    k->matmul[WT_Q8]   = matmul_q8;
-    k->matmul[WT_Q4]   = matmul_q4;
-    k->matmul[WT_Q8_0] = matmul_q8_0;
-    k->matmul[WT_Q4_0] = matmul_q4_0;
-    k->matmul[WT_Q4_K] = matmul_q4_k;
-    k->matmul[WT_Q5_K] = matmul_q5_k;
-    k->matmul[WT_Q6_K] = matmul_q6_k;
-}
-
 #endif

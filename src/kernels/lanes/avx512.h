@@ -3,18 +3,13 @@
 #define KERNELS_LANES_AVX512_H
 
 #include <immintrin.h>
-#include <stdint.h>
+
+#include "kernels/lanes/lanes.h"
 
 #define LANES_ACC    24
 #define LANES_CHAINS 4
+#define LANES_INTEGERS 1
 #define LANES_PANELS 2
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 32") /* gcc keeps an array of vectors in registers only under constant indices */
-#endif
-
-#define V_INLINE static inline __attribute__((always_inline, unused))
 
 typedef __m512    f32x16;
 typedef __mmask16 m16;
@@ -101,5 +96,158 @@ V_INLINE float v_fold_max(f32x16 a)
     c        = _mm_max_ps(c, _mm_movehl_ps(c, c));
     return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
 }
+
+/* ---- Integers ---------------------------------------------------------------------------------------------------- */
+
+#define I_PANELS   2
+#define I_BLOCK_V  12
+#define I_STREAM_V 8
+#define I_SUB_V    8
+#define I_STREAM_TOKENS 24
+#define I_PLANES_TOKENS 12
+#if defined(__AVX512VNNI__)
+#define I_FORM_8    FORM_BYTES
+#define I_STREAM_8  FORM_BYTES
+#define I_FORM_16   FORM_WORDS
+#define I_STREAM_16 FORM_WORDS
+#define I_OFFSET    128
+#define I_PART_WORDS 0
+#else
+#define I_FORM_8    FORM_WORDS
+#define I_STREAM_8  FORM_WORDS
+#define I_FORM_16   FORM_WORDS
+#define I_STREAM_16 FORM_WORDS
+#define I_OFFSET    0
+#define I_PART_WORDS 1
+#endif
+#define I_BOOK_OFFSET 16
+
+typedef __m512i i512;
+
+V_INLINE i512 i_load(const void *p) { return _mm512_loadu_si512(p); }
+V_INLINE void i_store(void *p, i512 a) { _mm512_storeu_si512(p, a); }
+V_INLINE i512 i_set32(int32_t a) { return _mm512_set1_epi32(a); }
+V_INLINE i512 i_bcast(const void *p)
+{
+    int32_t a;
+    memcpy(&a, p, sizeof a);
+    return i_set32(a);
+}
+V_INLINE i512 i_table(const int8_t t[16]) { return _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)t)); }
+
+V_INLINE i512 i_add32(i512 a, i512 b) { return _mm512_add_epi32(a, b); }
+V_INLINE i512 i_sub32(i512 a, i512 b) { return _mm512_sub_epi32(a, b); }
+V_INLINE i512 i_times256(i512 a) { return _mm512_slli_epi32(a, 8); }
+V_INLINE i512 i_max32(i512 a, i512 b) { return _mm512_max_epi32(a, b); }
+V_INLINE i512 i_and(i512 a, i512 b) { return _mm512_and_si512(a, b); }
+V_INLINE i512 i_or(i512 a, i512 b) { return _mm512_or_si512(a, b); }
+V_INLINE i512 i_shift32(i512 a, int n)
+{
+    return n >= 0 ? _mm512_slli_epi32(a, (unsigned)n) : _mm512_srli_epi32(a, (unsigned)-n);
+}
+V_INLINE i512 i_sub16(i512 a, i512 b) { return _mm512_sub_epi16(a, b); }
+V_INLINE i512 i_mul16(i512 a, i512 b) { return _mm512_mullo_epi16(a, b); }
+V_INLINE i512 i_round_mul16(i512 a, i512 b)
+{
+    return _mm512_add_epi16(_mm512_mulhi_epi16(a, b), _mm512_srli_epi16(_mm512_mullo_epi16(a, b), 15));
+}
+
+V_INLINE i512 i_low_nibbles(i512 a) { return _mm512_and_si512(a, _mm512_set1_epi8(15)); }
+V_INLINE i512 i_high_nibbles(i512 a) { return i_low_nibbles(_mm512_srli_epi16(a, 4)); }
+V_INLINE i512 i_lookup(i512 table, i512 index) { return _mm512_shuffle_epi8(table, index); }
+V_INLINE i512 i_offset(i512 w) { return I_OFFSET ? _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80)) : w; }
+
+V_INLINE i512 i_even(i512 a) { return _mm512_srai_epi16(_mm512_slli_epi16(a, 8), 8); }
+V_INLINE i512 i_odd(i512 a) { return _mm512_srai_epi16(a, 8); }
+V_INLINE i512 i_join(i512 even, i512 odd)
+{
+    return _mm512_mask_blend_epi8(0xaaaaaaaaaaaaaaaaull, even, _mm512_slli_epi16(odd, 8));
+}
+V_INLINE i512 i_pack(i512 a, i512 b)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(a)), _mm512_cvtepi16_epi8(b), 1);
+}
+V_INLINE i512 i_pair(i512 a) { return _mm512_shufflehi_epi16(_mm512_shufflelo_epi16(a, 0xd8), 0xd8); }
+
+#if defined(__AVX512VNNI__)
+/* Not the intrinsics: gcc 12 copies each sum twice around them, which halves the speed. */
+typedef int32_t __attribute__((may_alias, aligned(1))) i_word; /* x of one row, wherever it lies */
+#define I_DOT(name, instruction)                                                                                     \
+    V_INLINE i512 name(i512 acc, i512 w, i512 x)                                                                     \
+    {                                                                                                                \
+        __asm__(instruction " %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));                                             \
+        return acc;                                                                                                  \
+    }                                                                                                                \
+    V_INLINE i512 name##_at(i512 acc, i512 w, const void *x)                                                         \
+    {                                                                                                                \
+        __asm__(instruction " %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const i_word *)x));                   \
+        return acc;                                                                                                  \
+    }
+I_DOT(i_dot4, "vpdpbusd")
+I_DOT(i_dot2, "vpdpwssd")
+V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_dot4_at(part, w, x); }
+V_INLINE i512 i_sub_dot(i512 part, i512 w, i512 x) { return i_dot4(part, w, x); }
+V_INLINE i512 i_sub_end(i512 acc, i512 part, i512 sub)
+{
+    return i_dot2(acc, part, _mm512_maskz_mov_epi16(0x55555555u, sub));
+}
+V_INLINE i512 i_scale_of(i512 v, int j) { return _mm512_srai_epi32(_mm512_slli_epi32(v, (unsigned)(24 - 8 * j)), 24); }
+V_INLINE i512 i_scale(i512 acc, i512 part, i512 s) { return _mm512_add_epi32(acc, _mm512_mullo_epi32(part, s)); }
+V_INLINE i512 i_sub_start(i512 x)
+{
+    i512 s = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(I_BOOK_OFFSET), x);
+    s      = _mm512_add_epi32(s, _mm512_shuffle_epi32(s, (_MM_PERM_ENUM)0x4e));
+    return _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_add_epi32(s, _mm512_shuffle_epi32(s, (_MM_PERM_ENUM)0xb1)));
+}
+#else
+V_INLINE i512 i_dot4(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; } /* no form here asks for it */
+/* Together, or gcc 12 takes all products before the first sum and has no register left. */
+#define I_DOT(name, multiply, add)                                                                                   \
+    V_INLINE i512 name(i512 acc, i512 w, i512 x)                                                                     \
+    {                                                                                                                \
+        i512 product;                                                                                                \
+        __asm__(multiply " %3, %2, %1\n\t" add " %1, %0, %0" : "+v"(acc), "=&v"(product) : "v"(w), "v"(x));          \
+        return acc;                                                                                                  \
+    }
+I_DOT(i_dot2, "vpmaddwd", "vpaddd")
+I_DOT(i_sub_dot, "vpmaddubsw", "vpaddw")
+V_INLINE i512 i_sub_end(i512 acc, i512 part, i512 sub) { return _mm512_add_epi32(acc, _mm512_madd_epi16(part, sub)); }
+V_INLINE i512 i_scale_of(i512 v, int j)
+{
+    __m512i odd = _mm512_set4_epi32(0x0c800c80, 0x08800880, 0x04800480, 0x00800080); /* to the upper byte of each word */
+    return _mm512_srai_epi16(_mm512_shuffle_epi8(v, _mm512_add_epi32(odd, _mm512_set1_epi32(j * 0x01000100))), 8);
+}
+V_INLINE i512 i_scale(i512 acc, i512 part, i512 s) { return i_sub_end(acc, part, s); }
+V_INLINE i512 i_dot4_at(i512 acc, i512 w, const void *x) { return i_dot4(acc, w, i_bcast(x)); }
+V_INLINE i512 i_dot2_at(i512 acc, i512 w, const void *x) { return i_dot2(acc, w, i_bcast(x)); }
+V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_sub_dot(part, w, i_bcast(x)); }
+V_INLINE i512 i_sub_start(i512 x)
+{
+    i512 s = _mm512_maddubs_epi16(_mm512_set1_epi8(I_BOOK_OFFSET), x);
+    s      = _mm512_add_epi16(s, _mm512_shuffle_epi32(s, (_MM_PERM_ENUM)0x4e));
+    return _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_add_epi16(s, _mm512_shuffle_epi32(s, (_MM_PERM_ENUM)0xb1)));
+}
+#endif
+
+V_INLINE void i_subscales(i512 out[4], const uint8_t *s, const int8_t magnitude[16])
+{
+    __m128i table = _mm_loadu_si128((const void *)magnitude);
+    UNROLL for (int b = 0; b < 4; b++) {
+        __m128i n = _mm_loadu_si128((const void *)(s + b / 2 * 16));
+        n         = _mm_and_si128(b % 2 ? _mm_srli_epi16(n, 4) : n, _mm_set1_epi8(15));
+        i512      v    = _mm512_cvtepi8_epi32(_mm_shuffle_epi8(table, n));
+        __mmask16 sign = (__mmask16)(s[32 + 2 * b] | s[33 + 2 * b] << 8);
+        v              = _mm512_mask_sub_epi32(v, sign, _mm512_setzero_si512(), v);
+        out[b]         = _mm512_mask_blend_epi16(0xaaaaaaaau, v, _mm512_slli_epi32(v, 16));
+    }
+}
+
+V_INLINE f32x16 i_to_f32(i512 a) { return _mm512_cvtepi32_ps(a); }
+V_INLINE f32x16 i_byte_to_f32(i512 a, int j)
+{
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(a, (unsigned)(24 - 8 * j)), 24));
+}
+V_INLINE i512   i_bits(f32x16 a) { return _mm512_castps_si512(a); }
+V_INLINE void   i_store_low16(int16_t *p, i512 a) { _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(a)); }
 
 #endif

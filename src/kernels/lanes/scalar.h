@@ -6,19 +6,16 @@
 #ifndef KERNELS_LANES_SCALAR_H
 #define KERNELS_LANES_SCALAR_H
 
-#include <math.h>
-#include <stdbool.h>
-#include <string.h>
-
-#include "base/half.h"
-
 /* How the bodies cut their blocks. No block is larger than one sum here: nothing would stay in registers. */
 #define LANES_ACC    1 /* f32x16 sums that the register file holds beside their operands                          */
 #define LANES_CHAINS 1 /* sums in flight that hide the latency of an fma, where there is one token or query only */
 #define LANES_PANELS 1 /* panels of a prefill block                                                               */
-#define UNROLL         /* stands before a loop over the sums of a block, which must become registers             */
-
+#define UNROLL         /* nothing: no sum of a block stays in registers                                           */
+#define LANES_INTEGERS 0 /* bodies/quantized_plain.h instead */
 #define V_INLINE static inline __attribute__((unused)) /* the compiler judges: a body of 16-lane loops inlined whole is huge */
+
+#include "kernels/lanes/lanes.h"
+
 #define V_EACH(i) for (int i = 0; i < 16; i++)
 
 typedef struct f32x16 { float v[16]; } f32x16;

@@ -1,0 +1,161 @@
+/* kernels/bodies/quantized_plain.h: quantized weights in plain C, as docs/numerics.md spells them. This is the scalar table,
+ * and what every other table must equal bit by bit.
+ *
+ * How a product comes out the same everywhere: weights and activations are integers of a few bits, so the sum over a
+ * superblock of 256 k is exact in int32, in whatever order and however many at a time. Floats begin where the sum ends: one
+ * fmaf for each superblock (or run of 32), superblocks ascending. */
+#ifndef KERNELS_BODIES_QUANTIZED_PLAIN_H
+#define KERNELS_BODIES_QUANTIZED_PLAIN_H
+
+#include <assert.h>
+
+/* ---- Activations ---- */
+
+/* The largest magnitude. Without the sign, bit patterns of floats have the order of their values; NaN and infinity are
+ * larger than every number, so no value is lost to a comparison with NaN. */
+static float largest_magnitude(const float *x, int n)
+{
+    uint32_t most = 0;
+    for (int i = 0; i < n; i++) {
+        uint32_t bits = f32_bits(x[i]) & 0x7fffffffu;
+        most          = bits > most ? bits : most;
+    }
+    return f32_from(most);
+}
+
+/* One superblock of n floats. Returns the scale. */
+static float quantize_superblock(int16_t *q, const float *x, int n, int bits)
+{
+    float amax = largest_magnitude(x, n);
+    for (int i = 0; i < n; i++)
+        q[i] = 0;
+    if (!(amax <= 0x1.fffffep127f))
+        return NAN;
+    if (amax < 0x1p-100f) /* 1 / d would overflow */
+        return 0;
+    float d = amax / (bits == 8 ? 127.0f : 32512.0f), r = 1.0f / d;
+    for (int i = 0; i < n; i++)
+        q[i] = (int16_t)((x[i] * r + 0x1.8p23f) - 0x1.8p23f); /* nearest even */
+    return d;
+}
+
+static void quantize(int16_t *q, float *d, const float *x, int n, int bits)
+{
+    for (int c = 0; c < n; c += SUPERBLOCK)
+        d[c / SUPERBLOCK] = quantize_superblock(q + c, x + c, min_int(n - c, SUPERBLOCK), bits);
+    for (int c = n; c % 64 != 0; c++)
+        q[c] = 0;
+}
+
+/* ---- Integer products: one superblock of one row after the other; between superblocks the sum lies in y ---- */
+
+/* One superblock of one row, taken out of its panel. */
+typedef struct RowBlock {
+    WeightType type;
+    int        n;
+    BlockRow   w;
+    float      d; /* the scale; q8_0 and q4_0 have one for each 32, in w */
+} RowBlock;
+
+static RowBlock row_block(WeightType type, Panels superblock, int r, int n)
+{
+    RowBlock b = { .type = type, .n = n, .w = { .dmin = 0 } };
+    if (weight_type_gguf(type)) {
+        panel_block_row(type, &b.w, superblock, r, n);
+        b.d = f16_to_f32(b.w.d[0]);
+    } else {
+        superblock_row_to_i8(type, b.w.code, superblock, r, n);
+        b.d = superblock_scale(type, superblock, r);
+    }
+    return b;
+}
+
+static int32_t integer_dot(const int8_t *w, const int16_t *q, int n)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += w[i] * q[i];
+    return sum;
+}
+
+/* q8_0 and q4_0: a step for each 32. */
+static float add_runs(const RowBlock *b, const int16_t *q, float dx, float acc)
+{
+    for (int i = 0; i < b->n; i += 32)
+        acc = fmaf(f16_to_f32(b->w.d[i / 32]) * dx, (float)integer_dot(b->w.code + i, q + i, 32), acc);
+    return acc;
+}
+
+/* K-quants: sub-scales and minima are integers too. All sub-blocks go into one sum, all minima into another. */
+static float add_sub_blocks(const RowBlock *b, const int16_t *q, float dx, float acc)
+{
+    int     sub_k = b->type == WT_Q6_K ? 16 : 32;
+    int32_t sum = 0, minima = 0;
+    for (int i = 0; i < SUPERBLOCK; i++) {
+        sum += b->w.sub[i / sub_k] * b->w.code[i] * q[i];
+        minima += b->w.min[i / 32] * q[i];
+    }
+    acc = fmaf(b->d * dx, (float)sum, acc);
+    return b->type == WT_Q6_K ? acc : fmaf(-(f16_to_f32(b->w.dmin) * dx), (float)minima, acc);
+}
+
+/* dx: the scale of q. */
+static float add_superblock(const RowBlock *b, const int16_t *q, float dx, float acc)
+{
+    if (b->type == WT_Q8 || b->type == WT_Q4)
+        return fmaf(b->d * dx, (float)integer_dot(b->w.code, q, b->n), acc);
+    return b->type == WT_Q8_0 || b->type == WT_Q4_0 ? add_runs(b, q, dx, acc) : add_sub_blocks(b, q, dx, acc);
+}
+
+static void matmul_int(const IntMatmulArgs *a, WeightType type)
+{
+    assert(a->bits == 8 || !weight_type_gguf(type)); /* with 16 the integers of a K-quant pass int32 */
+    for (int row = 0; row < a->n_panels * PANEL_ROWS; row++) {
+        Panels panel = panels_from(type, a->w, row / PANEL_ROWS, a->k);
+        for (int k0 = 0, s = 0; k0 < a->k; k0 += SUPERBLOCK, s++) {
+            RowBlock b = row_block(type, panel_superblock(type, panel, s), row % PANEL_ROWS, min_int(a->k - k0, SUPERBLOCK));
+            for (int t = 0; t < a->n_tok; t++) {
+                float *y = a->y + (size_t)t * a->y_stride + row, acc = s ? *y : a->bias ? a->bias[row] : 0;
+                *y = add_superblock(&b, a->q + (size_t)t * a->q_stride + k0, a->d[(size_t)t * a->d_stride + (size_t)s], acc);
+            }
+        }
+    }
+}
+
+/* ---- --math f32: the same sum as for float weights (bodies/matmul.h), with what the integers stand for ---- */
+
+static void matmul_wide(const MatmulArgs *a, WeightType type)
+{
+    _Static_assert((int)K_CHUNK == (int)SUPERBLOCK, "a chunk has one scale");
+    float w[SUPERBLOCK];
+    for (int row = 0; row < a->n_panels * PANEL_ROWS; row++) {
+        Panels panel = panels_from(type, a->w, row / PANEL_ROWS, a->k);
+        for (int k0 = 0; k0 < a->k; k0 += K_CHUNK) {
+            int n = min_int(a->k - k0, K_CHUNK);
+            panel_row_to_f32(type, w, panel_superblock(type, panel, k0 / SUPERBLOCK), row % PANEL_ROWS, n);
+            for (int t = 0; t < a->n_tok; t++) {
+                const float *x = a->x + (size_t)t * a->x_stride + k0;
+                float       *y = a->y + (size_t)t * a->y_stride + row, acc = k0 ? *y : a->bias ? a->bias[row] : 0, c = 0;
+                for (int i = 0; i < n; i++)
+                    c = fmaf(w[i], x[i], c);
+                *y = acc + c;
+            }
+        }
+    }
+}
+
+/* ---- The entries of the table ---- */
+
+#define QUANTIZED(name, type)                                                     \
+    static void matmul_int_##name(const IntMatmulArgs *a) { matmul_int(a, type); } \
+    static void matmul_##name(const MatmulArgs *a) { matmul_wide(a, type); }
+
+QUANTIZED(q8, WT_Q8)
+QUANTIZED(q4, WT_Q4)
+QUANTIZED(q8_0, WT_Q8_0)
+QUANTIZED(q4_0, WT_Q4_0)
+QUANTIZED(q4_k, WT_Q4_K)
+QUANTIZED(q5_k, WT_Q5_K)
+QUANTIZED(q6_k, WT_Q6_K)
+
+#endif
