@@ -1,5 +1,4 @@
-/* cli/bench.h: the parts of tblock bench: what is measured (bench_measure.c) and how it is shown (bench_table.c, bench_json.c,
- * bench_csv.c). */
+/* cli/bench.h: the parts of tblock bench: what is measured (bench_measure.c) and how it is shown (bench_rows.c, bench_csv.c). */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
@@ -76,8 +75,8 @@ const char *bench_model_name(const Bench *b);                /* the path's last 
 
 /* ---- Showing them ------------------------------------------------------------------------------------------------ */
 
-void bench_print_table(const Bench *b);
-void bench_print_json(const Bench *b, bool complete);
+/* The table, or JSON; nothing before a machine was measured. */
+bool bench_print(const Bench *b, bool complete, tblock_error *err);
 
 /* Fails (TBLOCK_USAGE) where the file exists and has other columns than bench_csv_append writes. */
 bool bench_csv_check(const char *path, tblock_error *err);

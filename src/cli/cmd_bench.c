@@ -130,8 +130,7 @@ static bool append(const Bench *b, tblock_error *err)
 static bool show(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
-    a->json ? bench_print_json(b, true) : bench_print_table(b);
-    bool good = output_flush(err);
+    bool good = bench_print(b, true, err) && output_flush(err);
     if (good && a->csv) {
         good   = append(b, err);
         b->csv = -1;
@@ -170,7 +169,7 @@ static bool bench(void *args, tblock_error *err)
         if (good)
             good = show(&b, err);
         else if (err->status == CLI_INTERRUPTED)
-            a->json ? bench_print_json(&b, false) : bench_print_table(&b);
+            bench_print(&b, false, err);
     }
     if (b.csv >= 0)
         close(b.csv);
