@@ -16,25 +16,17 @@ typedef struct GradArgs {
     GeneralOptions   general;
 } GradArgs;
 
-static void print_json(const GradArgs *a, const tblock_grad_report *r)
+static bool print(const GradArgs *a, const tblock_grad_report *g, tblock_error *err)
 {
-    output_format("{");
-    output_json_number("loss", r->loss);
-    if (a->steps > 0) {
-        output_format(", ");
-        output_json_number("loss_after", r->loss_after);
-    }
-    output_format(", ");
-    output_json_number("grad_norm", r->grad_norm);
-    output_format(", \"parameters\": %" PRIu64 ", \"tensors\": %d}\n", r->n_params, r->n_tensors);
-}
-
-static void print_text(const GradArgs *a, const tblock_grad_report *r)
-{
-    output_format("loss %.6f, gradient norm %.6g, %" PRIu64 " parameters in %d tensors\n", r->loss, r->grad_norm, r->n_params,
-                  r->n_tensors);
-    if (a->steps > 0)
-        output_format("loss %.6f after %d AdamW step%s\n", r->loss_after, a->steps, a->steps == 1 ? "" : "s");
+    Rows r = OUTPUT_ROWS(a->json, 0);
+    bool stepped = a->steps > 0;
+    rows_object(&r, NULL, { "loss", v_real(g->loss) }, { "loss_after", stepped ? v_real(g->loss_after) : v_none() },
+                { "grad_norm", v_real(g->grad_norm) }, { "parameters", v_count(g->n_params) }, { "tensors", v_int(g->n_tensors) });
+    rows_text(&r, "loss %.6f, gradient norm %.6g, %" PRIu64 " parameters in %d tensors\n", g->loss, g->grad_norm, g->n_params,
+              g->n_tensors);
+    if (stepped)
+        rows_text(&r, "loss %.6f after %d AdamW step%s\n", g->loss_after, a->steps, a->steps == 1 ? "" : "s");
+    return output_rows(&r, err);
 }
 
 static bool grad(void *args, tblock_error *err)
@@ -49,13 +41,7 @@ static bool grad(void *args, tblock_error *err)
     progress_show("computing gradients", -1);
     bool good = tblock_grad(a->model, a->tokens, a->out, &o, &report, err);
     progress_end();
-    if (!good)
-        return false;
-    if (a->json)
-        print_json(a, &report);
-    else if (!a->general.quiet)
-        print_text(a, &report);
-    return true;
+    return good && ((a->general.quiet && !a->json) || print(a, &report, err));
 }
 
 #define AT(field) offsetof(GradArgs, field)

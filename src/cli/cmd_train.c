@@ -40,20 +40,11 @@ static const char *spell_time(double seconds, char out[24])
 
 static bool show_json(const tblock_train_progress *p, tblock_error *err)
 {
-    output_format("{\"step\": %" PRId64 ", \"steps\": %" PRId64 ", ", p->step, p->n_steps);
-    output_json_number("loss", p->loss);
-    output_format(", ");
-    output_json_number("val_loss", p->validated ? p->val_loss : NAN);
-    output_format(", ");
-    output_json_number("lr", p->lr);
-    output_format(", ");
-    output_json_number("grad_norm", p->grad_norm);
-    output_format(", ");
-    output_json_number("tok_per_s", p->tok_per_s);
-    output_format(", ");
-    output_json_number("eta_seconds", p->eta_seconds);
-    output_format(", \"saved\": %s}\n", p->saved ? "true" : "false");
-    return output_flush(err);
+    Rows r = OUTPUT_ROWS(true, 0);
+    rows_object(&r, NULL, { "step", v_int(p->step) }, { "steps", v_int(p->n_steps) }, { "loss", v_real(p->loss) },
+                { "val_loss", v_real(p->validated ? p->val_loss : NAN) }, { "lr", v_real(p->lr) }, { "grad_norm", v_real(p->grad_norm) },
+                { "tok_per_s", v_real(p->tok_per_s) }, { "eta_seconds", v_real(p->eta_seconds) }, { "saved", v_flag(p->saved) });
+    return output_rows(&r, err) && output_flush(err);
 }
 
 /* A line on standard error for each validation or checkpoint, and a bar while it goes on where that is a terminal. */
@@ -84,34 +75,24 @@ static bool show(void *user, const tblock_train_progress *p)
 
 /* ---- The command ---- */
 
-static void print_report(const TrainArgs *a, const tblock_train_report *r)
+static bool print_report(const TrainArgs *a, const tblock_train_report *t, tblock_error *err)
 {
+    Rows r = OUTPUT_ROWS(a->json, 0);
     char time[24];
-    if (a->json) {
-        output_format("{\"parameters\": %" PRIu64 ", \"train_tokens\": %zu, \"held_tokens\": %zu, \"memory_bytes\": %zu, \"steps_done\": %" PRId64 ", ",
-                      r->n_params, r->n_train, r->n_held, r->bytes, r->step);
-        output_json_number("loss", r->loss);
-        output_format(", ");
-        output_json_number("val_loss", r->val_loss);
-        output_format(", ");
-        output_json_number("tok_per_s", r->tok_per_s);
-        output_format(", ");
-        output_json_number("seconds", r->seconds);
-        output_format(", \"stopped\": %s}\n", r->stopped ? "true" : "false");
-        return;
-    }
-    if (a->general.quiet)
-        return;
-    output_format("%" PRIu64 " parameters, %zu training tokens, %zu validation tokens; training "
-                  "loss %.4f", r->n_params, r->n_train, r->n_held, r->loss);
-    if (!isnan(r->val_loss))
-        output_format(", validation loss %.4f", r->val_loss);
-    if (r->tok_per_s > 0)
-        output_format("\n%.0f tokens/s, %s, %.0f MB for weights, moments and activations\n", r->tok_per_s, spell_time(r->seconds, time),
-                      (double)r->bytes / 1e6);
+    rows_object(&r, NULL, { "parameters", v_count(t->n_params) }, { "train_tokens", v_count(t->n_train) },
+                { "held_tokens", v_count(t->n_held) }, { "memory_bytes", v_count(t->bytes) }, { "steps_done", v_int(t->step) },
+                { "loss", v_real(t->loss) }, { "val_loss", v_real(t->val_loss) }, { "tok_per_s", v_real(t->tok_per_s) },
+                { "seconds", v_real(t->seconds) }, { "stopped", v_flag(t->stopped) });
+    rows_text(&r, "%" PRIu64 " parameters, %zu training tokens, %zu validation tokens; training loss %.4f", t->n_params, t->n_train,
+              t->n_held, t->loss);
+    if (!isnan(t->val_loss))
+        rows_text(&r, ", validation loss %.4f", t->val_loss);
+    if (t->tok_per_s > 0)
+        rows_text(&r, "\n%.0f tokens/s, %s, %.0f MB for weights, moments and activations\n", t->tok_per_s,
+                  spell_time(t->seconds, time), (double)t->bytes / 1e6);
     else
-        output_format("\nall %" PRId64 " steps were already done: the model was written from the "
-                      "checkpoint\n", r->step);
+        rows_text(&r, "\nall %" PRId64 " steps were already done: the model was written from the checkpoint\n", t->step);
+    return output_rows(&r, err);
 }
 
 /* Whoever names a text or an output means something else than a check, which looks at neither. */
@@ -183,7 +164,8 @@ static bool train(void *args, tblock_error *err)
         *err = show_as.why;
         return false;
     }
-    print_report(a, &report);
+    if ((a->json || !a->general.quiet) && !print_report(a, &report, err))
+        return false;
     if (!report.stopped)
         return true;
     if (random)

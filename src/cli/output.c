@@ -126,8 +126,3 @@ int output_columns(void)
 
 bool output_is_terminal(void) { return isatty(STDOUT_FILENO) == 1; }
 bool output_has_colour(void) { return terminal_has_colour(output_fd()); }
-
-void output_toned(Tone tone, const char *text)
-{
-    output_format("%s%s%s", terminal_tone(output_fd(), tone), text, terminal_tone(output_fd(), TONE_OFF));
-}

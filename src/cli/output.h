@@ -44,7 +44,4 @@ bool output_is_terminal(void);
 bool output_has_colour(void);
 int  output_columns(void); /* of its terminal, COLUMNS first; elsewhere 80 */
 
-/* In that colour where there are colours. */
-void output_toned(Tone tone, const char *text);
-
 #endif

@@ -14,7 +14,7 @@ bool terminal_has_colour(int fd);
 int terminal_columns(int fd);
 
 /* What turns a colour on or off there; "" where there are no colours. */
-typedef enum Tone { TONE_OFF, TONE_GOOD, TONE_BAD, TONE_WARNING } Tone;
+typedef enum Tone { TONE_OFF, TONE_BAD, TONE_WARNING } Tone;
 const char *terminal_tone(int fd, Tone tone);
 
 #endif

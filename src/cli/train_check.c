@@ -5,23 +5,26 @@
 #include "progress_bar.h"
 #include "tblock_tools.h"
 
-static void print_row(const tblock_grad_check_row *r, double limit)
+/* In JSON each is an object of its own. */
+static bool print_row(const tblock_grad_check_row *g, bool first, double limit, bool json, tblock_error *err)
 {
-    bool ok = r->worst <= limit;
-    output_format("%-24s %4d %9.3g %13.6g %13.6g  ", r->name, r->n, r->worst, r->grad, r->difference);
-    output_toned(ok ? TONE_GOOD : TONE_BAD, ok ? "ok" : "TOO LARGE");
-    output_format("\n");
-}
-
-static void print_json_row(const tblock_grad_check_row *r)
-{
-    output_format("{\"name\": \"%s\", \"elements\": %d, ", r->name, r->n);
-    output_json_number("worst", r->worst);
-    output_format(", ");
-    output_json_number("grad", r->grad);
-    output_format(", ");
-    output_json_number("difference", r->difference);
-    output_format(", \"element\": %zu}\n", r->element);
+    static const Column columns[] = {
+        { "name", "", -24, 0, UNIT_NONE, NULL },
+        { "elements", "n", 4, 0, UNIT_NONE, NULL },
+        { "worst", "worst", 9, 0, UNIT_DIGITS + 3, NULL },
+        { "grad", "gradient", 13, 0, UNIT_DIGITS + 6, NULL },
+        { "difference", "difference", 13, 0, UNIT_DIGITS + 6, NULL },
+        { "element", "", 0, 0, UNIT_NONE, NULL },
+        { NULL, "", -1, 1, UNIT_NONE, NULL },
+    };
+    static const Table table = TABLE_OF(columns);
+    Rows r  = OUTPUT_ROWS(json, 0);
+    bool ok = g->worst <= limit;
+    if (first)
+        rows_table(&r, NULL, &table);
+    rows_row(&r, &table, (Value[]){ v_text(g->name), v_int(g->n), v_real(g->worst), v_real(g->grad), v_real(g->difference),
+                                    v_count(g->element), v_shown(v_flag(ok), ok ? "ok" : "TOO LARGE") }, NULL);
+    return output_rows(&r, err);
 }
 
 bool train_check(const tblock_grad_check_options *o, double limit, bool json, tblock_error *err)
@@ -29,22 +32,18 @@ bool train_check(const tblock_grad_check_options *o, double limit, bool json, tb
     tblock_grad_check_row *rows;
     size_t                 n, bad = 0, worst = 0;
     progress_show("checking gradients", -1);
-    bool checked = tblock_grad_check(o, &rows, &n, err);
+    bool good = tblock_grad_check(o, &rows, &n, err);
     progress_end();
-    if (!checked)
+    if (!good)
         return false;
-    if (!json)
-        output_format("%-24s %4s %9s %13s %13s\n", "", "n", "worst", "gradient", "difference");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; good && i < n; i++) {
         bad += !(rows[i].worst <= limit);
         worst = !(rows[i].worst <= rows[worst].worst) ? i : worst;
-        if (json)
-            print_json_row(&rows[i]);
-        else
-            print_row(&rows[i], limit);
+        good = print_row(&rows[i], i == 0, limit, json, err);
     }
-    bool ok = bad == 0 || fail(err, TBLOCK_NO, "gradient check: expected relative errors of at most %g, found %.3g in %s, element %zu", limit,
-                                   rows[worst].worst, rows[worst].name, rows[worst].element);
+    if (good && bad)
+        good = fail(err, TBLOCK_NO, "gradient check: expected relative errors of at most %g, found %.3g in %s, element %zu", limit,
+                    rows[worst].worst, rows[worst].name, rows[worst].element);
     tblock_free(rows);
-    return ok;
+    return good;
 }
