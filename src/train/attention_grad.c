@@ -1,4 +1,6 @@
-/* train/attention_grad.c: attention over whole sequences, a KV head of a sequence to each piece of work. */
+/* train/attention_grad.c: softmax attention over whole sequences, forward and backward. The
+ * forward pass gives each piece of work one head of one sequence. The backward pass gives it one
+ * KV head, because all query heads of that group add to the same d_k and d_v. */
 #include <string.h>
 
 #include "train/train_ops.h"
@@ -10,7 +12,8 @@ typedef struct Attention {
     float                *out, *stats, *probs, *d_q, *d_k, *d_v;
 } Attention;
 
-/* Queries first .. first + n - 1 of one head, and the keys from..end that any of them sees. */
+/* Queries first .. first + n - 1 of one head. Keys from .. end - 1 are all that any of them
+ * sees. */
 typedef struct QueryTile { int seq, head, kv_head, first, n, from, end; } QueryTile;
 
 static int sees_from(const AttentionShape *s, int pos) { return s->window > 0 && pos >= s->window ? pos - s->window + 1 : 0; }
@@ -22,7 +25,7 @@ static QueryTile tile_of(const AttentionShape *s, int seq, int head, int first)
     return (QueryTile){ seq, head, head / (s->heads / s->kv_heads), first, n, sees_from(s, first), sees_end(s, first + n - 1) };
 }
 
-/* Where rows of the tile begin in an activation of `heads` heads. */
+/* Offset of a row (one position of one head) in an activation of `heads` heads. */
 static size_t at(const AttentionShape *s, int seq, int pos, int heads, int head)
 {
     return ((size_t)seq * (size_t)s->seq_len + (size_t)pos) * (size_t)(heads * s->head_dim) + (size_t)(head * s->head_dim);
@@ -34,7 +37,7 @@ static size_t stats_at(const AttentionShape *s, const QueryTile *t, int i)
     return 2 * (((size_t)t->seq * (size_t)s->heads + (size_t)t->head) * (size_t)s->seq_len + (size_t)(t->first + i));
 }
 
-/* x [n, keys] = rows of queries times keys^T, both [.., head_dim]. */
+/* x [n, keys] = Q K^T for the queries and keys of the tile. Both have rows of head_dim. */
 static void times_keys(const Attention *a, float *x, const float *q, const float *k, const QueryTile *t)
 {
     const AttentionShape *s = a->s;
@@ -43,7 +46,7 @@ static void times_keys(const Attention *a, float *x, const float *q, const float
                      k + key_at(s, t), s->kv_heads * s->head_dim, 0, x, keys);
 }
 
-/* Rows of queries = x [n, keys] times keys. */
+/* Q rows = x [n, keys] K. Overwrites the rows of the tile. */
 static void over_keys(const Attention *a, float *q, const float *x, const float *k, const QueryTile *t)
 {
     const AttentionShape *s = a->s;
@@ -52,7 +55,7 @@ static void over_keys(const Attention *a, float *q, const float *x, const float 
                      s->kv_heads * s->head_dim, 0, q + query_at(s, t), s->heads * s->head_dim);
 }
 
-/* Keys += x [n, keys]^T times rows of queries: every head of the group adds its own. */
+/* K rows += x [n, keys]^T Q. It adds, because every head of the group contributes. */
 static void add_over_queries(const Attention *a, float *k, const float *x, const float *q, const QueryTile *t)
 {
     const AttentionShape *s = a->s;
@@ -61,7 +64,8 @@ static void add_over_queries(const Attention *a, float *k, const float *x, const
                      s->heads * s->head_dim, 1, k + key_at(s, t), s->kv_heads * s->head_dim);
 }
 
-/* The part of row i of a tile that is seen; the rest of the row becomes 0. Returns its length, *row where it begins. */
+/* Finds the part of row i that its query sees: *row is its start, the result its length. Sets
+ * the rest of the row to 0, so that the products over the whole tile need no mask. */
 static int seen(const AttentionShape *s, const QueryTile *t, float *x, int i, float **row)
 {
     int    keys = t->end - t->from, from = sees_from(s, t->first + i) - t->from, end = sees_end(s, t->first + i) - t->from;
@@ -86,6 +90,7 @@ static void copy_probs(const Attention *a, const float *x, const QueryTile *t)
     }
 }
 
+/* The statistics are kept instead of the probabilities: two numbers for each query. */
 static void forward_tile(const Attention *a, const QueryTile *t, float *x)
 {
     const AttentionShape *s = a->s;
@@ -118,8 +123,10 @@ void attention_forward(const Crew *c, float *y, float *stats, float *probs, cons
 }
 
 /* ---- Backward ----
- * P = softmax(S), S = scale Q K^T, O = P V:  dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(dO O)), dQ = scale dS K,
- * dK = scale dS^T Q. */
+ *  P = softmax(S), S = scale Q K^T, O = P V:
+ *    dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(dO O)), dQ = scale dS K, dK = scale dS^T Q.
+ *  rowsum(dO O) equals rowsum(dP P), so a tile needs no sum over all keys
+ *  (FlashAttention, appendix B.2). */
 
 static void backward_tile(const Attention *a, const QueryTile *t, float *p, float *d_s)
 {

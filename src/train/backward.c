@@ -1,9 +1,9 @@
-/* train/backward.c: the block of train_forward.c from its end to its beginning. `d` in a name: the
- * gradient of the loss by it.
+/* train/backward.c: the block of train_forward.c, walked from its end to its beginning. A name
+ * with `d` is the gradient of the loss with respect to the rest of the name.
  *
- *   s = x + y:                dx = ds, dy = ds
- *   y = W x + b:              dx = W^T dy, dW = dy x^T, db = dy
- *   norms, rope, attention, activations: train_ops.h says each */
+ *    s = x + y:                dx = ds, dy = ds
+ *    y = W x + b:              dx = W^T dy, dW = dy x^T, db = dy
+ *    norms, rope, attention, activations: the formulas are in train_ops.h */
 #include "train/block.h"
 
 #include <string.h>
@@ -12,21 +12,23 @@
 
 static void clear(float *x, size_t n) { memset(x, 0, n * sizeof *x); }
 
-/* ---- Operations, each from the gradient of what it made to that of what it read ---- */
+/* ---- Operations: each turns the gradient of its output into that of its input ---- */
 
-/* d_x = W^T d_y, or d_x += where it is added; d_W += d_y x^T, d_bias += d_y */
+/* d_x = W^T d_y, or d_x += W^T d_y with `added`. */
 static void product_back(const BlockCall *b, float *d_x, const float *d_y, Weight w, int rows,
                          int k, bool added)
 {
     linear_backward(b->crew, d_x, d_y, w.w, call_tokens(b), rows, k, added);
 }
+/* d_W += d_y x^T, d_bias += sum of d_y over the tokens. */
 static void weight_back(const BlockCall *b, Weight d, const float *d_y, const float *x, int rows,
                         int k)
 {
     linear_weight_backward(b->crew, d.w, d.b, d_y, x, call_tokens(b), rows, k);
 }
 
-/* d_x (of normed heads) becomes that of the heads before their norm. room: as large. */
+/* The norm of q or k heads. On entry d_x is the gradient of the normed heads, on return that of
+ * the heads before the norm. room is as large as d_x. */
 static void norm_heads_back(const BlockCall *b, BlockStep step, float *d_x, float *room, Weight d_w,
                             const float *raw, Weight w, int heads)
 {
@@ -45,8 +47,8 @@ static void rotate_back(const BlockCall *b, BlockStep step, float *d_x, int head
     made(b, step, true, d_x, heads * b->shape->head_dim);
 }
 
-/* From work->d_att to the gradients of q and k, which have the names `q` and `k` as attention reads
- * them, and of v. */
+/* Goes from work->d_att to the gradients of q, k and v. q and k say which steps attention read:
+ * rotated, normed or plain heads. */
 static void attend_back(const BlockCall *b, const BlockActs *a, BlockStep q, BlockStep k)
 {
     const BlockShape *s = b->shape;
@@ -59,7 +61,8 @@ static void attend_back(const BlockCall *b, const BlockActs *a, BlockStep q, Blo
     made(b, k, true, w->d_k, s->kv_heads * s->head_dim);
 }
 
-/* From work->d_h; gate and up become d_gate and d_up, and h is made anew. */
+/* Goes from work->d_h to d_gate and d_up, which overwrite gate and up. Computes h anew for
+ * W_down. */
 static void activate_back(const BlockCall *b, const BlockActs *a)
 {
     const BlockShape *s = b->shape;
@@ -70,9 +73,9 @@ static void activate_back(const BlockCall *b, const BlockActs *a)
         made(b, STEP_GATE, true, a->gate, s->d_ff);
 }
 
-/* ---- The two halves' common parts ---- */
+/* ---- What both halves share ---- */
 
-/* out = norm(sum): d_x, the gradient of out, becomes that of the sum. */
+/* out = norm(sum). On entry d_x is the gradient of out, on return that of sum. */
 static void back_through_norm(const BlockCall *b, const Sublayer *l, const Sublayer *d, float *d_x)
 {
     size_t     n = (size_t)call_tokens(b) * (size_t)b->shape->d_model;
@@ -83,8 +86,8 @@ static void back_through_norm(const BlockCall *b, const Sublayer *l, const Subla
     norm_backward_rows(b->crew, d_x, &d_norm, l->sum, &norm, b->work->d_y, call_tokens(b));
 }
 
-/* sum = x + dropout([norm] y) * residual_scale: d_x, the gradient of the sum, is that of x too;
- * returns the gradient of y. */
+/* sum = x + dropout([norm] y) * residual_scale. d_x is the gradient of sum and therefore also
+ * that of x, so it stays as it is. Returns the gradient of y. */
 static const float *back_through_add(const BlockCall *b, const Sublayer *l, const Sublayer *d,
                                      const float *d_x)
 {
@@ -107,8 +110,8 @@ static const float *back_through_add(const BlockCall *b, const Sublayer *l, cons
     return k->y;
 }
 
-/* From the gradient of out (in d_x) to that of what the half gave, which is returned; d_x becomes
- * the gradient of the sum, which is x's share through the residual. */
+/* Takes the gradient of out in d_x and returns the gradient of what the half computed. d_x
+ * becomes the gradient of the sum: this is the share of x through the residual connection. */
 static const float *back_through_sum(const BlockCall *b, const Sublayer *l, const Sublayer *d,
                                      float *d_x)
 {
@@ -119,7 +122,7 @@ static const float *back_through_sum(const BlockCall *b, const Sublayer *l, cons
     return d_y;
 }
 
-/* d_x += the gradient through the half's input, work->d_x, and the norm before it. */
+/* d_x += the gradient that flows through the half's input: work->d_x, back through the norm. */
 static void back_through_input(const BlockCall *b, const Sublayer *l, const Sublayer *d,
                                const float *x, float *d_x)
 {
@@ -136,7 +139,7 @@ static void back_through_input(const BlockCall *b, const Sublayer *l, const Subl
 
 /* ---- The block ---- */
 
-/* From d_y to work->d_x, the gradient of xn. */
+/* W_down (act(gate) * up), from d_y to work->d_x, the gradient of xn. */
 static void feed_forward_half_backward(const BlockCall *b, const BlockActs *a,
                                        const BlockWeights *d, const float *xn, const float *d_y)
 {
@@ -155,6 +158,7 @@ static void feed_forward_half_backward(const BlockCall *b, const BlockActs *a,
     }
 }
 
+/* Wo attention(...), from d_y to work->d_x, the gradient of xn. */
 static void attention_half_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *d,
                                     const float *xn, const float *d_y)
 {
@@ -163,7 +167,7 @@ static void attention_half_backward(const BlockCall *b, const BlockActs *a, cons
     const BlockWork    *k = b->work;
     int       dm = s->d_model, q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     bool      normed = s->qk_norm != QK_NONE, rotated = call_rotates(b);
-    BlockStep q_given = normed ? STEP_Q_NORM : STEP_Q; /* what is rotated */
+    BlockStep q_given = normed ? STEP_Q_NORM : STEP_Q; /* q as rope reads it */
     BlockStep k_given = normed ? STEP_K_NORM : STEP_K;
     product_back(b, k->d_att, d_y, w->wo, dm, q, false);              /* y = Wo att_out        */
     made(b, STEP_HEADS, true, k->d_att, q);
@@ -187,14 +191,14 @@ static void attention_half_backward(const BlockCall *b, const BlockActs *a, cons
 
 void block_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *d, float *d_x)
 {
-    BlockCall    of_d = *b; /* the same places in the gradients */
+    BlockCall    of_d = *b; /* finds a tensor's gradient where b finds the tensor */
     of_d.w = d;
     Sublayer     attn = attention_sublayer(b, a), d_attn = attention_sublayer(&of_d, a);
     Sublayer     ffn  = ffn_sublayer(b, a), d_ffn = ffn_sublayer(&of_d, a);
     const float *d_y, *xn;
 
     d_y = back_through_sum(b, &ffn, &d_ffn, d_x);       /* out = mid + [norm] y         */
-    xn  = sublayer_in(b, &ffn, a->mid);                 /* made anew: cheaper than kept */
+    xn  = sublayer_in(b, &ffn, a->mid);                 /* computed anew: cheaper than kept */
     feed_forward_half_backward(b, a, d, xn, d_y);       /* y = W_down (act(gate) * up)  */
     back_through_input(b, &ffn, &d_ffn, a->mid, d_x);
 

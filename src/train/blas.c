@@ -1,12 +1,15 @@
+/* train/blas.c: loads OpenBLAS with dlopen. Most of it is about memory: OpenBLAS maps large
+ * buffers without reporting failure, so we check for room before each step that maps one. */
 #include "train/blas.h"
 
 #include <dlfcn.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* OpenBLAS maps this much for each thread that multiplies, at its first product; newer versions (seen:
- * 0.3.29) map it for one thread when they are loaded. Where there is no room they try for ever.
- * Distributions build it for 64 threads or more. The library itself is 40 MB, with what it needs 45. */
+/* OpenBLAS maps BYTES_OF_THREAD for each thread at its first product. Newer versions (seen:
+ * 0.3.29) map it for one thread when they are loaded. If there is no room, they retry for ever.
+ * Distributions build it for 64 threads or more. The library takes 40 MB, with its dependencies
+ * 45. */
 enum { BYTES_OF_THREAD = 128 << 20, BYTES_OF_LIBRARY = 64 << 20, MOST_THREADS = 64 };
 
 static bool has_room(size_t n_bytes)
@@ -22,8 +25,9 @@ static bool no_room(Error *err)
                 (BYTES_OF_THREAD + BYTES_OF_LIBRARY) >> 20);
 }
 
-/* Once loaded it stays: dlclose would run OpenBLAS's destructor under the dynamic linker's lock, and that joins threads, which may be
- * waiting for the same lock (in an allocator that asks which library is calling). */
+/* The library stays loaded. dlclose would run OpenBLAS's destructor under the dynamic linker's
+ * lock. The destructor joins threads that may wait for the same lock (in an allocator that asks
+ * which library calls it), so both would hang. */
 static void *load(Error *why)
 {
     const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
@@ -41,7 +45,7 @@ static void *load(Error *why)
     return library ? library : dlopen("libopenblas.so", how);
 }
 
-/* ISO C has no conversion from an object pointer to a function pointer; POSIX guarantees that the bits are the same. */
+/* ISO C cannot convert an object pointer to a function pointer. POSIX guarantees the same bits. */
 static bool find(void *library, const char *name, void *function, size_t n_bytes)
 {
     void *symbol = dlsym(library, name);
@@ -63,7 +67,7 @@ bool blas_open(Blas *b, Error *err)
         blas_close(b);
         return fail(err, SYSTEM, "libopenblas.so.0: expected cblas_sgemm and openblas_set_num_threads, found no such function");
     }
-    set_threads(1); /* the work is cut by whoever calls */
+    set_threads(1); /* callers split the work themselves */
     if (find(b->library, "openblas_get_corename", &core_name, sizeof core_name))
         b->core = core_name();
     return true;
@@ -80,7 +84,7 @@ int blas_reserve(const Blas *b, int threads, Error *err)
     if (n == 0)
         no_room(err);
     else if (find(b->library, "blas_memory_alloc", &take, sizeof take) && find(b->library, "blas_memory_free", &give, sizeof give)) {
-        for (int i = 0; i < n; i++) /* it keeps what it gets back for the products that come */
+        for (int i = 0; i < n; i++) /* it keeps returned buffers for later products */
             taken[i] = take(0);
         for (int i = 0; i < n; i++)
             give(taken[i]);

@@ -1,4 +1,6 @@
-/* train/block_check.c: gradients of a block by central differences in double. */
+/* train/block_check.c: checks the gradients of one block (block_lab.h) against central
+ * differences. The differences come from block_double.c, which computes the same block in
+ * double. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +15,8 @@ typedef struct BlockCheck {
     const BlockLab *lab;
     BlockDouble     block;
     double         *memory, *w, *x, *y, *room;
-    size_t          size;      /* of x */
-    double          largest;   /* of all gradients that were looked at */
+    size_t          size;      /* elements of x */
+    double          largest;   /* of all gradients checked so far */
 } BlockCheck;
 
 static void widen(double *y, const float *x, size_t n)
@@ -46,7 +48,7 @@ static bool prepare(BlockCheck *c, Error *err)
     return true;
 }
 
-/* sum(y * d_y); y stays in c->y. */
+/* sum(y * d_y): a loss whose gradient with respect to y is d_y. y stays in c->y. */
 static double loss(BlockCheck *c)
 {
     double sum = 0;
@@ -56,6 +58,7 @@ static double loss(BlockCheck *c)
     return sum;
 }
 
+/* The divisor is the distance of the two values that double could hold, not 2 * step. */
 static double difference(BlockCheck *c, double *place, double step)
 {
     double kept = *place, above, below;
@@ -67,8 +70,9 @@ static double difference(BlockCheck *c, double *place, double step)
     return (above - below) / ((kept + step) - (kept - step));
 }
 
-/* The step is the cube root of double's precision: where the error of the formula and that of rounding are alike. Where the block bends
- * within it, as the norm of an x of nearly 0 does, shorter ones: differences of a right gradient come to it, those of a wrong one do not. */
+/* The step is the cube root of double's precision: there the errors of the formula and of
+ * rounding are about equal. If the block bends within a step (the norm of an x near 0 does), try
+ * shorter ones: the differences approach a right gradient but never a wrong one. */
 static double expected_gradient(BlockCheck *c, double *place, double computed)
 {
     enum { SHORTER = 6 };
@@ -80,7 +84,7 @@ static double expected_gradient(BlockCheck *c, double *place, double computed)
     return expected;
 }
 
-/* Place number i of `samples` in n: one in each of as many equal parts. */
+/* Index of sample i of `samples` in n elements: a random place in each of `samples` equal parts. */
 static size_t sample_at(size_t n, int samples, int i, uint64_t seed, int tensor)
 {
     uint32_t word[4], key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
@@ -89,7 +93,7 @@ static size_t sample_at(size_t n, int samples, int i, uint64_t seed, int tensor)
     return from + word[0] % part;
 }
 
-/* error: absolute for now. */
+/* Checks one tensor. Its error is absolute here; lab_check makes it relative. */
 static LabCheck check_tensor(BlockCheck *c, int tensor, double *values, const float *gradient, size_t n, int samples, uint64_t seed,
                              double *largest)
 {
@@ -99,7 +103,7 @@ static LabCheck check_tensor(BlockCheck *c, int tensor, double *values, const fl
         size_t at = sample_at(n, k.samples, i, seed, tensor);
         double computed = (double)gradient[at], expected = expected_gradient(c, values + at, computed), error = fabs(computed - expected);
         *largest = fmax(*largest, fabs(expected));
-        if (!(error <= k.error) || k.error < 0) { /* NaN too */
+        if (!(error <= k.error) || k.error < 0) { /* true for NaN too */
             k.at = at;
             k.computed = computed;
             k.expected = expected;
@@ -112,6 +116,7 @@ static LabCheck check_tensor(BlockCheck *c, int tensor, double *values, const fl
     return k;
 }
 
+/* The largest |y - y in double|. */
 static double largest_difference(const BlockCheck *c)
 {
     double most = 0;

@@ -1,3 +1,5 @@
+/* train/block_double.c: the block in double, written from the formulas alone. It shares no
+ * arithmetic with train_forward.c, so an error in one cannot hide in the other. */
 #include "train/block_double.h"
 
 #include <assert.h>
@@ -72,7 +74,8 @@ static void rotate(const BlockDouble *b, double *x, int heads)
             }
 }
 
-/* One query of one head: y = sum of p v over the positions from .. end - 1. score: room for them. */
+/* One query of one head: y = sum of p v over the positions from .. end - 1. score has room for
+ * `end`. */
 static void attend(double *y, const double *q, const double *k, const double *v, size_t stride, int from, int end, int hd, double scale,
                    double *score)
 {
@@ -126,7 +129,7 @@ static double activation(FfnKind kind, double x)
 
 typedef struct Room { double *n, *q, *k, *v, *raw, *att, *y, *mid, *gate, *up, *score; } Room;
 
-/* A first pass with base NULL counts. Returns the doubles taken; 0: overflow. */
+/* With base NULL it only counts. Returns the doubles taken, 0 if the size overflows. */
 static size_t share_out(const BlockDouble *b, Room *r, double *base)
 {
     const BlockShape *s = b->shape;
@@ -152,7 +155,7 @@ size_t block_double_room(const BlockDouble *b)
     return share_out(b, &r, NULL);
 }
 
-/* q or k: projected, normed, rotated. */
+/* q or k: product, norm (qk_norm), rotation. */
 static void heads_of(const BlockDouble *b, double *x, double *raw, const double *n, TensorRole role, TensorRole norm, int heads)
 {
     const BlockShape *s = b->shape;
@@ -164,7 +167,7 @@ static void heads_of(const BlockDouble *b, double *x, double *raw, const double 
         rotate(b, x, heads);
 }
 
-/* out = x + f, with the norm of f before the sum (BOTH, OUTPUT) or that of the sum (POST). */
+/* out = x + f. The norm is that of f before the sum (BOTH, OUTPUT) or that of the sum (POST). */
 static void merge(const BlockDouble *b, double *out, const double *x, double *f, TensorRole norm, TensorRole post)
 {
     const BlockShape *s = b->shape;
@@ -177,6 +180,7 @@ static void merge(const BlockDouble *b, double *out, const double *x, double *f,
         norm_rows(b, out, out, norm, tokens(b), s->d_model);
 }
 
+/* What a half reads: norm(x) (PRE, BOTH), or x itself. */
 static const double *before(const BlockDouble *b, double *n, const double *x, TensorRole norm)
 {
     if (!sublayer_norms_in(b->shape))
@@ -192,7 +196,7 @@ void block_double(const BlockDouble *b, double *y, const double *x, double *room
     size_t hidden = (size_t)tokens(b) * (size_t)s->d_ff;
     Room   r = { 0 };
     bool   fits = room && share_out(b, &r, room);
-    assert(fits); /* block_double_room counted it */
+    assert(fits); /* the size from block_double_room */
 
     const double *n = before(b, r.n, x, ROLE_ATTN_NORM);
     heads_of(b, r.q, r.raw, n, ROLE_WQ, ROLE_Q_NORM, s->heads);

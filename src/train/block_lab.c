@@ -1,3 +1,5 @@
+/* train/block_lab.c: runs one block on made-up numbers and records every step; times the fused
+ * operations; stacks blocks to see how values and gradients grow with depth. */
 #include "train/block_lab.h"
 
 #include <assert.h>
@@ -34,7 +36,7 @@ LabStat lab_stat(const float *x, size_t n)
 
 static size_t bytes_of(const Carver *c) { return c->at * sizeof(float); }
 
-/* base NULL: counts. */
+/* Cuts the lab's buffers. With base NULL it only counts. */
 static void carve_lab(BlockLab *lab, Carver *c, bool probs)
 {
     size_t n = (size_t)lab->n_tok, d = (size_t)lab->config.d_model;
@@ -50,7 +52,7 @@ static void carve_lab(BlockLab *lab, Carver *c, bool probs)
     lab->x = lab->acts.x;
 }
 
-/* Room for what carving asked for, zeroed. */
+/* Allocates what the counting pass asked for, zeroed. */
 static float *room_for(const Carver *c, Error *err)
 {
     size_t n_bytes = c->overflow ? 0 : round_up(bytes_of(c), 64);
@@ -64,7 +66,8 @@ static float *room_for(const Carver *c, Error *err)
     return p;
 }
 
-/* The weights and their gradients beside what was carved, which is of `what`. */
+/* Do weights, their gradients and the counted buffers fit into memory? what: names them, for the
+ * message. */
 static bool fits(const BlockLab *lab, const Carver *c, const char *what, Error *err)
 {
     return c->overflow || memory_fits(2.0 * (double)lab->params.n_floats * sizeof(float) + (double)bytes_of(c), what, err);
@@ -120,11 +123,11 @@ void lab_close(BlockLab *lab)
 
 /* ---- Numbers from a seed ---- */
 
-enum { FILL_PIECE = 16384, INPUT_TENSOR = 1 << 20 }; /* a multiple of 4; the number of x as a tensor */
+enum { FILL_PIECE = 16384, INPUT_TENSOR = 1 << 20 }; /* multiple of 4; x's number as a tensor */
 
 typedef struct Fill { float *x, middle, reach; size_t n; uint64_t seed; uint32_t tensor, block; } Fill;
 
-/* Four numbers to a draw: key = seed, counter = (number / 4 in 64 bits, tensor, block). */
+/* One draw makes four numbers: key = seed, counter = (number / 4 in 64 bits, tensor, block). */
 static void fill_piece(void *arg, int i, float *scratch)
 {
     const Fill *f = arg;
@@ -139,7 +142,7 @@ static void fill_piece(void *arg, int i, float *scratch)
     }
 }
 
-/* Uniform from middle - reach to middle + reach. */
+/* Fills x [n] with uniform numbers from middle - reach to middle + reach. */
 static void fill(const BlockLab *lab, float *x, size_t n, float middle, double reach, uint64_t seed, int tensor, int block)
 {
     Fill f = { x, middle, (float)reach, n, seed, (uint32_t)tensor, (uint32_t)block };
@@ -150,6 +153,7 @@ void lab_fill_weights(BlockLab *lab, uint64_t seed, int block)
 {
     for (int i = 0; i < lab->params.n; i++) {
         const TensorSpec *s = &lab->params.spec[i];
+        /* A uniform number of reach r has variance r^2 / 3: sqrt(3 / k) gives 1 / k. */
         double reach = s->k ? sqrt(3.0 / s->k) : 0.1;
         if (s->layer == 0)
             fill(lab, lab->w + lab->params.at[i], params_length(&lab->params, i), s->k || s->bias ? 0 : 1, reach, seed, i, block);
@@ -175,7 +179,7 @@ static void note(void *user, BlockStep step, bool gradient, const float *value, 
 {
     BlockLab *lab = user;
     LabStat  *s   = gradient ? &lab->gradient[step] : &lab->value[step];
-    if (s->seen) /* made anew by the backward pass */
+    if (s->seen) /* the backward pass computes it anew */
         return;
     *s = lab_stat(value, n);
     if (gradient)
@@ -184,7 +188,7 @@ static void note(void *user, BlockStep step, bool gradient, const float *value, 
         lab->order[lab->n_order++] = step;
 }
 
-/* Returns the seconds of both ways together; the shortest of each are kept. */
+/* Returns the seconds of both passes together; the shortest time of each is kept in lab. */
 static double pass(BlockLab *lab, const BlockObserver *observer)
 {
     size_t       n = (size_t)lab->n_tok * (size_t)lab->config.d_model;
@@ -202,8 +206,9 @@ static double pass(BlockLab *lab, const BlockObserver *observer)
     return end - start;
 }
 
-/* Unseen for the time it takes (more than once where that is short: the first wakes threads), then with an observer, as reading
- * every value takes as long as making some. */
+/* First runs without an observer, for the time: up to four times if it is short, because the
+ * first run also wakes the threads. Then once with an observer, which reads every value and so
+ * takes longer. */
 void lab_run(BlockLab *lab)
 {
     BlockObserver observer = { note, lab };
@@ -267,7 +272,7 @@ bool lab_fused(BlockLab *lab, LabFused *out, Error *err)
     room[0] = carve_fused(&c, n, d);
     room[1] = carve_fused(&c, n, d);
     for (int i = 0; i < TIMES; i++) {
-        for (int k = 0; k < 2; k++) { /* the gradient along the stream and those of weights are added to */
+        for (int k = 0; k < 2; k++) { /* both are added to, so start from the same */
             memcpy(room[k].d_x, lab->d_x, n * sizeof(float));
             memset(room[k].d_w, 0, d * sizeof(float));
             memset(room[k].d_b, 0, d * sizeof(float));
@@ -288,14 +293,15 @@ bool lab_fused(BlockLab *lab, LabFused *out, Error *err)
 
 /* ---- Blocks one on another ---- */
 
-/* Infinite where a value is not finite: what overflowed has no size. */
+/* Infinite if a value is not finite: something overflowed, and it has no size. */
 double lab_rms(const float *x, size_t n)
 {
     LabStat s = lab_stat(x, n);
     return s.n_bad ? (double)INFINITY : s.rms;
 }
 
-/* Blocks that norm what a half gives lend that norm to the half's input or sum. */
+/* A block that norms the output of a half has no norm of its input (or sum). Another placement
+ * needs one, so it borrows the norm of the output. */
 static BlockWeights stack_weights(const BlockLab *lab)
 {
     BlockWeights w = params_block(&lab->params, lab->w, 0);
@@ -306,10 +312,11 @@ static BlockWeights stack_weights(const BlockLab *lab)
     return w;
 }
 
+/* Runs n blocks forward, then backward. ratio[i] compares the gradient before block i with d_y. */
 static bool run_stack(BlockLab *lab, const BlockShape *s, BlockActs *acts, float *out, float *d_x, int n, LabWeights weights, void *user,
                       double *ratio, const Progress *progress, Error *err)
 {
-    static const BlockWeights none = { 0 }; /* no gradients of weights */
+    static const BlockWeights none = { 0 }; /* gradients of weights are not wanted */
     size_t size = (size_t)lab->n_tok * (size_t)s->d_model;
     double whole = lab_rms(lab->d_y, size);
     memcpy(acts[0].x, lab->x, size * sizeof(float));

@@ -1,82 +1,90 @@
-/* train/block_lab.h: one decoder block to look into: every value and gradient that passes through it, the gradient checked by central
- * differences in double, blocks one on another with their norms before or behind, the fused residual and norm. */
+/* train/block_lab.h: one decoder block to look into: all its values and gradients, a check of
+ * the gradients in double, stacked blocks with norms before or behind, the fused residual and
+ * norm. */
 #ifndef TRAIN_BLOCK_LAB_H
 #define TRAIN_BLOCK_LAB_H
 
 #include "base/progress.h"
 #include "train/params.h"
 
-/* What there is to know of a tensor of numbers. */
+/* A summary of a tensor of numbers. */
 typedef struct LabStat {
     bool   seen;
-    size_t n, n_bad, first_bad;    /* NaN or infinite ones; the first is bad_value                      */
+    size_t n, n_bad, first_bad;    /* NaN or infinite ones; the first is bad_value */
     float  bad_value;
-    double rms, largest;           /* of the finite ones; largest magnitude                             */
+    double rms, largest;           /* of the finite ones; largest magnitude */
 } LabStat;
 LabStat lab_stat(const float *x, size_t n);
-double  lab_rms(const float *x, size_t n); /* infinite where one is not finite */
+double  lab_rms(const float *x, size_t n); /* infinite if a value is not finite */
 
 typedef struct BlockLab {
-    Config       config;           /* of a model with this one block                                    */
+    Config       config;           /* of a model with this one block */
     BlockShape   shape;
     int          n_seqs, seq_len, n_tok;
-    Params       params;           /* layer 0 is the block                                              */
-    float       *w, *d_w;          /* params_array each: weights, gradients                             */
+    Params       params;           /* layer 0 is the block */
+    float       *w, *d_w;          /* weights and gradients (params_array) */
     Crew         crew;
     RopeAngles   rope;
     double      *inv_freq, factor;
     float       *memory;
-    BlockActs    acts;             /* of the block; acts.probs [n_seqs, heads, seq_len, seq_len] or NULL */
+    BlockActs    acts;             /* acts.probs: NULL unless kept */
     BlockWork    work;
     float       *x, *d_y, *y, *d_x; /* [n_tok, d_model]                                                 */
-    size_t       acts_bytes, work_bytes, scratch_bytes; /* what a block keeps, what blocks share, one thread's room */
+    size_t       acts_bytes, work_bytes, scratch_bytes; /* kept; shared; scratch of one thread */
 
     LabStat      value[BLOCK_STEPS], gradient[BLOCK_STEPS];
-    BlockStep    order[BLOCK_STEPS], back[BLOCK_STEPS]; /* as the values, and going back the gradients, were made */
+    BlockStep    order[BLOCK_STEPS], back[BLOCK_STEPS]; /* order of computation */
     int          n_order, n_back;
     double       forward_seconds, backward_seconds;
 } BlockLab;
 
-/* A zeroed lab becomes one for a config of one layer (config_check and train_supported, but for learned positions, which are no
- * matter of a block). Weights, x and d_y are zero. probs: keep the attention probabilities. SYSTEM: memory, no OpenBLAS. */
+/* Turns a zeroed lab into one for a config of one layer, which has passed config_check and
+ * train_supported (learned positions are allowed: they do not belong to a block). Weights, x and
+ * d_y are zero. probs: keep the attention probabilities. Fails with SYSTEM (memory, no
+ * OpenBLAS). */
 bool lab_open(BlockLab *lab, const Config *c, bool causal, int n_seqs, int seq_len, bool probs, int threads, Error *err);
-void lab_close(BlockLab *lab);     /* a zeroed one is accepted */
+void lab_close(BlockLab *lab);     /* accepts a zeroed one */
 
-/* Weights of block number `block` from a seed, uniform: matrices of variance 1 / inputs, norms 0.9 to 1.1, biases -0.1 to 0.1 (a
- * place where no gradient is a special one); and x and d_y of variance 1. */
+/* Fills the weights of block number `block` from a seed, uniformly: matrices with variance 1 /
+ * inputs, norms from 0.9 to 1.1, biases from -0.1 to 0.1, so that no gradient is special.
+ * lab_fill_input fills x and d_y with variance 1. */
 void lab_fill_weights(BlockLab *lab, uint64_t seed, int block);
 void lab_fill_input(BlockLab *lab, uint64_t seed);
 
-/* Forward and backward: y, d_x, d_w, and all that there is to know of the steps. */
+/* Forward and backward: computes y, d_x and d_w, and the summaries of all steps. */
 void lab_run(BlockLab *lab);
 
 /* ---- Checks ---- */
 
 typedef struct LabCheck {
-    int    tensor;                 /* of params; -1: x */
+    int    tensor;                 /* in params; -1: x */
     int    samples;
-    size_t at;                     /* the worst of them */
+    size_t at;                     /* the place with the largest error */
     double computed, expected, error;
 } LabCheck;
 
-/* The gradients of lab_run by central differences of sum(y * d_y) in double, at `samples` places of x and of every tensor of the
- * block (all, where it has fewer). An error is relative to the largest gradient that was looked at in its tensor, or to 1/100 of
- * the largest of all where that is more (a gradient that is 0 by its formula has none of its own). check has room for
- * params.n + 1; returns how many, or -1: no memory. y_error: largest |y - y in double|. */
+/* Checks the gradients of lab_run against central differences of sum(y * d_y) in double, at
+ * `samples` places of x and of each tensor of the block (all, if it has fewer). An error is
+ * relative to the tensor's largest checked gradient, or to 1/100 of the largest of all tensors
+ * if that is more: a gradient that is 0 by its formula has no size of its own. check has room
+ * for params.n + 1. Returns how many it filled, or -1 on failure. y_error: largest |y - y in
+ * double|. */
 int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, double *y_error, const Progress *progress, Error *err);
 
-/* FLOP that lab_check takes. */
+/* The floating-point operations of lab_check. */
 double lab_check_flops(const BlockLab *lab, int samples);
 
-/* The fused residual + norm beside the two operations it stands for: x + y, the first norm, and their gradients. */
+/* Runs the fused residual + norm and the two operations that it replaces (x + y, then the norm;
+ * with gradients). Are the bits the same, and how long does each take? Fails with SYSTEM. */
 typedef struct LabFused { bool forward_same, backward_same; double fused_seconds, plain_seconds; } LabFused;
 bool lab_fused(BlockLab *lab, LabFused *out, Error *err);
 
-/* ---- Blocks one on another ---- */
+/* ---- Stacked blocks ---- */
 
-/* Blocks 0 .. n - 1 on lab->x with their norms at `place`, back from lab->d_y: rms[i] of the residual stream before block i (rms[n]:
- * of the result), ratio[i] = |gradient of that| / |d_y|. weights puts block i's into lab->w (forward, then once more going back);
- * NULL: all have the same. rms and ratio have room for n + 1. */
+/* Runs blocks 0 .. n - 1 on lab->x with norms at `place`, then backward from lab->d_y. rms[i] is
+ * that of the residual stream before block i (rms[n]: of the result); ratio[i] = |its gradient|
+ * / |d_y|. weights puts block i's weights into lab->w, once forward and once backward; NULL: all
+ * blocks have the same. rms and ratio have room for n + 1. */
 typedef bool (*LabWeights)(void *user, BlockLab *lab, int block, Error *err);
 bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, void *user, double *rms, double *ratio,
                const Progress *progress, Error *err);

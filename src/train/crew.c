@@ -1,3 +1,4 @@
+/* train/crew.c: opens threads, kernels and BLAS, and hands out pieces of work. */
 #include "train/crew.h"
 
 #include <stdatomic.h>
@@ -25,6 +26,8 @@ void crew_close(Crew *c)
     *c = (Crew){ 0 };
 }
 
+/* Makes *p at least `times` * want floats, without keeping its content. Each thread's part is a
+ * multiple of 16 floats, so that no two threads write to one cache line. */
 static bool grow(float **p, size_t *have, size_t times, size_t want, Error *err)
 {
     size_t each = round_up(want, 16), n_bytes;
@@ -52,6 +55,8 @@ typedef struct Each {
     void       *arg;
 } Each;
 
+/* Threads take the next piece when they are free. The order does not matter: pieces are
+ * independent. */
 static void take_pieces(void *arg, Team team)
 {
     Each  *e       = arg;

@@ -1,7 +1,7 @@
-/* train/crew.h: whoever computes: threads, kernels and BLAS. Every operation of this room cuts its work into pieces whose number
- * depends on shapes alone, each piece is computed by one thread, and sums over pieces are taken in their order: so the bits do
- * not depend on the number of threads. They may depend on the version of OpenBLAS and on the processor, for which it
- * chooses kernels. */
+/* train/crew.h: the threads, kernels and BLAS that compute. Every operation of this room cuts
+ * its work into pieces whose number depends on shapes alone. One thread computes each piece, and
+ * sums over pieces are added in their order: so the bits do not depend on the number of threads.
+ * They may depend on the version of OpenBLAS, and on the processor for which it chose kernels. */
 #ifndef TRAIN_CREW_H
 #define TRAIN_CREW_H
 
@@ -14,24 +14,27 @@ typedef struct Crew {
     int            threads;
     const Kernels *k;
     Blas           blas;
-    float         *scratch;        /* thread i's begins at scratch + i * scratch_floats              */
+    float         *scratch;        /* that of thread i: scratch + i * scratch_floats */
     size_t         scratch_floats;
-    float         *partial;        /* sums of pieces, before they are added up                       */
+    float         *partial;        /* sums of pieces, before they are added */
     size_t         partial_floats;
 } Crew;
 
-/* threads 0: one for each physical core. Fails with SYSTEM (memory, no OpenBLAS). */
+/* threads 0: one for each physical core. Fails with SYSTEM (no memory, no OpenBLAS). */
 bool crew_open(Crew *c, int threads, Error *err);
-void crew_close(Crew *c);           /* a zeroed Crew is accepted */
+void crew_close(Crew *c);           /* accepts a zeroed Crew */
 
-/* At least so many floats for each thread, and for partial sums. SYSTEM: no memory. Pointers into either are lost. */
+/* Makes room for at least so many floats per thread, and for partial sums. Fails with SYSTEM (no
+ * memory). Earlier pointers into either become invalid. */
 bool crew_reserve(Crew *c, size_t scratch_floats, size_t partial_floats, Error *err);
 
-/* Call task(arg, i, scratch) once for every i of 0 .. n - 1, by any thread and in any order; scratch is the thread's own. */
+/* Calls task(arg, i, scratch) once for each i of 0 .. n - 1, on any thread, in any order.
+ * scratch belongs to the thread. */
 typedef void (*CrewTask)(void *arg, int i, float *scratch);
 void crew_each(const Crew *c, int n, CrewTask task, void *arg);
 
-/* Pieces of at most `size` units that n units are cut into; where piece i begins, how long it is. */
+/* n units are cut into pieces of at most `size`: how many pieces, where piece i begins, its
+ * length. */
 static inline int    pieces(size_t n, size_t size) { return (int)((n + size - 1) / size); }
 static inline size_t piece_at(int i, size_t size) { return (size_t)i * size; }
 static inline int    piece_length(int i, size_t n, size_t size)

@@ -1,9 +1,11 @@
-/* train/cross_entropy.c: the head and the loss, some tokens at a time. */
+/* train/cross_entropy.c: the head and the loss. Logits of a whole batch would be the largest
+ * buffer of training, so they are computed for some tokens at a time. */
 #include <string.h>
 
 #include "base/math64.h"
 #include "train/train_ops.h"
 
+/* Elements of the logits at once (16 MB), and bounds for the number of tokens. */
 enum { LOGITS_MOST = 1 << 22, LEAST_TOKENS = 32, MOST_TOKENS = 512 };
 
 int head_tokens(int vocab)
@@ -12,6 +14,7 @@ int head_tokens(int vocab)
     return n < LEAST_TOKENS ? LEAST_TOKENS : n > MOST_TOKENS ? MOST_TOKENS : n;
 }
 
+/* Tokens of a piece. */
 enum { LOSS_PIECE = 64 };
 
 typedef struct Loss {
@@ -24,7 +27,8 @@ typedef struct Loss {
     bool             gradient;
 } Loss;
 
-/* p = softmax(z): loss = log(sum exp(z - m)) + m - z[target], d_z = (p - onehot(target)) * weight. */
+/* p = softmax(z): loss = log(sum exp(z - m)) + m - z[target], d_z = (p - onehot(target)) *
+ * weight. The maximum m keeps exp from overflowing. z is overwritten with d_z. */
 static void loss_row(const Loss *l, int t)
 {
     int    vocab = l->s->vocab;
@@ -70,6 +74,7 @@ void head_loss(const Crew *c, double *loss_of, float *d_x, float *d_w, const flo
 bool train_ops_reserve(Crew *c, int n_tok, int seq_len, int width, Error *err)
 {
     size_t strips = 2 * (size_t)QUERY_TILE * (size_t)seq_len;
-    size_t norms  = ((size_t)pieces((size_t)n_tok, NORM_PIECE) + 1) * 2 * (size_t)width; /* heads' norms too: more pieces, narrower */
+    /* One piece more: norms of heads have more, narrower rows than n_tok. */
+    size_t norms  = ((size_t)pieces((size_t)n_tok, NORM_PIECE) + 1) * 2 * (size_t)width;
     return crew_reserve(c, strips, norms, err);
 }

@@ -1,8 +1,10 @@
-/* train/embed_grad.c: rows of the embedding, and the gradient that gathers at them. */
+/* train/embed_grad.c: looks up rows of the embedding. Its gradient adds each token's d_x to the
+ * token's row. */
 #include <string.h>
 
 #include "train/train_ops.h"
 
+/* Columns of a piece. */
 enum { COLUMN_PIECE = 64 };
 
 typedef struct Embed {
@@ -33,7 +35,8 @@ void embed_forward(const Crew *c, float *x, const float *table, const int32_t *t
     crew_each(c, pieces((size_t)n_tok, NORM_PIECE), gather_piece, &e);
 }
 
-/* Some columns of all tokens, in their order: no two threads add to one element. */
+/* Some columns of all tokens, in order. A token may occur often: cut by columns, no two threads
+ * add to the same element, and the order of each sum is fixed. */
 static void scatter_piece(void *arg, int i, float *scratch)
 {
     const Embed *e = arg;

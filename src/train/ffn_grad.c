@@ -1,4 +1,6 @@
-/* train/ffn_grad.c: SwiGLU and GEGLU (Shazeer 2020), GELU (Hendrycks and Gimpel 2016) and ReLU, forward and backward. */
+/* train/ffn_grad.c: activations forward and backward: SwiGLU and GEGLU (Shazeer 2020), GELU
+ * (Hendrycks and Gimpel 2016) and ReLU. It cuts the work into pieces; the kernels hold the
+ * formulas. */
 #include "train/train_ops.h"
 
 enum { ACT_PIECE = 16384 }; /* elements */

@@ -1,3 +1,6 @@
+/* train/grad_check.c: checks the gradients of a whole model. net.c computes them in f32,
+ * reference.c the loss in double. Each piece of work checks one parameter tensor with parameters
+ * of its own, which it may change. */
 #include "train/grad_check.h"
 
 #include <math.h>
@@ -15,11 +18,12 @@ typedef struct GradCheck {
     int           n_tok, samples;
     uint64_t      seed;
     GradCheckRow *row;
-    double       *memory;       /* each piece's own parameters and room [pieces, doubles] */
+    double       *memory;       /* of each piece: parameters, then room [pieces, doubles] */
     size_t        doubles;
-    int           pieces, first;  /* first: parameter that piece 0 looks at now */
+    int           pieces, first;  /* first: tensor of piece 0 in this round */
 } GradCheck;
 
+/* The last word of the counter, 3, keeps these numbers apart from other uses of the seed. */
 static uint32_t draw(uint64_t seed, uint32_t a, uint32_t b)
 {
     uint32_t word[4];
@@ -38,8 +42,9 @@ static double central_difference(const GradCheck *c, double *w, double *room, si
     return (up - down) / (2 * h);
 }
 
-/* Shorter steps where the loss bends within one (embeddings of nearly 0, which a norm follows): differences of a right gradient come
- * to it, those of a wrong one do not. */
+/* The central difference at step h. If the loss bends within it (an embedding near 0, followed
+ * by a norm), try shorter steps: the differences approach a right gradient but never a wrong
+ * one. */
 static double expected_gradient(const GradCheck *c, double *w, double *room, size_t at, double g)
 {
     enum { SHORTER = 6 };
@@ -51,6 +56,7 @@ static double expected_gradient(const GradCheck *c, double *w, double *room, siz
     return d;
 }
 
+/* Also sets *largest to the index of the largest element. */
 static double root_mean_square(const float *g, size_t n, size_t *largest)
 {
     double sum = 0;
@@ -63,6 +69,8 @@ static double root_mean_square(const float *g, size_t n, size_t *largest)
     return sqrt(sum / (double)n);
 }
 
+/* Checks samples of tensor i. An error is relative to the gradient, or to the tensor's root mean
+ * square if that is larger, so that tiny gradients do not count their rounding. */
 static void check_tensor(const GradCheck *c, int i, double *w, double *room)
 {
     size_t        n = params_length(c->p, i), largest;
@@ -73,7 +81,7 @@ static void check_tensor(const GradCheck *c, int i, double *w, double *room)
     for (int s = 0; s < r->n; s++) {
         size_t j = r->n == (int)n ? (size_t)s : s == 0 ? largest : draw(c->seed, (uint32_t)i, (uint32_t)s) % n;
         double d = expected_gradient(c, w, room, c->p->at[i] + j, (double)g[j]), error = fabs((double)g[j] - d) / fmax(fmax(fabs(d), rms), 1e-30);
-        if (!(error <= r->worst)) { /* NaN is the worst */
+        if (!(error <= r->worst)) { /* true for NaN too */
             r->worst         = error;
             r->at_grad       = (double)g[j];
             r->at_difference = d;
@@ -82,6 +90,7 @@ static void check_tensor(const GradCheck *c, int i, double *w, double *room)
     }
 }
 
+/* Each piece gets its own copy of the parameters in double. */
 static void widen_piece(void *arg, int piece, float *scratch)
 {
     const GradCheck *c = arg;
@@ -100,8 +109,8 @@ static void check_piece(void *arg, int piece, float *scratch)
         check_tensor(c, c->first + piece, w, w + c->p->n_floats);
 }
 
-/* In rounds of one parameter for each thread, so that progress can be told between them. Parameters take about
- * the same time each, so rounds cost nothing. */
+/* Works in rounds of one tensor per piece, so that it can report progress between them. Tensors
+ * take about the same time each, so rounds cost nothing. */
 static void check_all(GradCheck *c, const Progress *progress)
 {
     crew_each(c->crew, c->pieces, widen_piece, c);
@@ -111,6 +120,7 @@ static void check_all(GradCheck *c, const Progress *progress)
     }
 }
 
+/* The gradients of the backward pass, for one sequence of random tokens. */
 static bool gradients(GradCheck *c, float *g, Error *err)
 {
     Net *net = net_new(c->p, c->crew, 1, c->n_tok, err);

@@ -1,4 +1,5 @@
-/* train/linear.c: y = x W^T + b and its gradients. */
+/* train/linear.c: y = x W^T + b and its gradients. Products over tokens are cut by tokens, the
+ * gradient of W by its rows: each element is computed by one thread. */
 #include <string.h>
 
 #include "train/train_ops.h"
@@ -18,6 +19,7 @@ static void multiply_piece(void *arg, int i, float *scratch)
     int    n  = piece_length(i, (size_t)l->n_tok, ROW_PIECE);
     float *y  = l->out + at * (size_t)l->rows;
     (void)scratch;
+    /* The product adds to y (beta 1) if it starts from the bias. */
     for (int t = 0; l->b && t < n; t++)
         memcpy(y + (size_t)t * (size_t)l->rows, l->b, (size_t)l->rows * sizeof *y);
     l->c->blas.sgemm(CBLAS_ROWS, CBLAS_PLAIN, CBLAS_TURNED, n, l->rows, l->k, 1, l->in + at * (size_t)l->k, l->k, l->w, l->k,
@@ -46,6 +48,7 @@ void linear_backward(const Crew *c, float *d_x, const float *d_y, const float *w
     crew_each(c, pieces((size_t)n_tok, ROW_PIECE), back_piece, &l);
 }
 
+/* sum [n] += rows of x, in order. */
 static void sum_columns(float *sum, const float *x, int n_tok, size_t stride, int n)
 {
     for (int t = 0; t < n_tok; t++)
@@ -53,7 +56,7 @@ static void sum_columns(float *sum, const float *x, int n_tok, size_t stride, in
             sum[j] += x[(size_t)t * stride + (size_t)j];
 }
 
-/* Some rows of the gradient of W, over all tokens. */
+/* Some rows of the gradient of W and b, over all tokens. Here l->w is d_y and l->in is x. */
 static void weight_piece(void *arg, int i, float *scratch)
 {
     const Linear *l = arg;

@@ -1,4 +1,6 @@
-/* train/net.c: the transformer of runtime/forward.c, and back: embedding, blocks, final norm, head. */
+/* train/net.c: the transformer of runtime/forward.c and its backward pass: embedding, blocks,
+ * final norm, head. It keeps the activations of every layer, because each block's backward pass
+ * reads its own. */
 #include "train/net.h"
 
 #include <limits.h>
@@ -11,17 +13,18 @@ struct Net {
     const Params *p;
     Crew         *crew;
     int           n_seqs, seq_len;
-    RopeAngles    rope[2];      /* of layers that see all; of those with a window */
+    RopeAngles    rope[2];      /* [0]: of layers that see all positions; [1]: with a window */
     BlockShape   *shape;        /* [n_layers]              */
-    BlockActs    *acts;         /* the same                */
+    BlockActs    *acts;         /* [n_layers] */
     BlockWork     work;
-    float        *memory, *x, *xn, *d_x, *logits; /* x: behind the last block */
+    float        *memory, *x, *xn, *d_x, *logits; /* x: output of the last block */
     double       *loss_of;
     size_t        bytes;
 };
 
 /* ---- Memory ---- */
 
+/* One pass over all buffers: it counts, or hands out pieces (Carver). */
 static void carve_net(Net *n, Carver *c)
 {
     const Config *cfg = &n->p->config;
@@ -45,7 +48,7 @@ static void release(Net *n)
     free(n->memory);
 }
 
-/* The shapes of the blocks, and the memory that their activations take. */
+/* Computes the shapes of the blocks and the memory of their activations. */
 static bool measure(Net *n, Error *err)
 {
     const Config *c = &n->p->config;
@@ -127,6 +130,7 @@ size_t net_bytes(const Net *n)
 
 /* ---- Forward ---- */
 
+/* Each block has two dropout sites (attention, feed-forward); the embedding has site 0. */
 static BlockCall call_of(const Net *n, int l, const BlockWeights *w, const NetBatch *b)
 {
     BlockCall c = { .crew = n->crew, .shape = &n->shape[l], .w = w, .rope = &n->rope[n->shape[l].window != 0], .work = &n->work,
@@ -142,6 +146,7 @@ static DropoutKey embed_dropout(const NetBatch *b)
     return k;
 }
 
+/* Number of the first element of b's activations in the whole batch, for dropout. */
 static uint64_t first_element(const Net *n, const NetBatch *b)
 {
     return b->first_seq * (uint64_t)n->seq_len * (uint64_t)n->p->config.d_model;
@@ -159,7 +164,7 @@ static float *head_matrix(const Net *n, float *w)
     return params_find(n->p, w, -1, n->p->config.tied_embeddings ? ROLE_EMBED : ROLE_LM_HEAD, false);
 }
 
-/* xn = the final norm of what the blocks make of the tokens. */
+/* xn = final_norm(blocks(embedding of the tokens)). */
 static void transformer(Net *n, float *w, const NetBatch *b)
 {
     const Config *c = &n->p->config;
@@ -179,7 +184,7 @@ static void transformer(Net *n, float *w, const NetBatch *b)
 
 /* ---- Backward ---- */
 
-/* From the gradient of xn, in work.y, through everything. */
+/* The backward pass from work.y, the gradient of xn, down to the embedding. */
 static void transformer_backward(Net *n, float *w, float *grads, const NetBatch *b)
 {
     const Config *c = &n->p->config;
@@ -202,7 +207,8 @@ static void transformer_backward(Net *n, float *w, float *grads, const NetBatch 
 double net_loss(Net *n, const float *w, float *grads, const NetBatch *b, float weight)
 {
     const Config *c = &n->p->config;
-    float        *weights = (float *)w; /* views have one type for weights and gradients; only the latter are written */
+    /* BlockWeights also holds gradients, so it is not const. Nothing writes through `weights`. */
+    float        *weights = (float *)w;
     HeadShape     head = { b->n_seqs * n->seq_len, c->vocab_size, c->d_model, (float)c->logit_scale };
     double        sum = 0;
     transformer(n, weights, b);

@@ -1,4 +1,5 @@
-/* train/norm_grad.c: norms of rows, and their gradients. */
+/* train/norm_grad.c: norms of rows and their gradients, alone or fused with the residual sum
+ * before them. */
 #include <string.h>
 
 #include "train/train_ops.h"
@@ -9,14 +10,14 @@ typedef struct NormWork {
     const NormParams *p, *d;
     const float      *x, *d_y;
     int               n_tok;
-    const float      *stream, *y;          /* of the fused ones */
-    float            *sum, *branch, scale;
+    const float      *stream, *y;          /* only the fused ones: x and y of the sum */
+    float            *sum, *branch, scale;  /* the sum; where d_y goes */
 } NormWork;
 
-/* sum = x + y * scale; from there on x is the sum. */
+/* sum = x + y * scale. The norm then reads the sum (w->x). */
 static void add_row(const NormWork *w, size_t at)
 {
-    float       *sum = w->sum + at; /* locals: else the compiler must read the pointers anew for each element */
+    float       *sum = w->sum + at; /* locals: else each element reloads the pointers */
     const float *x = w->stream + at, *y = w->y + at;
     float        scale = w->scale;
     for (int j = 0; j < w->p->n; j++)
@@ -46,13 +47,15 @@ void norm_forward(const Crew *c, float *y, const float *x, const NormParams *p, 
     crew_each(c, pieces((size_t)n_tok, NORM_PIECE), forward_piece, &w);
 }
 
+/* restrict lets the compiler vectorize: it knows that the rows do not overlap. */
 static void scale_row(float *restrict y, const float *restrict x, float scale, int n)
 {
     for (int j = 0; j < n; j++)
         y[j] = x[j] * scale;
 }
 
-/* Gradients of the weights are summed for the piece first: [2, n] in the crew's partial sums. */
+/* First sums the gradients of w and b of this piece into the crew's partial sums [2, n].
+ * add_partials then adds the pieces in their order, so the bits do not depend on threads. */
 static void backward_piece(void *arg, int i, float *scratch)
 {
     const NormWork   *w  = arg;

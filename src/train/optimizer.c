@@ -1,3 +1,4 @@
+/* train/optimizer.c: gradient norm, AdamW and learning rate, cut into pieces of PIECE elements. */
 #include "train/optimizer.h"
 
 #include <math.h>
@@ -19,6 +20,8 @@ static void square_piece(void *arg, int i, float *scratch)
     s->sum[i] = (double)s->crew->k->dot(g, g, piece_length(s->first + i, s->n, PIECE));
 }
 
+/* Sums the squares of AT_ONCE pieces at a time, so that no allocation depends on the model's
+ * size. */
 double grads_norm(const Params *p, const Crew *crew, const float *g)
 {
     enum { AT_ONCE = 256 };
@@ -52,6 +55,9 @@ static void step_piece(void *arg, int i, float *scratch)
     s->crew->k->adamw(s->w + at, s->m + at, s->v + at, s->g + at, piece_length(i, s->n, PIECE), &s->step);
 }
 
+/* The bias corrections 1 - beta^step (Kingma and Ba 2015, algorithm 1) go into two factors of
+ * the step, lr / first and 1 / sqrt(second). Norms and biases have k = 0: by default they do not
+ * decay. */
 void optimizer_step(Optimizer *o, float *w, const float *g, int64_t step, double lr, double grad_scale)
 {
     const OptimizerOptions *opt = &o->opt;

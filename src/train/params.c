@@ -1,3 +1,5 @@
+/* train/params.c: the layout of the parameter array, its first values, and views of it as
+ * blocks. */
 #include "train/params.h"
 
 #include <math.h>
@@ -32,11 +34,13 @@ bool train_supported(const Config *c, const char *what, Error *err)
 
 /* ---- Layout ---- */
 
+/* The table's row for (layer, role, bias). Tensors outside the layers have layer -1. */
 static size_t row_of(int layer, TensorRole role, bool bias)
 {
     return ((size_t)(layer + 1) * ROLE_COUNT + (size_t)role) * 2 + bias;
 }
 
+/* Gives the next tensor its place. A multiple of 16 floats keeps every tensor 64-byte aligned. */
 static bool place(Params *p, const TensorSpec *s, Error *err)
 {
     uint64_t n = tensor_spec_params(s);
@@ -130,7 +134,8 @@ bool params_load(const Params *p, float *w, const Checkpoint *c, Error *err)
     return true;
 }
 
-/* Box and Muller 1958: two normal numbers from each two words of Philox. */
+/* Box and Muller 1958: two normal numbers from two words of Philox. The + 1 keeps log away from
+ * 0. */
 static void fill_normal(float *w, size_t n, double deviation, uint64_t seed, uint32_t tensor)
 {
     const uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };

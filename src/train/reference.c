@@ -1,10 +1,12 @@
+/* train/reference.c: embedding, blocks, final norm, head and loss of one sequence in double. */
 #include "train/reference.h"
 
 #include <math.h>
 
 #include "train/block_double.h"
 
-/* One of the model's blocks over a sequence of n tokens; frequencies [2, rotary_dim / 2] of layers that see all, and of those with a window. */
+/* One of the model's blocks over a sequence of n tokens. frequencies [2, rotary_dim / 2]: first
+ * those of layers that see all positions, then those of layers with a window. */
 static BlockDouble block_of(const Params *p, const BlockShape *shape, int layer, const double *w, const double *frequencies,
                             const double factor[2], int n)
 {
@@ -21,7 +23,7 @@ size_t reference_room(const Params *p, int n)
     return (size_t)n * (size_t)c->d_model + (size_t)c->rotary_dim + (size_t)c->vocab_size + block_double_room(&b);
 }
 
-/* -log softmax(z)[target] of the logits z of one token. */
+/* -log softmax(z)[target], for the logits z of one token. */
 static double token_loss(const double *z, int vocab, int target)
 {
     double largest = -INFINITY, sum = 0;

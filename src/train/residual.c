@@ -2,7 +2,7 @@
 #include "base/philox.h"
 #include "train/train_ops.h"
 
-enum { ADD_PIECE = 16384 }; /* elements; a multiple of 4 */
+enum { ADD_PIECE = 16384 }; /* elements; a multiple of 4, the words of one draw */
 
 typedef struct Residual {
     const Crew       *c;
@@ -44,9 +44,11 @@ void scale_all(const Crew *c, float *x, float m, size_t n)
         crew_each(c, pieces(n, ADD_PIECE), scale_piece, &r);
 }
 
-/* Four elements to a draw of Philox: key = seed, counter = (number / 4 in 64 bits, site, step). params_init's counters end in (tensor, 1) and the
- * windows' in (step's high word, 2): in the steps of index 1 and 2 some masks take words that weights and windows were made of. That
- * harms nothing: within a mask elements stay independent, and they come from other weights and windows than their words, but by chance. */
+/* One draw of Philox serves four elements: key = seed, counter = (number / 4 in 64 bits, site,
+ * step). params_init's counters end in (tensor, 1), those of training windows in (step's high
+ * word, 2). So at steps 1 and 2 some masks use words that already made weights or windows. That
+ * does no harm: elements of a mask stay independent of each other, and which weights share their
+ * words is chance. */
 static void drop_piece(void *arg, int i, float *scratch)
 {
     const Residual *r    = arg;

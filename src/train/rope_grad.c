@@ -1,11 +1,11 @@
-/* train/rope_grad.c: rotary positions, forward and inverse. */
+/* train/rope_grad.c: rotary positions: the angles, and the rotation and its inverse. */
 #include <stdlib.h>
 
 #include "base/checked.h"
 #include "base/math64.h"
 #include "train/train_ops.h"
 
-/* The bits of runtime/ops.c. */
+/* Computes the same bits as runtime/ops.c. */
 static void fill_position(RopeAngles *a, int pos, const double *inv_freq, double factor)
 {
     size_t half = (size_t)a->rot / 2, at = (size_t)pos * half;

@@ -1,5 +1,5 @@
-/* train/sublayer.h: what the two halves of a block have in common: norms before, behind and after
- * the sum. Shared by train_forward.c and backward.c alone. */
+/* train/sublayer.h: what the two halves of a block have in common: norms before, behind and
+ * after the sum. Only the passes of this room use it. */
 #ifndef TRAIN_SUBLAYER_H
 #define TRAIN_SUBLAYER_H
 
@@ -20,7 +20,8 @@ static inline bool sublayer_norms_out(const BlockShape *s)
 static inline int  call_tokens(const BlockCall *b) { return b->n_seqs * b->seq_len; }
 static inline bool call_rotates(const BlockCall *b) { return b->rope && b->rope->rot > 0; }
 
-/* Every operation of the two passes ends so: the value, or the gradient, of the step is made. */
+/* Tells the observer that a value, or a gradient, of a step exists. Every operation ends with
+ * it. */
 static inline void made(const BlockCall *b, BlockStep step, bool gradient, const float *value,
                         int width)
 {
@@ -29,8 +30,8 @@ static inline void made(const BlockCall *b, BlockStep step, bool gradient, const
         b->observer->saw(b->observer->user, step, gradient, value, n);
 }
 
-/* One half: its norms, where what they read is kept (NULL: there is no such norm), and the names of
- * what it makes. */
+/* One half of a block: its norms, the values that they read (NULL: there is no such norm), and
+ * the names of the steps. */
 typedef struct Sublayer {
     Weight    norm, post_norm;
     float    *y, *sum;
@@ -55,7 +56,8 @@ static inline DropoutKey sublayer_dropout(const BlockCall *b, const Sublayer *l)
     return k;
 }
 
-/* A norm of d_model values, or of heads: of each, or of the whole vector. */
+/* The parameters of a norm of d_model values; of a norm of heads, each alone or all as one
+ * vector. */
 static inline NormParams norm_of(const BlockShape *s, Weight w)
 {
     return (NormParams){ s->norm, w.w, w.b, s->eps, s->d_model };
@@ -66,6 +68,7 @@ static inline NormParams head_norm(const BlockShape *s, Weight w, int heads)
     return (NormParams){ s->norm, w.w, NULL, s->eps, n };
 }
 
+/* What a half reads: norm(x) in work->xn, or x itself if the half has no norm before it. */
 const float   *sublayer_in(const BlockCall *b, const Sublayer *l, const float *x);
 AttentionShape call_attention(const BlockCall *b);
 

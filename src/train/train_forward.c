@@ -1,9 +1,8 @@
-/* train/train_forward.c: the block of runtime/forward.c over whole sequences, in f32, keeping what
- * backward.c reads.
+/* train/train_forward.c: the block of runtime/forward.c over whole sequences, in f32. It keeps
+ * what backward.c reads. f is first attention, then the feed-forward network; n is a norm:
  *
- *   PRE      x += f(n x)         POST     x = n(x + f x)
- *   BOTH     x += n f(n x)       OUTPUT   x += n(f x)        for f attention, then for f feed-forward
- */
+ *    PRE      x = x + f(n(x))         POST     x = n(x + f(x))
+ *    BOTH     x = x + n(f(n(x)))      OUTPUT   x = x + n(f(x)) */
 #include "train/block.h"
 
 #include <string.h>
@@ -65,7 +64,7 @@ int block_width(const BlockShape *s)
     return q > s->d_model ? q : s->d_model;
 }
 
-/* ---- Operations: a line of the paper each ---- */
+/* ---- Operations: each is one line of the paper ---- */
 
 /* y = W x + bias */
 static void product(const BlockCall *b, BlockStep step, float *y, const float *x, Weight w,
@@ -75,6 +74,7 @@ static void product(const BlockCall *b, BlockStep step, float *y, const float *x
     made(b, step, false, y, rows);
 }
 
+/* y = norm(x), for rows of d_model. */
 static void normalize(const BlockCall *b, BlockStep step, float *y, const float *x, Weight w)
 {
     NormParams p = norm_of(b->shape, w);
@@ -82,6 +82,7 @@ static void normalize(const BlockCall *b, BlockStep step, float *y, const float 
     made(b, step, false, y, b->shape->d_model);
 }
 
+/* x = norm(raw), for q or k: each head alone, or all heads as one vector. */
 static void norm_heads(const BlockCall *b, BlockStep step, float *x, const float *raw, Weight w,
                        int heads)
 {
@@ -91,6 +92,7 @@ static void norm_heads(const BlockCall *b, BlockStep step, float *x, const float
     made(b, step, false, x, width);
 }
 
+/* x = rope(x), in place. */
 static void rotate(const BlockCall *b, BlockStep step, float *x, int heads)
 {
     rope_rotate(b->crew, x, b->rope, call_tokens(b), heads, b->shape->head_dim, false);
@@ -123,7 +125,7 @@ static void activate(const BlockCall *b, float *h, const BlockActs *a)
     made(b, STEP_H, false, h, s->d_ff);
 }
 
-/* sum = x + y * residual_scale, y with dropout */
+/* sum = x + dropout(y) * residual_scale. Changes y. */
 static void add(const BlockCall *b, const Sublayer *l, float *sum, const float *x, float *y)
 {
     const BlockShape *s = b->shape;
@@ -145,7 +147,8 @@ const float *sublayer_in(const BlockCall *b, const Sublayer *l, const float *x)
     return b->work->xn;
 }
 
-/* out = x + y, with the norms that stand behind the half: of y, or (POST) of the sum. */
+/* out = x + y, with the norm that stands behind the half: of y (BOTH, OUTPUT) or of the sum
+ * (POST). */
 static void sublayer_out(const BlockCall *b, const Sublayer *l, float *out, const float *x,
                          float *y)
 {

@@ -1,3 +1,5 @@
+/* train/train_state.c: writes and checks checkpoints. A checkpoint is an ordinary safetensors
+ * file: each parameter three times (w., m., v.), the tokenizer, and the history of losses. */
 #include "train/train_state.h"
 
 #include <inttypes.h>
@@ -29,6 +31,7 @@ typedef struct Writing {
     size_t            n_bytes;     /* of all entries */
 } Writing;
 
+/* Is this one of the tokenizer's tensors? */
 static bool of_tokenizer(const Tensor *t) { return strncmp(t->name, "tok.", 4) == 0; }
 
 static void add_entry(Writing *x, const char *set, const char *name, DType dtype, int rank, const int64_t *shape, const void *data,
@@ -41,7 +44,8 @@ static void add_entry(Writing *x, const char *set, const char *name, DType dtype
     x->n_bytes += n_bytes;
 }
 
-/* Each tensor lies on a multiple of its element's size: behind one of odd bytes comes a tensor of zeros, as in a model file. */
+/* safetensors wants each tensor on a multiple of its element size. A tensor with an odd number
+ * of bytes is therefore followed by a tensor of zeros, as in a model file. */
 static void add(Writing *x, const char *set, const char *name, DType dtype, int rank, const int64_t *shape, const void *data, size_t n_bytes)
 {
     static const char zeros[8];
@@ -81,7 +85,7 @@ static bool list_tensors(Writing *x, Error *err)
     return true;
 }
 
-/* What the settings, which are compared one by one, do not vouch for. */
+/* The hash covers what train_state_compare does not: the step, the tokenizer and the data. */
 static Sha256 *hash_begin(const char *step, const char *tokenizer, Error *err)
 {
     Sha256 *sha = sha256_new();
@@ -196,7 +200,8 @@ static const char *spell(const Json *value, char text[40])
     return text;
 }
 
-/* Every key of a that b has otherwise. */
+/* Fails at the first key of a that b lacks or has with another value. swapped: a is the present
+ * config, b the recorded one. */
 static bool compare_keys(const char *path, const Json *a, const Json *b, bool swapped, Error *err)
 {
     char text[2][40];

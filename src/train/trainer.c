@@ -1,3 +1,5 @@
+/* train/trainer.c: draws windows of the text, sums the gradients of a batch, steps, and
+ * validates. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -43,7 +45,8 @@ size_t trainer_bytes(const Trainer *t) { return 4 * t->p->n_floats * sizeof(floa
 
 /* ---- A step ---- */
 
-/* Where sequence number i of a step begins: any place alike, by Philox with key seed, counter (i, step, 2). */
+/* Where sequence i of a step begins. All places are equally likely: Philox with key = seed and
+ * counter = (i, step, 2). */
 static size_t window_start(const Trainer *t, int64_t step, int i)
 {
     const uint32_t key[2] = { (uint32_t)t->s.seed, (uint32_t)(t->s.seed >> 32) };
@@ -53,6 +56,8 @@ static size_t window_start(const Trainer *t, int64_t step, int i)
     return (size_t)(((double)word[0] * 0x1p-32 + (double)(word[1] >> 11) * 0x1p-53) * places);
 }
 
+/* Copies the window at `start` into row `row` of the batch. A token's target is the token after
+ * it. */
 static void take_window(Trainer *t, int row, size_t start)
 {
     size_t n = (size_t)t->s.seq_len, at = (size_t)row * n;
@@ -60,7 +65,8 @@ static void take_window(Trainer *t, int row, size_t start)
     memcpy(t->target + at, t->data.token + start + 1, n * sizeof *t->target);
 }
 
-/* The mean loss of the step's batch, and its gradients. */
+/* Returns the mean loss of the step's batch and fills t->g. Works through micro-batches, because
+ * the activations of a whole batch may not fit into memory; the gradients add up. */
 static double batch_gradients(Trainer *t)
 {
     const TrainSettings *s = &t->s;
@@ -87,7 +93,7 @@ bool trainer_step(Trainer *t, double *loss, double *norm, Error *err)
     if (!isfinite(*loss) || !isfinite(*norm))
         return fail(err, NO, "step %lld: the %s is not finite: expected finite numbers, found loss "
                              "%g, gradient norm %g; try a smaller --lr, a longer --warmup or --clip", (long long)t->step + 1, isfinite(*loss) ? "gradient" : "loss",
-                    fabs(*loss), fabs(*norm)); /* neither is negative, but a NaN may say so */
+                    fabs(*loss), fabs(*norm)); /* fabs: a NaN may carry a minus sign */
     double scale = s->clip > 0 && *norm > s->clip ? s->clip / *norm : 1;
     optimizer_step(&o, t->w, t->g, t->step + 1, schedule_rate(&s->schedule, t->step), scale);
     t->loss[t->step++] = (float)*loss;
@@ -106,6 +112,7 @@ bool trainer_check(Trainer *t, Error *err)
 
 /* ---- Validation ---- */
 
+/* Mean loss over n of `all` windows, which lie evenly over the text that is held back. */
 static double windows_loss(Trainer *t, size_t all, size_t n)
 {
     size_t len = (size_t)t->s.seq_len;
