@@ -1,4 +1,5 @@
-/* Words of a BPE tokenizer.json, as tokenizers' models/bpe/model.rs (merge_word) makes them. */
+/* The words of a BPE tokenizer.json: a word becomes symbols (one for each byte, or one for each
+ * character), which merge.c then merges. Follows tokenizers' models/bpe/model.rs (merge_word). */
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
@@ -18,7 +19,8 @@ static bool byte_symbols(Encoder *e, const char *word, size_t n, Error *err)
     return true;
 }
 
-/* A character that is no piece: byte pieces, or the unknown token, one for a run of them with fuse_unk. */
+/* A character that is not in the vocabulary. With byte_fallback it becomes its byte pieces, else
+ * the unknown token. With fuse_unk a run of such characters gets one unknown token. */
 static bool unknown_symbols(Encoder *e, const char *word, size_t at, size_t n, Error *err)
 {
     const Tokenizer *t = e->t;

@@ -1,3 +1,6 @@
+/* Byte-level BPE training. The text becomes a table of different words with counts. Each step
+ * merges the most frequent pair, and only in the words that hold it. The best pair comes from a
+ * heap whose offers may be stale: an offer is checked against the pair's count when it is taken. */
 #include "text/bpe_train.h"
 
 #include <stdlib.h>
@@ -8,10 +11,11 @@
 
 enum { LONGEST_WORD = 256 };
 
-/* A word that occurs `count` times: its symbols, ids that become fewer with each merge. */
+/* A word that occurs `count` times. Its symbols are ids; each merge leaves fewer of them. */
 typedef struct Word { int32_t *symbol; int n; int64_t count; } Word;
 
-/* Two neighbours: how often, and the words in which they were seen (some more than once, some no longer). */
+/* Two neighbours: how often they occur, and in which words they were seen. The list may name a word
+ * twice, and a word that no longer holds the pair. */
 typedef struct BpePair {
     int32_t  left, right;
     int64_t  count;
@@ -19,26 +23,26 @@ typedef struct BpePair {
     size_t   n_words, cap_words;
 } BpePair;
 
-/* An offer to merge: stale where the pair's count has changed since. */
+/* An offer to merge. It is stale if the pair's count has changed since. */
 typedef struct Offer { int64_t count; int32_t left, right, pair; } Offer;
 
 typedef struct Piece { const char *bytes; size_t n; } Piece;
 
 typedef struct Bpe {
     ByteMap  ids;             /* bytes of a word to its number           */
-    char   **chunk;           /* what the keys and symbols lie in        */
+    char   **chunk;           /* holds the keys and the symbols          */
     size_t   n_chunks, chunk_used;
     Word    *word;
     size_t   n_words, cap_words;
     BpePair    *pair;
     size_t   n_pairs, cap_pairs;
-    int32_t *slot;            /* hash table of pairs: number + 1, 0 empty */
+    int32_t *slot;            /* hash table of pairs: number + 1; 0: empty */
     size_t   mask;
     Offer   *heap;
     size_t   n_heap, cap_heap;
     Piece   *piece;           /* by id */
     size_t   n_pieces, cap_pieces;
-    ByteMap  pieces;          /* their bytes to ids */
+    ByteMap  pieces;          /* bytes of a piece to its id */
     BpeMerge *merge;
     size_t   n_merges, cap_merges;
     Error   *err;
@@ -62,7 +66,7 @@ static bool grow(void **p, size_t *cap, size_t n, size_t size)
 
 /* ---- Words ---- */
 
-/* n bytes, aligned for ids, that live as long as b. */
+/* n bytes, aligned for ids, that live as long as b. NULL: no memory. */
 static void *take(Bpe *b, size_t n)
 {
     enum { CHUNK = 1 << 20 };
@@ -153,7 +157,7 @@ static bool rehash(Bpe *b)
     return true;
 }
 
-/* The number of a pair, new or not; -1: no memory. */
+/* The number of a pair, which is added if it is new; -1: no memory. */
 static int32_t pair_of(Bpe *b, int32_t left, int32_t right)
 {
     if (2 * (b->n_pairs + 1) > b->mask && !rehash(b))
@@ -220,7 +224,7 @@ static Offer take_best(Bpe *b)
 
 /* ---- Pieces ---- */
 
-/* The id of a piece, new or not; -1: no memory. */
+/* The id of a piece, which is added if it is new; -1: no memory. */
 static int32_t piece_id(Bpe *b, const char *bytes, size_t n)
 {
     bool     found;
@@ -264,7 +268,8 @@ static int32_t merged_id(Bpe *b, int32_t left, int32_t right)
 
 /* ---- Merging ---- */
 
-/* Add a word's pairs to their counts, times `sign`; those that hold the symbol `fresh` (-1: all) are noted and offered. */
+/* Add a word's pairs, times `sign`, to the counts. With `note`, also note the word at each pair
+ * that holds the symbol `fresh` (-1: at every pair). */
 static bool count_pairs(Bpe *b, int32_t number, int64_t sign, int32_t fresh, bool note)
 {
     const Word *w = &b->word[number];
@@ -307,7 +312,8 @@ static void merge_word(Word *w, int32_t left, int32_t right, int32_t merged)
     w->n = n;
 }
 
-/* The pair's list is taken away first: merging adds to the lists of other pairs, which may move. */
+/* The pair's word list is taken out of the table first: merging adds pairs and grows other lists,
+ * and the table of pairs may move. */
 static bool merge_pair(Bpe *b, int32_t pair, int32_t merged)
 {
     int32_t  left = b->pair[pair].left, right = b->pair[pair].right, *word = b->pair[pair].word;
@@ -353,7 +359,9 @@ static bool make_merges(Bpe *b, size_t n_ids)
         bool    ok = true;
         if (count == best.count && count > 0)
             ok = add_merge(b, &best);
-        else if (count > 0 && count < best.count) /* rarer since; where it has become more frequent it was offered again */
+        /* The pair is rarer now: offer it again with its new count. A pair that became more
+         * frequent was offered again when that happened. */
+        else if (count > 0 && count < best.count)
             ok = offer(b, best.pair);
         if (!ok)
             return false;

@@ -1,3 +1,4 @@
+/* Sets of characters as sorted edges, and the sets that the names of Unicode properties mean. */
 #include "text/char_set.h"
 
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static int by_start(const void *a, const void *b)
 
 void char_set_sort(CharSet *s)
 {
-    size_t n = 0, ordered = 2; /* most sets are in order */
+    size_t n = 0, ordered = 2; /* most sets are sorted already */
     while (ordered < s->n && s->edge[ordered - 2] <= s->edge[ordered])
         ordered += 2;
     if (ordered < s->n)
@@ -60,10 +61,10 @@ void char_set_invert(CharSet *s)
     *s = out;
 }
 
-/* Is one of first .. last in the set? */
+/* Is any of first .. last in the set? */
 static bool meets(const CharSet *s, uint32_t first, uint32_t last)
 {
-    size_t low = 0, high = s->n; /* edges before low are at most first */
+    size_t low = 0, high = s->n; /* all edges before low are <= first */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (s->edge[middle] <= first)
@@ -74,8 +75,8 @@ static bool meets(const CharSet *s, uint32_t first, uint32_t last)
     return low % 2 == 1 || (low < s->n && s->edge[low] <= last);
 }
 
-/* The first pass adds the folded form of each member, the second every character whose folded form
- * is a member. */
+/* Simple case folding. The first pass adds the folded form of each member. The second pass adds
+ * every character whose folded form is a member. */
 void char_set_fold(CharSet *s)
 {
     for (int back = 0; back < 2; back++) {
@@ -101,7 +102,8 @@ void char_set_fold(CharSet *s)
 
 /* ---- Properties ------------------------------------------------------------------------------ */
 
-/* What of a table of runs has one of the values that mask, or value, says. */
+/* Add the runs of a table whose value is wanted. In the table of categories, mask has a bit for
+ * each wanted value; in every other table, `value` is the wanted one. */
 static void add_runs(CharSet *s, const uint32_t *run, size_t n, int bits, uint32_t mask,
                      uint32_t value)
 {
@@ -124,7 +126,7 @@ static void add_binary(CharSet *s, const BinaryName *b)
         char_set_add(s, BINARY_EDGES[b->first + i], BINARY_EDGES[b->first + i + 1] - 1);
 }
 
-/* Each row begins with its name. */
+/* Every row begins with its name, so one comparison serves all tables. */
 static int compare_names(const void *name, const void *row)
 {
     return strcmp(name, *(const char *const *)row);
@@ -135,7 +137,8 @@ static const void *look_up(const char *name, const void *rows, size_t n, size_t 
     return bsearch(name, rows, n, size, compare_names);
 }
 
-/* Into out, without what does not count. False: too long to be a name. */
+/* Copy a name to out in lower case, without spaces, hyphens and underscores. False: too long to be
+ * a name. */
 static bool plain_name(const char *name, size_t n, char *out, size_t room)
 {
     size_t at = 0;

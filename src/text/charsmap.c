@@ -1,3 +1,4 @@
+/* Looks replacements up in the trie of SentencePiece's charsmap. */
 #include "text/charsmap.h"
 
 #include "text/vocab.h"

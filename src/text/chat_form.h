@@ -1,12 +1,14 @@
-/* text/chat_form.h: one form of a chat format, a text with placeholders, as a list of parts. Shared by chat_format.c, which
- * reads it, and chat_render.c, which writes it out. */
+/* text/chat_form.h: the insides of a chat format. Each form, a text with placeholders, is a list of
+ * parts. chat_format.c reads them and chat_render.c writes them out; no other file includes
+ * this. */
 #ifndef TEXT_CHAT_FORM_H
 #define TEXT_CHAT_FORM_H
 
 #include "text/chat_format.h"
 
 typedef enum FormPartKind { FORM_TEXT, FORM_CONTENT, FORM_SYSTEM, FORM_BOS, FORM_EOS, FORM_TRIM, FORM_TRIM_END } FormPartKind;
-typedef struct FormPart { FormPartKind kind; const char *text; size_t n; } FormPart; /* text: of FORM_TEXT */
+/* text is set for FORM_TEXT only. */
+typedef struct FormPart { FormPartKind kind; const char *text; size_t n; } FormPart;
 typedef struct ChatForm { bool given; FormPart *part; size_t n_parts; char *texts; } ChatForm;
 
 typedef enum FormName {
@@ -18,10 +20,12 @@ struct ChatFormat {
     char       *name;
     ChatForm    form[CHAT_FORMS];
     char       *default_system; /* NULL: none */
-    bool        system_at_last; /* user_system is the form of the last turn, if that is a user's; else of the first user turn */
+    /* user_system is used for the last turn if that is a user's; else for the first user turn. */
+    bool        system_at_last;
     bool        alternate;
-    char       *thinking_end;   /* of an earlier answer only what follows the last one counts; NULL: all of it */
-    bool        thinking_strip; /* newlines after it go too                                                    */
+    /* From an earlier answer, only what follows the last thinking_end is kept; NULL: all of it. */
+    char       *thinking_end;
+    bool        thinking_strip; /* also drop newlines after it */
     const char **stop;
     size_t      n_stops;
 };

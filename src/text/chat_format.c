@@ -1,3 +1,5 @@
+/* Reads a chat format from its JSON (docs/format.md, "Chat") and checks that each form has the
+ * placeholders it needs and no others. */
 #include "text/chat_format.h"
 
 #include <stdio.h>
@@ -9,9 +11,10 @@
 
 enum { MOST_BYTES = 64 << 10, MOST_STOPS = 16, MOST_STOP_BYTES = 128, MOST_NAME = 64, CHAT_VERSION = 1 };
 
-/* ---- Forms ---------------------------------------------------------------------------------------------------- */
+/* ---- Forms ----------------------------------------------------------------------------------- */
 
-typedef struct FormRule { const char *key; unsigned must, may; } FormRule; /* bits 1 << FormPartKind */
+/* must, may: sets of bits 1 << FormPartKind. */
+typedef struct FormRule { const char *key; unsigned must, may; } FormRule;
 
 enum {
     ANYWHERE = 1 << FORM_TEXT | 1 << FORM_BOS | 1 << FORM_EOS,
@@ -21,7 +24,8 @@ enum {
 };
 static const FormRule rules[CHAT_FORMS] = {
     [CHAT_BEGIN]          = { "begin", 0, ANYWHERE },
-    [CHAT_SYSTEM_TURN]    = { "system", 0, ANYWHERE | TRIMMING | SYSTEM_TEXT }, /* empty: the text is dropped */
+    /* An empty form drops the system text. */
+    [CHAT_SYSTEM_TURN]    = { "system", 0, ANYWHERE | TRIMMING | SYSTEM_TEXT },
     [CHAT_USER_TURN]      = { "user", CONTENT, ANYWHERE | TRIMMING | CONTENT },
     [CHAT_USER_FIRST]     = { "user_first", CONTENT, ANYWHERE | TRIMMING | CONTENT },
     [CHAT_USER_SYSTEM]    = { "user_system", CONTENT | SYSTEM_TEXT, ANYWHERE | TRIMMING | CONTENT | SYSTEM_TEXT },
@@ -35,7 +39,7 @@ static const struct { const char *word; FormPartKind kind; } placeholders[] = {
     { "{eos}", FORM_EOS },         { "{trim}", FORM_TRIM },     { "{/trim}", FORM_TRIM_END },
 };
 
-/* The placeholder at text, its length in *n; -1: none. */
+/* The kind of the placeholder at text, with its length in *n; -1: none. */
 static int placeholder_at(const char *text, size_t *n)
 {
     for (size_t i = 0; i < sizeof placeholders / sizeof *placeholders; i++) {
@@ -46,7 +50,7 @@ static int placeholder_at(const char *text, size_t *n)
     return -1;
 }
 
-/* Cut text into parts; plain text goes to *to, with {{ and }} as one brace. */
+/* Cut text into parts. Plain text is copied to f->texts, with {{ and }} as one brace. */
 static bool cut_form(ChatForm *f, const char *text, const char *name, Error *err)
 {
     char *to = f->texts;
@@ -104,7 +108,7 @@ static bool read_form(ChatForm *f, const FormRule *rule, const Json *j, const ch
     return cut_form(f, text, name, err) && check_form(f, rule, name, err);
 }
 
-/* ---- The whole ------------------------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static bool read_text(const Json *j, const char *name, size_t most, char **out, Error *err)
 {

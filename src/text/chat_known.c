@@ -1,3 +1,4 @@
+/* The table of known chat formats, and how a row becomes the JSON of a format. */
 #include "text/chat_known.h"
 
 #include <stdio.h>
@@ -9,7 +10,8 @@
 
 #define TRIMMED "{trim}{content}{/trim}"
 
-/* Each as the chat template of the model that made it common renders it; where people write several, the plainest. */
+/* Each row is what the chat template of the model that made the format known renders. Where models
+ * differ, the row is the simplest variant. */
 static const ChatKnown known[] = {
     { .name = "alpaca", .begin = "{bos}", .system = "{trim}{system}{/trim}\n\n", .user = "### Instruction:\n" TRIMMED "\n\n",
       .assistant = "### Response:\n" TRIMMED "{eos}\n\n", .open = "### Response:\n", .stop = { "### Instruction:" } },
@@ -147,7 +149,7 @@ char *chat_known_json(const ChatKnown *k, Error *err)
 
 char *chat_format_names(Error *err)
 {
-    TextOut o = { 0 }; /* a growing text; JSON has no part in it */
+    TextOut o = { 0 };
     for (size_t i = 0; i < N_KNOWN; i++)
         text_out(&o, "%s%s", i ? ", " : "", known[i].name);
     return text_out_take(&o, err);

@@ -1,5 +1,5 @@
-/* text/chat_known.h: the formats that tblock knows by name, as rows of texts. Shared by chat_known.c, which has the table and
- * writes a row as JSON, and chat_recognise.c, which starts from one and adjusts it. */
+/* text/chat_known.h: the chat formats that tblock knows by name, as rows of texts. chat_known.c has
+ * the table and writes a row as JSON; chat_recognise.c starts from a row and adjusts it. */
 #ifndef TEXT_CHAT_KNOWN_H
 #define TEXT_CHAT_KNOWN_H
 
@@ -7,7 +7,7 @@
 
 enum { CHAT_KNOWN_STOPS = 2 };
 
-/* NULL: the key is left out. The keys are those of docs/format.md. */
+/* NULL: the key is left out. docs/format.md explains the keys. */
 typedef struct ChatKnown {
     const char *name, *begin, *system, *user, *user_first, *user_system, *assistant, *open, *close, *default_system, *thinking_end;
     const char *stop[CHAT_KNOWN_STOPS];

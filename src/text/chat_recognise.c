@@ -1,5 +1,7 @@
-/* The common chat templates, by the words they consist of. The idea and many of the words are those of llama.cpp's
- * llm_chat_detect_template (src/llama-chat.cpp); what a template then gives is what transformers renders, variants included. */
+/* Recognises common chat templates by the words in them, and adjusts the known format to the
+ * variant. The idea and many of the words are from llama.cpp's llm_chat_detect_template
+ * (src/llama-chat.cpp). The result is what transformers renders for that template, which differs
+ * between variants; so a template that is only similar is refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,27 +11,27 @@
 
 enum { MOST_WORDS = 4, MOST_PROGRAM = 1 << 20, MOST_FORM = 4096, MOST_ROOMS = 12 };
 
-/* How a row follows the variant at hand. */
+/* What to adjust to the template at hand. */
 enum {
-    BOS_IF_USED    = 1,  /* {bos} in front, or not, as the template names bos_token                                          */
-    TRIM_IF_USED   = 2,  /* contents are trimmed where the template does that                                               */
-    SYSTEM_ALIKE   = 4,  /* the system text goes through the same expression as other messages, trimming and all            */
-    DEFAULT_IF_SET = 8,  /* a system text of the template's own                                                             */
-    OPEN_IN_USER   = 16, /* without add_generation_prompt in the template, each user's turn ends with the opening           */
-    OPEN_ALWAYS    = 32, /* ... or the whole conversation does                                                              */
-    EOS_AT_CLOSE   = 64, /* {% else %}{{ eos_token }}: a conversation that opens no answer ends with it                     */
+    BOS_IF_USED    = 1,  /* {bos} in front, only if the template uses bos_token */
+    TRIM_IF_USED   = 2,  /* trim contents if the template does */
+    SYSTEM_ALIKE   = 4,  /* the system text is trimmed as the other messages are */
+    DEFAULT_IF_SET = 8,  /* take over the template's own default system text */
+    OPEN_IN_USER   = 16, /* no add_generation_prompt: each user turn ends with the opening */
+    OPEN_ALWAYS    = 32, /* no add_generation_prompt: the conversation ends with the opening */
+    EOS_AT_CLOSE   = 64, /* "{% else %}{{ eos_token }}": without an opening, the end is eos */
     ALTERNATE_IF_USED = 128,
-    ANY_LAYOUT     = 256 /* white space between tags that is written lies in parts for tools                                  */
+    ANY_LAYOUT     = 256 /* white space between tags matters only in parts for tools */
 };
 
 typedef struct Sign {
-    const char *name;              /* of the known format to start from    */
-    const char *words[MOST_WORDS]; /* all of them stand in the template    */
-    const char *without[MOST_WORDS]; /* none of these does                 */
+    const char *name;              /* the known format to start from       */
+    const char *words[MOST_WORDS]; /* the template holds all of these      */
+    const char *without[MOST_WORDS]; /* and none of these                  */
     unsigned    how;
 } Sign;
 
-/* The first row that fits counts. */
+/* The first row that fits is taken. */
 static const Sign signs[] = {
     { "phi-4", { "<|im_start|>", "<|im_sep|>" }, { 0 }, BOS_IF_USED | OPEN_IN_USER },
     { "chatml", { "<|im_start|>" }, { "<end_of_utterance>", "strftime_now" },
@@ -71,7 +73,7 @@ static const Sign signs[] = {
 };
 enum { N_SIGNS = sizeof signs / sizeof *signs };
 
-/* The row on its way to the variant: texts that differ lie in `room`. */
+/* A row while it is adjusted. Changed texts lie in `room`. */
 typedef struct Variant {
     const char *program;
     ChatKnown   k;
@@ -92,7 +94,8 @@ static bool has_any(const Variant *v, const char *const *word, size_t n)
 
 static char *room(Variant *v) { return v->room[v->n_room++]; }
 
-/* text with the first `word` as `by`; text itself where there is none. Rows are short: what is made of them fits. */
+/* text with its first `word` replaced by `by`; text itself if `word` is not in it. The rows are
+ * short, so the result fits MOST_FORM. */
 static const char *replaced(Variant *v, const char *text, const char *word, const char *by)
 {
     const char *at = text ? strstr(text, word) : NULL;
@@ -103,8 +106,8 @@ static const char *replaced(Variant *v, const char *text, const char *word, cons
     return out;
 }
 
-/* The string literal at text, which begins after its opening quote, to out; its length in the program, or 0: it has no end
- * or is too long. */
+/* Copy the string literal whose opening quote is just before text to out, with escapes resolved.
+ * Returns its length in the program, closing quote included; 0: it has no end or is too long. */
 static size_t literal(const char *text, char quote, char out[MOST_FORM])
 {
     size_t n = 0;
@@ -123,7 +126,7 @@ static size_t literal(const char *text, char quote, char out[MOST_FORM])
     return 0;
 }
 
-/* A literal after `before`, which does not go on with something else than a tag's end; NULL: none. */
+/* The first string literal that follows `before` and after which its tag ends; NULL: none. */
 static const char *literal_after(Variant *v, const char *before, const char *from)
 {
     const char *at = from ? strstr(from, before) : NULL;
@@ -143,7 +146,8 @@ static const char *literal_after(Variant *v, const char *before, const char *fro
     return NULL;
 }
 
-/* chatml: '<|im_start|>system\nYou are ...<|im_end|>\n' inside one literal. */
+/* The default system text of chatml, which is inside one literal: '<|im_start|>system\nYou are
+ * ...<|im_end|>\n'. */
 static const char *default_in_turn(Variant *v)
 {
     const char *const begins[] = { "<|im_start|>system\\n", "<|im_start|>system\n" };
@@ -211,7 +215,7 @@ static void adjust_opening(Variant *v, unsigned how)
     k->open = "";
 }
 
-/* What only one of the formats has. */
+/* Details that only one format has. */
 static void adjust_chatml(Variant *v)
 {
     ChatKnown *k = &v->k;
@@ -229,7 +233,8 @@ static void adjust_chatml(Variant *v)
 static void adjust_llama2(Variant *v)
 {
     ChatKnown *k = &v->k;
-    if (has(v, "if idx > 1")) { /* the opening bracket of the first turn is written by the system text */
+    /* Here the system text writes the opening bracket of the first turn. */
+    if (has(v, "if idx > 1")) {
         k->system = "[INST] <<SYS>>\n{system}\n<</SYS>>\n\n";
         k->user = "{bos}[INST] {content} [/INST]";
         k->user_first = "{content} [/INST]";
@@ -299,9 +304,10 @@ static void adjust(Variant *v, unsigned how)
     adjust_opening(v, how);
 }
 
-/* ---- Layout --------------------------------------------------------------------------------------------------- */
+/* ---- Layout ---------------------------------------------------------------------------------- */
 
-/* The end of the tag at text ("{%", "{{" or "{#"), past its closing; a quoted text inside is skipped. NULL: it has none. */
+/* The end of the tag at text ("{%", "{{" or "{#"), behind its closing brackets. Quoted strings
+ * inside are skipped. NULL: the tag does not end. */
 static const char *tag_end(const char *text)
 {
     char close[3] = { text[1] == '{' ? '}' : text[1], '}', '\0' }, quote = '\0';
@@ -320,15 +326,17 @@ static const char *tag_end(const char *text)
 
 static bool is_tag(const char *text) { return text[0] == '{' && text[1] && strchr("%{#", text[1]); }
 
-/* White space from text to end, the text between two tags, as Jinja leaves it with trim_blocks and lstrip_blocks (what transformers
- * sets): `before` is the tag in front of it, or NULL. */
+/* How much of the white space from text to end, which lies between two tags, Jinja keeps.
+ * transformers sets trim_blocks and lstrip_blocks. `before` is the tag in front of the space, or
+ * NULL. */
 static size_t space_left(const char *text, const char *end, const char *before)
 {
     if ((before && text[-3] == '-') || (is_tag(end) && end[2] == '-'))
         return 0;
     if (before && before[1] != '{' && *text == '\n')
         text++;
-    if (is_tag(end) && end[1] != '{') { /* the spaces that a block's line begins with */
+    /* lstrip_blocks removes the spaces at the start of the line of a block tag. */
+    if (is_tag(end) && end[1] != '{') {
         const char *line = end;
         while (line > text && line[-1] != '\n')
             line--;
@@ -338,8 +346,9 @@ static size_t space_left(const char *text, const char *end, const char *before)
     return (size_t)(end - text);
 }
 
-/* Does the program write more than one character of white space between its tags into the text? Then it was laid out for
- * readers, and what it makes is not what its literals say. (A single line end between tags is common and known to the rows.) */
+/* Does the program write more than one character of white space between tags? Then it was laid out
+ * for human readers, and it makes more text than its literals say. A single newline between tags is
+ * common, and the rows account for it. */
 static bool has_layout(const char *program)
 {
     const char *text = program, *before = NULL;
@@ -353,7 +362,7 @@ static bool has_layout(const char *program)
         while (*end && !is_tag(end))
             end++;
         if (!*end && before)
-            return false; /* the end of a file */
+            return false; /* white space at the end of the file */
         if (strspn(text, " \n\t") >= (size_t)(end - text) && space_left(text, end, before) > 1)
             return true;
         text = end;
@@ -361,7 +370,7 @@ static bool has_layout(const char *program)
     return false;
 }
 
-/* ---- Finding the row ------------------------------------------------------------------------------------------ */
+/* ---- Finding the row ------------------------------------------------------------------------- */
 
 static bool fits(const Variant *v, const Sign *s, bool variants)
 {

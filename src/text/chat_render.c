@@ -1,3 +1,5 @@
+/* Writes a conversation out by the forms of a chat format, and notes which span of the text came
+ * from which message. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -5,18 +7,18 @@
 #include "text/chat_form.h"
 #include "text/unicode.h"
 
-/* A conversation on its way to text. */
+/* A conversation while it is rendered. */
 typedef struct Render {
     const ChatFormat *f;
     const char       *bos, *eos;
     TextOut           out;
     ChatSpan         *span;
     size_t            n_spans, cap_spans;
-    size_t            trim_from, trim_span; /* where the open {trim} began: byte and span */
+    size_t            trim_from, trim_span; /* byte and span at which the open {trim} began */
     Error            *err;
 } Render;
 
-/* What a form is filled with. */
+/* The values of a form's placeholders. */
 typedef struct Filling { const char *content, *system; size_t n_content, n_system, message; } Filling;
 
 static bool add_span(Render *r, ChatSpanKind kind, size_t start, size_t message)
@@ -44,7 +46,8 @@ static bool add_marked(Render *r, ChatSpanKind kind, const char *text, size_t n,
     return n == 0 || (add_text(r, text, n) && add_span(r, kind, start, message));
 }
 
-/* ---- Trimming: what Python's str.strip and Jinja's trim take for white space ------------------------------------ */
+/* ---- Trimming: the white space of Python's str.strip and Jinja's trim
+ * ----------------------------- */
 
 static bool is_space(uint32_t cp) { return is_white_space(cp) || (cp >= 0x1C && cp <= 0x1F); }
 
@@ -62,7 +65,7 @@ static size_t space_at(const char *p, size_t n)
     return is_space(cp) ? len : 0;
 }
 
-/* Take the white space at both ends of what was written since {trim}. */
+/* Remove the white space at both ends of the text written since {trim}. */
 static void trim(Render *r)
 {
     size_t from = r->trim_from, len, cut = 0;
@@ -82,7 +85,7 @@ static void trim(Render *r)
     }
 }
 
-/* ---- Forms ---------------------------------------------------------------------------------------------------- */
+/* ---- Forms ----------------------------------------------------------------------------------- */
 
 static bool add_part(Render *r, const FormPart *p, const Filling *with)
 {
@@ -112,7 +115,7 @@ static bool add_form(Render *r, FormName name, const Filling *with)
     return true;
 }
 
-/* ---- Messages ------------------------------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 static const char *last_match(const char *text, size_t n, const char *word)
 {
@@ -123,7 +126,7 @@ static const char *last_match(const char *text, size_t n, const char *word)
     return NULL;
 }
 
-/* An earlier answer without what the model thought before it. */
+/* Drop the thinking part at the start of an earlier answer. */
 static void drop_thoughts(const ChatFormat *f, const char **text, size_t *n)
 {
     const char *end = f->thinking_end && *n ? last_match(*text, *n, f->thinking_end) : NULL;
@@ -136,8 +139,8 @@ static void drop_thoughts(const ChatFormat *f, const char **text, size_t *n)
         (*text)++, (*n)--;
 }
 
-/* Where the turn written from `start` on begins with the opening and the answer as it was drawn, the answer's tokens can
- * stand for it. They are a span of their own, and what is left of the content another. */
+/* If the turn written from `start` on is the opening followed by the answer exactly as it was
+ * drawn, the model's own tokens can stand for the answer. It then becomes a span of its own. */
 static bool mark_drawn(Render *r, const ChatMessage *m, size_t message, size_t start, size_t first_span)
 {
     if (!m->drawn || !m->n_drawn)
@@ -157,7 +160,7 @@ static bool mark_drawn(Render *r, const ChatMessage *m, size_t message, size_t s
         if (s->kind != CHAT_CONTENT || s->end <= from || s->start >= to)
             continue;
         if (s->end > to)
-            return true; /* some of the content is left over: not the answer after all */
+            return true; /* content goes on after the drawn text: not the same answer */
         *s = (ChatSpan){ CHAT_DRAWN, from, to, message };
         return true;
     }
@@ -222,7 +225,7 @@ bool chat_render(const ChatFormat *f, const ChatMessage *m, size_t n, bool open,
         system.system = m[0].text ? m[0].text : "", system.n_system = m[0].n;
     bool ok = add_form(&r, CHAT_BEGIN, &system) && (!system.system || add_form(&r, CHAT_SYSTEM_TURN, &system))
               && add_turns(&r, m, first, n, &system) && add_form(&r, open ? CHAT_OPEN : CHAT_CLOSE, &system)
-              && add_text(&r, "", 1); /* NUL-terminated too */
+              && add_text(&r, "", 1); /* NUL-terminated */
     if (!ok) {
         free(r.out.text);
         free(r.span);

@@ -1,10 +1,12 @@
+/* Ids back to bytes, by the rules of each type of tokenizer. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/checked.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
-/* Bytes that one id can add: the unknown token is decoded to its surface, every other piece gets no longer. */
+/* Most bytes that one id can add. The unknown token of SentencePiece is shown as its surface text;
+ * no other piece becomes longer. */
 static size_t longest(const Tokenizer *t, int32_t id)
 {
     size_t n;
@@ -18,7 +20,7 @@ size_t decode_longest(const Tokenizer *t)
     return t->vocab.longest > unknown ? t->vocab.longest : unknown;
 }
 
-/* p with spaces for U+2581. */
+/* Copy p with a space for each U+2581. Returns the length. */
 static size_t show_spaces(const char *p, size_t n, char *out)
 {
     size_t n_out = 0;
@@ -30,8 +32,9 @@ static size_t show_spaces(const char *p, size_t n, char *out)
     return n_out;
 }
 
-/* SentencePiece's Decode (sentencepiece_processor.cc), but byte pieces give their bytes and control pieces are shown.
- * Only the first U+2581 of the text can be a dummy prefix; where extra white space is removed, all leading ones go. */
+/* Follows SentencePiece's Decode (sentencepiece_processor.cc) with two differences: byte pieces
+ * give their exact bytes, and control pieces are shown. Only the first U+2581 of the text can be
+ * the dummy prefix. With remove_extra_whitespaces, all leading ones are dropped. */
 static size_t decode_spm(const Tokenizer *t, int32_t id, bool *start, char *out)
 {
     size_t      n;
@@ -53,8 +56,8 @@ static size_t decode_spm(const Tokenizer *t, int32_t id, bool *start, char *out)
     return n;
 }
 
-/* Characters of a tokenizer.json: what its decoder (decoders/: Replace, ByteFallback, Fuse, Strip; or Metaspace) makes of
- * them, but bytes that are no UTF-8 stay as they are. */
+/* Characters of a tokenizer.json, as its decoder (decoders/: Replace, ByteFallback, Fuse, Strip; or
+ * Metaspace) shows them. One difference: invalid UTF-8 stays as it is. */
 static size_t decode_characters(const Tokenizer *t, int32_t id, bool *start, char *out)
 {
     size_t      n;

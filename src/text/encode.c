@@ -1,3 +1,6 @@
+/* Text to ids. A text is split at special tokens, first in its raw form, then in the normalized
+ * form of what lies between. The segments in between are cut into words, and each word becomes ids.
+ * Words that repeat come from a cache. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
@@ -28,7 +31,7 @@ static bool push_all(Ids *ids, const int32_t *id, size_t n, Error *err)
     return true;
 }
 
-/* ---- Words ---------------------------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 bool push_unknown(Encoder *e, const char *bytes, size_t n, bool runs_on, size_t first, Error *err)
 {
@@ -74,7 +77,7 @@ bool encode_word(Encoder *e, const char *word, size_t n, Error *err)
         return new_word(e, word, n, err);
     CachedWord *c = &e->cache[fnv1a(FNV_SEED, word, n) % WORD_CACHE_SLOTS];
     if (c->len == n && memcmp(c->word, word, n) == 0) {
-        for (size_t i = 0; i < c->n; i++) /* by index: the push may move out->id */
+        for (size_t i = 0; i < c->n; i++) /* by index: ids_push may move out->id */
             if (!ids_push(e->out, e->out->id[c->first + i], err))
                 return false;
         return true;
@@ -82,7 +85,8 @@ bool encode_word(Encoder *e, const char *word, size_t n, Error *err)
     size_t first = e->out->n;
     if (!new_word(e, word, n, err))
         return false;
-    /* What an unknown token at a word's edge becomes depends on its neighbour, and one that is an unknown token may have taken it in. */
+    /* A word whose ids touch an unknown token is not cached. With fused unknown tokens, the ids at
+     * such an edge depend on the word next to it. */
     const int32_t *id = e->out->id, unk = e->t->unk;
     bool edge_unknown = first == e->out->n || id[first] == unk || id[e->out->n - 1] == unk || (first > 0 && id[first - 1] == unk);
     if (!edge_unknown) {
@@ -94,7 +98,8 @@ bool encode_word(Encoder *e, const char *word, size_t n, Error *err)
     return true;
 }
 
-/* A word from the pre-tokenizer. One of characters may be a whole text: it is cut where no merge can cross. */
+/* A word from the pre-tokenizer. With BPE_CHAR it may be a whole text, so it is cut first at places
+ * that no merge can cross. */
 static bool pretokenized_word(void *arg, const char *word, size_t n, Error *err)
 {
     Encoder *e = arg;
@@ -108,7 +113,7 @@ static bool pretokenized_word(void *arg, const char *word, size_t n, Error *err)
     return true;
 }
 
-/* ---- Segments: the text between special tokens ---------------------------------------------------------------- */
+/* ---- Segments: the text between special tokens ----------------------------------------------- */
 
 static bool segment(Encoder *e, const char *text, size_t n, bool at_start, Error *err)
 {
@@ -128,7 +133,8 @@ static bool segment(Encoder *e, const char *text, size_t n, bool at_start, Error
     return pretokenize(e->run, text, n, at_start, pretokenized_word, e, err);
 }
 
-/* ---- Special tokens (as Hugging Face's added_vocabulary.rs: leftmost, then longest) --------------------------- */
+/* ---- Special tokens, as in Hugging Face's added_vocabulary.rs: leftmost, then longest
+ * ------------- */
 
 static bool stands_alone(const char *text, size_t n, size_t start, size_t end)
 {
@@ -156,20 +162,21 @@ static size_t spaces_after(const char *text, size_t n, size_t end)
     return end;
 }
 
-enum { RAW, NORMALIZED }; /* special tokens of the raw text first, then of the normalized text between them */
+/* Special tokens are looked for twice: in the raw text, then in the normalized text in between. */
+enum { RAW, NORMALIZED };
 
-/* A piece of text on its way through split_special: which pass, and the spans that lie in it. */
+/* A piece of text on its way through split_special: which pass it is in, and its spans. */
 typedef struct TextPart {
     int             pass;
     const char     *text;
     size_t          n;
     bool            at_start;
-    const TextSpan *span;  /* ascending; they may begin before the part and end after it */
+    const TextSpan *span;  /* ascending; the first and last may reach beyond the part */
     size_t          n_spans;
-    size_t          shift; /* of the part's first byte in what the spans count           */
+    size_t          shift; /* offset of the part in the text that the spans refer to     */
 } TextPart;
 
-/* The first span that ends after byte `at`. */
+/* Index of the first span that ends after byte `at`. */
 static size_t span_after(const TextPart *p, size_t at)
 {
     size_t low = 0, high = p->n_spans;
@@ -183,7 +190,7 @@ static size_t span_after(const TextPart *p, size_t at)
     return low;
 }
 
-/* Bytes from i on that lie outside all spans. */
+/* How many bytes from i on lie outside all spans. */
 static size_t outside_spans(const TextPart *p, size_t i)
 {
     size_t at = p->shift + i, s = span_after(p, at);
@@ -192,7 +199,9 @@ static size_t outside_spans(const TextPart *p, size_t i)
     return p->span[s].start > at ? p->span[s].start - at : 0;
 }
 
-/* The longest special token at byte i, its length or 0: any one that lies outside the spans, or one that also plain text has. */
+/* The length of the longest special token at byte i, or 0. Outside the spans every special token
+ * counts. Inside them only tokens count that plain text has too (added tokens that are not
+ * special). */
 static size_t special_at(const Encoder *e, const TextPart *p, size_t i, int32_t *which)
 {
     const PieceSet *set = e->t->special_set[p->pass];
@@ -209,7 +218,7 @@ static size_t special_at(const Encoder *e, const TextPart *p, size_t i, int32_t 
     return found > plain ? found : plain;
 }
 
-/* Does the text go on after byte i with a special token, or end there? */
+/* Does a special token, or the end of the text, follow at byte i? */
 static bool special_follows(const Encoder *e, const TextPart *p, size_t i)
 {
     int32_t which;
@@ -218,12 +227,15 @@ static bool special_follows(const Encoder *e, const TextPart *p, size_t i)
 
 static bool split_special(Encoder *e, const TextPart *p, Error *err);
 
-/* Bytes that are normalized to find the spans of one part: each takes all before it, so thousands of them would take hours. */
+/* Most bytes to normalize while looking for the spans of one part. Each span needs all text before
+ * it normalized, so thousands of spans could take hours. */
 static const size_t PREFIXES_MOST = 256 << 20;
 
-/* Where the plain spans of p, a part of the raw text, lie in its normalized form. A step looks at neighbours at most, so what
- * comes before a span is normalized alike with and without the rest; where it is not, or that would take too long, the span takes in
- * all to the end of the part: a special token of the format may be missed then, but none is found in plain text. */
+/* Find where the plain spans of p, a part of the raw text, lie in its normalized form. The text
+ * before a span is normalized alone; usually that gives the same bytes with and without the rest,
+ * because a step looks at neighbours only. If the bytes differ, or it would take too long, the span
+ * is made larger: it goes on to the end of the part. A special token of the format may be missed
+ * then, but plain text never becomes a special token. */
 static bool normalize_spans(Encoder *e, const TextPart *p, size_t first, size_t n, Error *err)
 {
     TextSpan *grown = realloc(e->normal_span, (n + 1) * sizeof *grown);
@@ -273,7 +285,7 @@ static bool between_special(Encoder *e, const TextPart *p, size_t from, size_t t
     return split_special(e, &normal, err);
 }
 
-/* The span with ids that begins at byte i of the raw text and is to be used; NULL: none. */
+/* The span with ids that begins at byte i of the raw text, if its ids may be used; else NULL. */
 static const TextSpan *ids_at(const Encoder *e, const TextPart *p, size_t i)
 {
     if (p->pass != RAW || !p->n_spans)
@@ -323,7 +335,7 @@ static bool encode(Encoder *e, const char *text, size_t n_bytes, bool add_specia
     if (n_bytes > LONGEST_TEXT)
         return fail(err, INPUT, "tokenizer: expected a text of at most %d bytes, found %zu", LONGEST_TEXT, n_bytes);
     if (n_bytes >= CACHE_FROM)
-        e->cache = calloc(WORD_CACHE_SLOTS, sizeof *e->cache); /* without memory: slower, nothing else */
+        e->cache = calloc(WORD_CACHE_SLOTS, sizeof *e->cache); /* no memory: only slower */
     if (n_bytes >= FILTER_FROM)
         merger_filter(&e->merger, &t->vocab);
     e->growth = normalizer_budget(n_bytes);
