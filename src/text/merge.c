@@ -1,12 +1,14 @@
+/* BPE merges of one word. A short word searches all its pairs before each merge; a long word keeps
+ * its pairs in a heap. Both make the same merges in the same order. */
 #include "text/merge.h"
 
 #include <stdlib.h>
 
 typedef struct MergeEntry {
-    uint64_t key;   /* rank, then the left symbol: the heap's order                                     */
+    uint64_t key;   /* rank, then left symbol: the heap's order */
     uint32_t right;
-    uint32_t len;   /* of both together: a symbol that has grown since makes the entry out of date      */
-    int32_t  id;    /* what they become                                                                 */
+    uint32_t len;   /* of both together; if a symbol has grown since, the entry is stale */
+    int32_t  id;    /* what they become                                                  */
 } MergeEntry;
 
 bool merger_add(Merger *m, uint32_t start, uint32_t len, int32_t id, bool frozen, Error *err)
@@ -35,7 +37,8 @@ void merger_free(Merger *m)
     *m = (Merger){ 0 };
 }
 
-enum { FILTER_BITS = 21 }; /* 256 KB: one in eight pairs passes by chance beside the 280,000 merges of Llama 3 */
+/* 256 KB. With the 280,000 merges of Llama 3, one pair in eight passes by chance. */
+enum { FILTER_BITS = 21 };
 
 static uint64_t *filter_word(uint64_t *filter, uint32_t left, uint32_t right, uint64_t *bit)
 {
@@ -89,13 +92,14 @@ static void join(Merger *m, const MergeEntry *e, uint32_t time)
         m->symbol[a->next].prev = left;
 }
 
-/* ---- Short words: look at every pair each time ---------------------------------------------------------------- */
+/* ---- Short words: look at every pair each time ----------------------------------------------- */
 
-enum { SHORT_WORD = 40 }; /* symbols; here the quadratic loop over one or two cache lines still beats the heap */
+/* In symbols. Up to here the quadratic loop, over one or two cache lines, beats the heap. */
+enum { SHORT_WORD = 40 };
 
 static void run_short(Merger *m, const Vocab *v, const char *word)
 {
-    MergeEntry entry[SHORT_WORD]; /* of the pair whose left symbol has this number */
+    MergeEntry entry[SHORT_WORD]; /* of the pair whose left symbol has this index */
     for (uint32_t i = 0; i < m->n; i++)
         if (!pair(m, v, word, i, &entry[i]))
             entry[i].key = UINT64_MAX;
@@ -116,7 +120,7 @@ static void run_short(Merger *m, const Vocab *v, const char *word)
     }
 }
 
-/* ---- Long words: a heap of pairs ------------------------------------------------------------------------------ */
+/* ---- Long words: a heap of pairs ------------------------------------------------------------- */
 
 static void heap_push(Merger *m, MergeEntry e)
 {
@@ -141,7 +145,8 @@ static MergeEntry heap_pop(Merger *m)
     return top;
 }
 
-/* n - 1 pairs at first; each of at most n - 1 merges takes one entry out and puts at most two in. */
+/* Enough for every merge: there are n - 1 pairs at first, and each of at most n - 1 merges takes
+ * one entry out and puts at most two in. */
 static bool heap_reserve(Merger *m, Error *err)
 {
     if (m->heap_cap >= 2 * m->n)

@@ -1,4 +1,5 @@
-/* The meaning of each step is that of tokenizers 0.23 (normalizers/). */
+/* The normalizer of tokenizer.json as a list of steps. Each step does what tokenizers 0.23 does
+ * (normalizers/). */
 #include "text/normalize.h"
 
 #include <stdio.h>
@@ -13,9 +14,9 @@ typedef enum NormalKind { FORM, PREPEND, REPLACE, REPLACE_REGEX, STRIP, CHARSMAP
 typedef struct NormalStep {
     NormalKind       kind;
     NormalForm form;
-    char      *text, *with; /* what to prepend or to replace, and by what */
+    char      *text, *with; /* what to prepend or replace; the replacement */
     Regex     *regex;
-    bool       left, right; /* strip */
+    bool       left, right; /* STRIP: which sides */
 } NormalStep;
 
 struct Normalizer {
@@ -24,7 +25,7 @@ struct Normalizer {
     Charsmap charsmap;
 };
 
-/* ---- Opening -------------------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static bool read_text(const Json *j, const char *name, char **out, Error *err)
 {
@@ -66,8 +67,9 @@ static bool read_true(const Json *j, const char *name, Error *err)
     return json_read_bool(j, name, &value, err) && (value || fail(err, INPUT, "%s: expected true, found false", name));
 }
 
-/* {"form": "nfc"}, {"prepend": TEXT}, {"replace": TEXT, "with": TEXT}, {"replace_regex": REGEX, "with": TEXT},
- * {"strip": "left"}, {"charsmap": true}, {"lowercase": true} */
+/* Read one step: {"form": "nfc"}, {"prepend": TEXT}, {"replace": TEXT, "with": TEXT},
+ * {"replace_regex": REGEX, "with": TEXT}, {"strip": "left"}, {"charsmap": true} or {"lowercase":
+ * true}. */
 static bool read_step(const Json *j, NormalStep *s, const char *what, Error *err)
 {
     int kinds = 0;
@@ -143,9 +145,9 @@ void normalizer_free(Normalizer *z)
     free(z);
 }
 
-/* ---- Steps ---------------------------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Length of the next character or of one byte that is none (then *cp is 0). */
+/* Bytes of the next character, or 1 for a byte that begins none (then *cp is 0). */
 static size_t next_unit(const char *p, size_t n, uint32_t *cp)
 {
     *cp = 0;
@@ -185,7 +187,7 @@ static bool replace_text(const NormalStep *s, const char *p, size_t n, TextOut *
     return true;
 }
 
-/* In valid UTF-8, of which the pattern sees what regex_text made. */
+/* Replace matches in p, which is valid UTF-8. The pattern runs on `seen`, which regex_text made. */
 static bool replace_matches(const NormalStep *s, RegexRun *r, const char *p, const char *seen, size_t n, TextOut *out, Error *err)
 {
     size_t n_with = strlen(s->with), done = 0, from = 0, start, end;
@@ -240,7 +242,8 @@ static bool lowercase(const char *p, size_t n, TextOut *out)
         uint32_t cp;
         size_t   len = next_unit(p + i, n - i, &cp);
         char     lower[4];
-        bool     ok = cp == 0x130 ? text_out_bytes(out, "i\xCC\x87", 3) /* the one character whose lower case is two */
+        /* U+0130 is the one character whose lower case is two characters. */
+        bool     ok = cp == 0x130 ? text_out_bytes(out, "i\xCC\x87", 3)
                       : cp        ? text_out_bytes(out, lower, character_write(to_lower(cp), lower))
                                   : text_out_bytes(out, p + i, len);
         if (!ok)
@@ -250,7 +253,7 @@ static bool lowercase(const char *p, size_t n, TextOut *out)
     return true;
 }
 
-/* Bytes of the grapheme cluster that p begins with. */
+/* Bytes of the grapheme cluster at the start of p. */
 static size_t cluster(const char *p, size_t n)
 {
     GraphemeRun run = { 0 };
@@ -265,8 +268,9 @@ static size_t cluster(const char *p, size_t n)
     return at;
 }
 
-/* tokenizers' way with the map (normalizers/precompiled.rs): a cluster under 6 bytes is replaced as a whole by what its
- * shortest prefix that is in the map becomes; else each character is looked up. */
+/* The charsmap as tokenizers applies it (normalizers/precompiled.rs): if a prefix of a cluster
+ * under 6 bytes is in the map, the shortest such prefix replaces the whole cluster. Otherwise each
+ * character is looked up. */
 enum { SHORT_CLUSTER = 6 };
 
 static bool charsmap(const Charsmap *m, const char *p, size_t n, TextOut *out)
@@ -321,7 +325,7 @@ bool normalizer_run(const Normalizer *z, RegexRun *r, const char *text, size_t n
     if (z->n_steps == 0)
         text_out_bytes(out, text, n);
     for (int i = 0; ok && i < z->n_steps; i++) {
-        TextOut swap = *out; /* what the step before wrote becomes the input */
+        TextOut swap = *out; /* the output of the step before becomes the input */
         *out     = *scratch;
         *scratch = swap;
         out->n    = 0;

@@ -1,3 +1,5 @@
+/* A sorted array of strings. A search keeps the range of pieces that agree with the text so far and
+ * narrows it byte by byte. */
 #include "text/piece_set.h"
 
 #include <stdlib.h>
@@ -44,7 +46,8 @@ void piece_set_free(PieceSet *s)
     *s = (PieceSet){ 0 };
 }
 
-/* First piece in [low, high) whose byte at `depth` is at least c. All of them are longer than depth. */
+/* The first piece in [low, high) whose byte at `depth` is at least c. All pieces there are longer
+ * than depth. */
 static size_t first_not_below(const PieceSet *s, size_t low, size_t high, size_t depth, int c)
 {
     while (low < high) {
@@ -63,7 +66,7 @@ size_t piece_set_match(const PieceSet *s, const char *text, size_t n, int32_t *i
         return 0;
     size_t low = 0, high = s->n, longest = 0; /* [low, high): the pieces that agree with the text so far */
     for (size_t depth = 0; low < high; depth++) {
-        if (s->piece[low].n == depth) { /* the shortest sorts first, equal ones by id */
+        if (s->piece[low].n == depth) { /* the shortest sorts first; equal ones by id */
             longest = depth;
             *id     = s->piece[low].id;
             while (low < high && s->piece[low].n == depth)

@@ -1,5 +1,6 @@
-/* text/piece_set.h: a set of strings that answers "which is the longest one that the text has here?". Used for the pieces
- * that are looked for in the text itself: special tokens and SentencePiece's user-defined symbols. */
+/* text/piece_set.h: a set of strings that answers "which is the longest one that begins here?". It
+ * holds the pieces that are searched in the text itself: special tokens and SentencePiece's
+ * user-defined symbols. */
 #ifndef TEXT_PIECE_SET_H
 #define TEXT_PIECE_SET_H
 
@@ -11,12 +12,15 @@ typedef struct PieceSet {
     bool   starts[256]; /* some piece begins with this byte */
 } PieceSet;
 
-bool piece_set_add(PieceSet *s, const char *bytes, size_t n, int32_t id, Error *err); /* n > 0; INPUT: over LONGEST_SOUGHT */
-void piece_set_sort(PieceSet *s);                                                     /* after the last add       */
+/* Add a piece of n > 0 bytes, which must outlive s. Errors: INPUT (over LONGEST_SOUGHT bytes),
+ * SYSTEM. */
+bool piece_set_add(PieceSet *s, const char *bytes, size_t n, int32_t id, Error *err);
+/* Call this after the last add. */
+void piece_set_sort(PieceSet *s);
 void piece_set_free(PieceSet *s);
 
-/* Bytes of the longest piece that text[0 .. n) begins with, its id in *id; 0 when there is none. Of equal pieces the one
- * with the lowest id. Time: bytes looked at times log(pieces). */
+/* Bytes of the longest piece at the start of text[0 .. n), with its id in *id; 0: there is none. Of
+ * equal pieces, the lowest id. Time: the bytes looked at times log(pieces). */
 size_t piece_set_match(const PieceSet *s, const char *text, size_t n, int32_t *id);
 
 #endif

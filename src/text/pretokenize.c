@@ -1,5 +1,5 @@
-/* The meaning of each step is that of tokenizers 0.23: tokenizer/pattern.rs and normalizer.rs (split),
- * pre_tokenizers/metaspace.rs. */
+/* Pre-tokenizer steps. Each does what tokenizers 0.23 does: tokenizer/pattern.rs and normalizer.rs
+ * (split), pre_tokenizers/metaspace.rs. */
 #include "text/pretokenize.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ typedef enum Prepend { NEVER, FIRST, ALWAYS, PREPENDS } Prepend;
 static const char *const PREPEND[PREPENDS] = { "never", "first", "always" };
 
 typedef struct SplitStep {
-    Regex   *regex; /* NULL: metaspace */
+    Regex   *regex; /* NULL: a metaspace step */
     Behavior behavior;
     bool     invert;
     Prepend  prepend;
@@ -30,13 +30,14 @@ struct Pretokenizer {
 struct PretokenizeRun {
     const Pretokenizer *p;
     RegexRun           *regex;
-    char               *buffer[MAX_STEPS]; /* text that a metaspace step rewrote, or that a regex sees */
+    /* Text as a metaspace step rewrote it, or as a regex sees it. */
+    char               *buffer[MAX_STEPS];
     size_t              cap[MAX_STEPS];
     PretokenizeWord     word;
     void               *arg;
 };
 
-/* ---- Opening -------------------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static bool read_choice(const Json *j, const char *name, const char *const *choice, int n, int *out, Error *err)
 {
@@ -134,19 +135,20 @@ void pretokenize_end(PretokenizeRun *r)
     free(r);
 }
 
-/* ---- From matches to pieces ----------------------------------------------------------------------------------- */
+/* ---- From matches to pieces ------------------------------------------------------------------ */
 
 static bool run_steps(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start, Error *err);
 
-/* Takes matches and what lies between them, in order, and hands on the pieces that they make. */
+/* Takes the matches and the text between them, in order, and passes on the pieces that they
+ * form. */
 typedef struct Cutter {
     PretokenizeRun *r;
-    int             next;       /* step that gets the pieces                                    */
+    int             next;       /* the step that gets the pieces */
     Behavior        behavior;
     const char     *text;
     bool            at_start;
-    size_t          start, end; /* a piece that may still grow                                  */
-    bool            open;       /* there is one                                                 */
+    size_t          start, end; /* the piece that may still grow */
+    bool            open;       /* is there such a piece?        */
     bool            was_match;
 } Cutter;
 
@@ -196,7 +198,7 @@ static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, bool at
         if ((done < start && !take(&c, done, start, s->invert, err)) || !take(&c, start, end, !s->invert, err))
             return false;
         done = from = end;
-        if (start == end) { /* an empty match cuts here; look on from the next character */
+        if (start == end) { /* an empty match cuts here; go on at the next character */
             uint32_t cp = 0;
             size_t   len = character_at(text + end, n - end, &cp);
             from += len ? len : 1;
@@ -205,7 +207,7 @@ static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, bool at
     return (done == n || take(&c, done, n, s->invert, err)) && close_piece(&c, err);
 }
 
-/* ---- Metaspace ------------------------------------------------------------------------------------------------ */
+/* ---- Metaspace ------------------------------------------------------------------------------- */
 
 /* Cut before each U+2581. */
 static bool cut_at_meta(PretokenizeRun *r, int next, const char *text, size_t n, bool at_start, Error *err)

@@ -1,8 +1,10 @@
-/* A tokenizer's pattern usually looks at one word and the character after it. So it is run on a window of the text, with
- * PCRE2's partial matching: a match that touched the window's end does not count. Where that happens (a word longer than
- * the window, or a pattern that looks far ahead), the place is tried again on the whole text by a second program of the
- * same pattern, which tells after every item how far it has come; the sum of those ways is bounded for each text. So work
- * stays linear, or ends in an error that does not depend on the machine. A clock is the last resort inside windows. */
+/* A tokenizer's pattern usually looks at one word and the character after it. So it runs on a
+ * window of the text, with PCRE2's partial matching: a match that touched the end of the window
+ * does not count. This happens with a word longer than the window, or with a pattern that looks far
+ * ahead. Such a place is tried again on the whole text by a second program of the same pattern.
+ * That program reports its position before every item; the sum of the distances it moves is bounded
+ * for each text. So work is linear, or ends in an error that is the same on every machine. Inside
+ * windows a clock is the last resort. */
 #include "text/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -16,15 +18,16 @@
 
 enum {
     MAX_PATTERN      = 1 << 16,
-    MOST_SHOWN       = 200,       /* bytes of a pattern in a message                                             */
+    MOST_SHOWN       = 200,       /* bytes of a pattern shown in a message */
     JIT_STACK_START  = 32 << 10,
     JIT_STACK_MOST   = 1 << 20,
-    HEAP_MOST_KB     = 256 << 10, /* of the careful program                                                      */
-    WINDOW           = 512,       /* bytes; 256 to 2048 are equally fast on text                                 */
-    WINDOW_LIMIT     = 20000,     /* backtracks of one attempt in a window                                       */
-    CALLS_PER_LOOK   = 64,        /* between two looks at the clock, which costs a system call                   */
+    HEAP_MOST_KB     = 256 << 10, /* for the careful program */
+    WINDOW           = 512,       /* bytes; 256 to 2048 are equally fast on text */
+    WINDOW_LIMIT     = 20000,     /* backtracks of one attempt in a window */
+    CALLS_PER_LOOK   = 64,        /* the clock costs a system call, so it is read rarely */
 };
-static const uint64_t WAY_BASE = 64 << 20, WAY_PER_BYTE = 64; /* steps: an ordinary pattern takes under 20 for each byte */
+/* Steps of the careful program. An ordinary pattern takes under 20 per byte. */
+static const uint64_t WAY_BASE = 64 << 20, WAY_PER_BYTE = 64;
 static const double   SECONDS_BASE = 10, SECONDS_PER_BYTE = 20e-6;
 
 struct Regex {
@@ -37,16 +40,17 @@ struct RegexRun {
     pcre2_match_context *fast, *careful;
     pcre2_jit_stack     *stack;
     pcre2_match_data    *match;
-    size_t               n_text;    /* of the budget                                */
-    uint64_t             way, most; /* of the careful program, and what it may take */
-    size_t               last_at;   /* where it was at the last callout             */
+    size_t               n_text;    /* bytes that the budget is for                 */
+    uint64_t             way, most; /* steps of the careful program: taken, allowed */
+    size_t               last_at;   /* its position at the last callout             */
     unsigned             calls;
-    double               started;   /* seconds of this thread                       */
+    double               started;   /* in CPU seconds of this thread */
 };
 
-/* ---- Patterns ------------------------------------------------------------------------------------------------- */
+/* ---- Patterns -------------------------------------------------------------------------------- */
 
-/* No UCP: what a letter is, must not depend on the library. */
+/* Without UCP, and so without PCRE2's Unicode tables: what a letter is must not depend on the
+ * library's version. */
 static pcre2_code *compile(const char *spelled, uint32_t options, const char *what, Error *err)
 {
     int         code = PCRE2_ERROR_HEAP_FAILED;
@@ -73,7 +77,7 @@ bool regex_compile(Regex **out, const char *pattern, const char *what, Error *er
     size_t n = strlen(pattern);
     if (n > MAX_PATTERN)
         return fail(err, INPUT, "%s: regex: expected at most %d bytes, found %zu", what, MAX_PATTERN, n);
-    char   name[768]; /* the reason is to be read behind a long pattern too */
+    char   name[768]; /* a long pattern must leave room for the reason */
     size_t shown = n > MOST_SHOWN ? MOST_SHOWN - partial_tail(pattern, MOST_SHOWN) : n;
     snprintf(name, sizeof name, "%.400s: regex '%.*s%s'", what, (int)shown, pattern, shown < n ? "..." : "");
     Regex *re = calloc(1, sizeof *re);
@@ -91,7 +95,8 @@ bool regex_compile(Regex **out, const char *pattern, const char *what, Error *er
         regex_free(re);
         return false;
     }
-    pcre2_jit_compile(re->fast, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD); /* may fail: then it is interpreted */
+    /* This may fail; the pattern is interpreted then. */
+    pcre2_jit_compile(re->fast, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     *out = re;
     return true;
 }
@@ -115,7 +120,7 @@ const char *regex_text(const Regex *re, const char *text, size_t n, char **room,
     return view;
 }
 
-/* ---- Running -------------------------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static double thread_seconds(void)
 {
@@ -124,7 +129,7 @@ static double thread_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Called by the careful program before each item. */
+/* PCRE2 calls this before each item of the careful program. */
 static int add_way(pcre2_callout_block *block, void *arg)
 {
     RegexRun *r = arg;
@@ -144,7 +149,7 @@ bool regex_begin(RegexRun **out, Error *err)
         r->careful = pcre2_match_context_create(NULL);
         r->stack   = pcre2_jit_stack_create(JIT_STACK_START, JIT_STACK_MOST, NULL);
         r->match   = pcre2_match_data_create(1, NULL);
-        ok = r->fast && r->careful && r->match; /* without a stack of its own, JIT has 32 KB */
+        ok = r->fast && r->careful && r->match; /* without this stack, JIT has only 32 KB */
     }
     if (!ok) {
         regex_end(r);
@@ -154,7 +159,8 @@ bool regex_begin(RegexRun **out, Error *err)
     if (r->stack)
         pcre2_jit_stack_assign(r->fast, NULL, r->stack);
     pcre2_set_heap_limit(r->careful, HEAP_MOST_KB);
-    pcre2_set_match_limit(r->careful, UINT32_MAX); /* every step of it has a callout */
+    /* No limit is needed here: add_way counts every step. */
+    pcre2_set_match_limit(r->careful, UINT32_MAX);
     pcre2_set_callout(r->careful, add_way, r);
     regex_budget(r, 0);
     *out = r;
@@ -198,11 +204,12 @@ static int found(const RegexRun *r, const Regex *re, size_t from, size_t *start,
     *end   = range[1];
     if (*start >= from && *end >= *start)
         return 1;
-    fail(err, INPUT, "%s: at byte %zu: a match that runs backwards", re->name, from); /* \K can do this */
+    /* Possible with \K. */
+    fail(err, INPUT, "%s: at byte %zu: a match that runs backwards", re->name, from);
     return -1;
 }
 
-/* Try at `at` alone, on the whole text. */
+/* Try to match at `at` only, on the whole text. */
 static int try_carefully(RegexRun *r, const Regex *re, const char *text, size_t n, size_t at)
 {
     r->last_at = at;
@@ -239,7 +246,9 @@ int regex_next(RegexRun *r, const Regex *re, const char *text, size_t n, size_t 
             from = stop;
             continue;
         }
-        if (rc == PCRE2_ERROR_PARTIAL) /* no match begins before it: those attempts ended inside the window */
+        /* Partial: no match begins before that place, since attempts before it ended inside the
+         * window. */
+        if (rc == PCRE2_ERROR_PARTIAL)
             at = pcre2_get_ovector_pointer(r->match)[0];
         else if (rc != PCRE2_ERROR_MATCHLIMIT && rc != PCRE2_ERROR_JIT_STACKLIMIT)
             return failed(re, rc, from, n, err);

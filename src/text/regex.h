@@ -1,7 +1,7 @@
-/* text/regex.h: regular expressions of tokenizers, as tokenizer.json spells them, run by PCRE2 (JIT
- * where the system allows it), which is asked nothing about Unicode: text/regex_spell.h. Patterns
- * come from files that nobody vouches for, so what they may do to one text is bounded: a pattern
- * that runs away is an error, never a wrong answer. */
+/* text/regex.h: the regular expressions of tokenizers, spelled as in tokenizer.json. PCRE2 runs
+ * them, with JIT where the system allows it, but is asked nothing about Unicode
+ * (text/regex_spell.h). Patterns come from files that nobody vouches for, so the work on one text
+ * is bounded: a pattern that runs away is an error, never a wrong answer. */
 #ifndef TEXT_REGEX_H
 #define TEXT_REGEX_H
 
@@ -9,27 +9,28 @@
 
 typedef struct Regex Regex; /* immutable */
 
-/* docs/format.md says what a pattern can have. what begins the messages, those of runs too. Errors:
- * INPUT with what is not supported, or PCRE2's reason; SYSTEM. */
+/* Compile a pattern; docs/format.md says what it may contain. `what` begins each message, also
+ * those of later runs. Errors: INPUT with the part that is not supported, or PCRE2's reason;
+ * SYSTEM. */
 bool regex_compile(Regex **re, const char *pattern, const char *what, Error *err);
-void regex_free(Regex *re); /* NULL is accepted */
+void regex_free(Regex *re); /* NULL is fine */
 
-/* What one thread needs to run them, on one text after another. */
+/* What one thread needs to run patterns, on one text after another. False: SYSTEM, no memory. */
 typedef struct RegexRun RegexRun;
 bool regex_begin(RegexRun **r, Error *err);
-void regex_end(RegexRun *r); /* NULL is accepted */
-void regex_budget(RegexRun *r, size_t n_bytes); /* from here on: work for a text of so many bytes */
+void regex_end(RegexRun *r); /* NULL is fine */
+void regex_budget(RegexRun *r, size_t n_bytes); /* start a new budget, for a text of n_bytes */
 
-/* What regex_next is given instead of text[0 .. n), which is valid UTF-8: text itself, or as many
- * bytes in *room, which grows and is the caller's to free. Places in it are places in the text.
- * NULL: SYSTEM. */
+/* The text that regex_next must get in place of text[0 .. n), which is valid UTF-8. It is text
+ * itself, or n bytes in *room, which grows and which the caller frees. Positions are the same in
+ * both. NULL: SYSTEM. */
 const char *regex_text(const Regex *re, const char *text, size_t n, char **room, size_t *n_room,
                        Error *err);
 
-/* The next match in text[0 .. n), which regex_text gave, from byte `from` on. Returns 1, 0 (none)
- * or -1 (failed: INPUT when a bound was met, SYSTEM). Time: of patterns that look no further than a
- * match or a few hundred bytes past its start, what they need; others are run carefully, and all
- * that they look at counts. */
+/* Find the next match in text[0 .. n), as regex_text returned it, from byte `from` on. Returns 1, 0
+ * (none) or -1 (failed: INPUT if a limit was reached, SYSTEM). A pattern that looks at most a few
+ * hundred bytes past the start of a match takes the time it needs. Any other pattern is run
+ * carefully, and every step counts. */
 int regex_next(RegexRun *r, const Regex *re, const char *text, size_t n, size_t from, size_t *start,
                size_t *end, Error *err);
 

@@ -1,3 +1,6 @@
+/* Spells a pattern anew without Unicode, in four passes: read it, replacing each part that matches
+ * one character by a set (an atom); cut all characters into classes that no set tells apart; write
+ * the pattern with sets of classes; write the table from characters to classes. */
 #include "text/regex_spell.h"
 
 #include <stdio.h>
@@ -10,23 +13,25 @@
 #include "text/unicode.h"
 
 enum { MOST_DEPTH = 250, MOST_CLASSES = UINT16_MAX, BLOCK = 256, BLOCKS = CHARACTERS / BLOCK };
-enum { MOST_SPELLED = 1 << 20 }; /* bytes: PCRE2 takes 64 KB, compiled */
-enum { MOST_WORK = 1 << 24 };    /* edges and stretches: about a second; published patterns need
-                                    under 1 << 17, what PCRE2 takes is mostly under this too */
+enum { MOST_SPELLED = 1 << 20 }; /* bytes; PCRE2's limit is 64 KB when compiled */
+/* Edges and stretches, about a second; published patterns need under 1 << 17, and most that PCRE2
+ * accepts are below this limit too. */
+enum { MOST_WORK = 1 << 24 };
 
-/* A set stands in the spelled pattern at byte `at`. */
+/* A set that goes into the spelled pattern at byte `at`. */
 typedef struct Atom { size_t at, set; } Atom;
 
 typedef struct Speller {
     const char *p, *what;
-    TextOut     out;      /* the pattern but for its atoms                   */
+    TextOut     out;      /* the pattern without its atoms */
     Atom       *atom;
-    CharSet    *set;      /* no two are equal                                */
-    ByteMap     numbers;  /* from the edges of a set to its place in `set`   */
+    CharSet    *set;      /* all different                                 */
+    ByteMap     numbers;  /* from the edges of a set to its index in `set` */
     size_t      n_atoms, cap_atoms, n_sets, cap_sets, work;
     bool        caseless, was_caseless[MOST_DEPTH];
     int         depth;
-    bool        same;     /* characters stay as they are: a back-reference tells all apart */
+    /* Characters stay as they are, because a back-reference compares them all. */
+    bool        same;
     Error      *err;
 } Speller;
 
@@ -43,7 +48,7 @@ static bool wrong(const Speller *s, const char *why)
     return fail(s->err, INPUT, "%s: %s", s->what, why);
 }
 
-/* A short pattern can name many large sets. */
+/* Count work: even a short pattern can name many large sets. */
 static bool spend(Speller *s, size_t work)
 {
     s->work += work;
@@ -52,7 +57,7 @@ static bool spend(Speller *s, size_t work)
 
 static bool copy(Speller *s, const char *p, size_t n) { return text_out_bytes(&s->out, p, n) || no_memory(s->what, s->err); }
 
-/* Room for one more of n items. */
+/* Make room for one more after n items. NULL: no memory. */
 static void *grow(void *items, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap)
@@ -74,7 +79,7 @@ static bool place_set(Speller *s, size_t set)
     return true;
 }
 
-/* Takes the set over; an equal one that is there already stands for it. */
+/* Put a set into the pattern; s takes it over. Equal sets are stored once. */
 static bool add_atom(Speller *s, CharSet *set)
 {
     bool     fits = spend(s, set->n), known = false;
@@ -94,7 +99,7 @@ static bool add_atom(Speller *s, CharSet *set)
 
 static bool is_octal(char c) { return c >= '0' && c <= '7'; }
 
-/* "{1F600}" behind \x and \o. */
+/* The "{1F600}" after \x or \o. */
 static bool braced_code(Speller *s, unsigned base, uint32_t *c)
 {
     const char *from = s->p++;
@@ -108,8 +113,7 @@ static bool braced_code(Speller *s, unsigned base, uint32_t *c)
     return true;
 }
 
-/* The character that an escape spells; s->p is behind the letter. *known is false where it spells
- * none. */
+/* The character that an escape means; s->p is behind the letter. *known: does it mean one? */
 static bool escaped_code(Speller *s, char letter, uint32_t *c, bool *known)
 {
     static const char from[] = "aefnrt", to[] = "\a\x1B\f\n\r\t";
@@ -133,7 +137,7 @@ static bool escaped_code(Speller *s, char letter, uint32_t *c, bool *known)
     return true;
 }
 
-/* Takes own, inverted where asked, into set. */
+/* Add own (inverted if asked) to set, and free it. */
 static bool take_in(Speller *s, CharSet *set, CharSet *own, bool inverted)
 {
     bool fits = spend(s, own->n);
@@ -166,8 +170,7 @@ static bool property(Speller *s, char letter, CharSet *set)
     return take_in(s, set, &own, inverted);
 }
 
-/* \d \s \w \p and their opposites; *known is false where it is none of them. s->p is behind the
- * letter. */
+/* \d \s \w \p and their opposites; *known: is it one of them? s->p is behind the letter. */
 static bool escaped_set(Speller *s, char letter, CharSet *set, bool *known)
 {
     char    lower = letter | 0x20;
@@ -198,7 +201,8 @@ static bool is_letter_or_digit(char c)
 
 /* ---- Sets ------------------------------------------------------------------------------------ */
 
-/* [:digit:] and [:^digit:]; the others are sets of their own in each library. */
+/* [:digit:] and [:^digit:]. The other POSIX classes differ between libraries, so they are
+ * refused. */
 static bool posix_class(Speller *s, CharSet *set)
 {
     static const char *const known[] = { "[:digit:]", "[:^digit:]" };
@@ -221,7 +225,8 @@ static bool is_posix_class(const char *p)
     return at[0] == ':' && at[1] == ']';
 }
 
-/* A character, or a set that goes into set (*is_set). */
+/* Read one member of a bracketed set: a character into *c, or (*is_set) a set that is added to
+ * set. */
 static bool member(Speller *s, CharSet *set, uint32_t *c, bool *is_set)
 {
     const char *from = s->p;
@@ -288,7 +293,7 @@ static bool bracketed(Speller *s)
     return add_atom(s, &set);
 }
 
-/* ---- What stands between --------------------------------------------------------------------- */
+/* ---- Other parts ----------------------------------------------------------------------------- */
 
 static bool one_character(Speller *s, uint32_t c)
 {
@@ -299,7 +304,7 @@ static bool one_character(Speller *s, uint32_t c)
     return add_atom(s, &set);
 }
 
-/* \b and \B: a word's character on one side only, or on both or none. */
+/* \b: a word character on one side only. \B: on both sides or on neither. */
 static bool word_boundary(Speller *s, bool is)
 {
     static const char *const part[2][5] = {
@@ -343,7 +348,8 @@ static bool escape(Speller *s)
         return copy(s, from, 2);
     if (letter >= '1' && letter <= '9' && !s->caseless && !(*s->p >= '0' && *s->p <= '9')) {
         s->same = true;
-        return copy(s, "(?:", 3) && copy(s, from, 2) && copy(s, ")", 1); /* a digit may follow */
+        /* In a group, since a digit may follow. */
+        return copy(s, "(?:", 3) && copy(s, from, 2) && copy(s, ")", 1);
     }
     if (!letter || is_letter_or_digit(letter))
         return refuse(s, from, s->p);
@@ -351,7 +357,8 @@ static bool escape(Speller *s)
     return plain_character(s, &c) && one_character(s, c);
 }
 
-/* "(?is-m:" or "(?i)": s->p is behind "(?". Case is spelled out, m and s are left to PCRE2. */
+/* "(?is-m:" or "(?i)"; s->p is behind "(?". Case is spelled out by us; m and s are left to
+ * PCRE2. */
 static bool options(Speller *s)
 {
     const char *from = s->p - 2;
@@ -379,7 +386,7 @@ static bool options(Speller *s)
     return copy(s, "(?", 2) && copy(s, kept, n) && copy(s, group ? ":" : ")", 1);
 }
 
-/* Bytes of what opens a group at p, "(" or "(?<=", 0: another thing begins there. */
+/* Bytes of what opens a group at p, such as "(" or "(?<="; 0: nothing that we know opens one. */
 static size_t opening(const char *p)
 {
     static const char *const known[] = { "(?:", "(?=", "(?!", "(?>", "(?|", "(?<=", "(?<!" };
@@ -419,8 +426,8 @@ static bool group(Speller *s)
     return options(s);
 }
 
-/* Bytes of "{2}", "{2,}" or "{2,3}" at p, 0: another thing. Newer versions of PCRE2 know more of
- * them. */
+/* Bytes of "{2}", "{2,}" or "{2,3}" at p; 0: not a repeat. Any other brace is plain text, as in
+ * older versions of PCRE2; newer ones know more forms. */
 static size_t repeat(const char *p)
 {
     size_t n = 1 + strspn(p + 1, "0123456789");
@@ -453,8 +460,9 @@ static bool next_part(Speller *s)
 
 /* ---- Classes --------------------------------------------------------------------------------- */
 
-/* The stretches of characters between the edges of all sets. [start[i], start[i + 1]) is in
- * class[i], and its members stand for themselves (ASCII) or are replaced by the class's one. */
+/* The stretches of characters between the edges of all sets. The characters of [start[i], start[i +
+ * 1]) are in class[i]. An ASCII character stands for itself, any other is replaced by the stand-in
+ * of its class. */
 typedef struct Cuts { uint32_t *start, *class; size_t n; } Cuts;
 
 static int by_value(const void *a, const void *b)
@@ -478,7 +486,7 @@ static size_t stretch_at(const Cuts *cuts, uint32_t c)
 
 static bool find_edges(const Speller *s, Cuts *cuts)
 {
-    /* lengths in UTF-8; no characters */
+    /* Where the length in UTF-8 changes, and where surrogates begin and end. */
     static const uint32_t always[] = { 0, 0x80, 0x800, 0xD800, 0xE000, 0x10000 };
     size_t n = sizeof always / sizeof *always, at = n;
     for (size_t i = 0; i < s->n_sets; i++)
@@ -500,16 +508,17 @@ static bool find_edges(const Speller *s, Cuts *cuts)
 }
 
 typedef struct Class {
-    size_t   n, n_in;  /* stretches; those in the set                         */
-    size_t   set;      /* which set these are about: 1 + its number           */
-    uint32_t becomes;  /* the new class of those in the set; 0: none yet      */
+    size_t   n, n_in;  /* stretches of the class; those in the set               */
+    size_t   set;      /* the set that n_in and becomes are about: its index + 1 */
+    uint32_t becomes;  /* the new class for those in the set; 0: none yet        */
 } Class;
 
-/* Each class that is partly in a set is cut in two: the part in the set becomes a new class. */
+/* A class that is partly in a set is split: the part in the set becomes a new class. This is
+ * partition refinement. */
 static bool cut_classes(Speller *s, const Cuts *cuts)
 {
     uint32_t n_classes = 1;
-    Class   *class = calloc(cuts->n, sizeof *class); /* enough: no class is empty */
+    Class   *class = calloc(cuts->n, sizeof *class); /* enough, since no class is empty */
     if (!class)
         return no_memory(s->what, s->err);
     class[0].n = cuts->n;
@@ -545,7 +554,7 @@ static bool cut_classes(Speller *s, const Cuts *cuts)
 
 static int length_of(uint32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
 
-/* The character that stands for class number `class` of characters of so many bytes. */
+/* The stand-in of class number `class`, among characters of `length` bytes. It skips surrogates. */
 static uint32_t stand_in(int length, uint32_t class)
 {
     if (length == 3)
@@ -555,8 +564,8 @@ static uint32_t stand_in(int length, uint32_t class)
 
 static bool is_surrogate(uint32_t c) { return c >= 0xD800 && c < 0xE000; }
 
-/* Numbers the classes anew, from 0 for each length, in the order in which they come. *most: the
- * largest number past ASCII. */
+/* Number the classes again: from 0 for each length in UTF-8, in order of appearance. *most is the
+ * largest number outside ASCII. */
 static bool number_classes(const Speller *s, const Cuts *cuts, uint32_t *most)
 {
     uint32_t top = 0, next = 0;
@@ -584,7 +593,7 @@ static bool number_classes(const Speller *s, const Cuts *cuts, uint32_t *most)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* The set becomes one of stand-ins. */
+/* Replace a set by the set of its stand-ins. */
 static bool translate(const Speller *s, const Cuts *cuts, CharSet *set)
 {
     CharSet out = { 0 };
@@ -645,7 +654,8 @@ static bool write_pattern(Speller *s, const Cuts *cuts, Spelling *to)
     return ok && (to->pattern || no_memory(s->what, s->err));
 }
 
-/* Blocks of one class, which are most, are stored once for each class. */
+/* Write the table in blocks of 256 characters. Most blocks are all of one class; for each class
+ * only one such block is stored. */
 static bool write_classes(const Speller *s, const Cuts *cuts, uint32_t most, Spelling *to)
 {
     uint16_t *whole = malloc((most + 1) * sizeof *whole);
@@ -689,7 +699,8 @@ static bool spell(Speller *s, Spelling *to)
         return wrong(s, "a ( without its )");
     bool ok = s->same ||
               (find_edges(s, &cuts) && cut_classes(s, &cuts) && number_classes(s, &cuts, &most));
-    s->same |= most == 0; /* no set tells two of one length apart: they can stay as they are */
+    /* If no set tells apart two characters of the same length, the text can stay as it is. */
+    s->same |= most == 0;
     ok = ok && write_pattern(s, &cuts, to) && (s->same || write_classes(s, &cuts, most, to));
     free(cuts.start);
     free(cuts.class);

@@ -1,12 +1,12 @@
-/* text/regex_spell.h: a pattern said again without Unicode, so that no library's tables decide what
- * it matches.
+/* text/regex_spell.h: spells a pattern again without Unicode, so that no library's tables decide
+ * what it matches.
  *
- * What matches one character (a letter, a set, \p{L}, \s ...) is a set of characters. The sets of a
- * pattern cut all characters into classes whose members no set tells apart. In the text that PCRE2
- * sees, each character that is not ASCII is replaced by one that stands for its class and has as
- * many bytes; in the pattern, each set is spelled by those. So a set has a few ranges, whatever the
- * property has, and places in the text stay. Case is spelled out too: (?i:k) is [kK] with U+212A.
- * */
+ * Each part that matches one character (a letter, a set, \p{L}, \s ...) is a set of characters. The
+ * sets of a pattern divide all characters into classes: no set tells two members of a class apart.
+ * In the text that PCRE2 sees, each character outside ASCII is replaced by a stand-in for its class
+ * that has as many bytes. In the pattern, each set becomes the set of its stand-ins. So a set has a
+ * few ranges, however many the property has, and positions in the text stay the same. Case is
+ * spelled out too: (?i:k) becomes [kK] with U+212A. */
 #ifndef TEXT_REGEX_SPELL_H
 #define TEXT_REGEX_SPELL_H
 
@@ -14,19 +14,20 @@
 #include "base/error.h"
 
 typedef struct Spelling {
-    char     *pattern; /* ASCII, without \p, \d, \s, \w, \b and (?i)          */
-    uint16_t *block;   /* [CHARACTERS / 256]: in `class`, the block of 256 of these characters;
-                          NULL: the text as it is                            */
-    uint16_t *class;   /* number among the classes of characters of as many bytes */
+    char     *pattern; /* ASCII, without \p, \d, \s, \w, \b and (?i) */
+    /* [CHARACTERS / 256]: which block of `class` has these 256 characters; NULL: the text stays as
+     * it is. */
+    uint16_t *block;
+    uint16_t *class;   /* class number, among characters of the same length */
 } Spelling;
 
-/* Errors: INPUT, which says what of the pattern is not supported or wrong, beginning with `what`;
- * SYSTEM. */
+/* Errors: INPUT, which says what in the pattern is wrong or not supported; the message begins with
+ * `what`. SYSTEM. The caller frees *out. */
 bool regex_spell(Spelling *out, const char *pattern, const char *what, Error *err);
-void regex_spelling_free(Spelling *s); /* a zeroed one is accepted */
+void regex_spelling_free(Spelling *s); /* a zeroed one is fine */
 
-/* What to run the pattern on instead of text[0 .. n), valid UTF-8: text itself, or as many bytes in
- * *room, which grows and is the caller's to free. NULL: no memory. */
+/* The text to run the pattern on in place of text[0 .. n), which is valid UTF-8. It is text itself,
+ * or n bytes in *room, which grows and which the caller frees. NULL: no memory. */
 const char *spelling_view(const Spelling *s, const char *text, size_t n, char **room,
                           size_t *n_room);
 

@@ -1,14 +1,16 @@
-/* SentencePiece as google/sentencepiece 0.2 does it: src/normalizer.cc (Normalize, NormalizePrefix), src/bpe_model.cc
- * (SampleEncode) and src/sentencepiece_processor.cc (PopulateSentencePieceText). */
+/* Encodes as google/sentencepiece 0.2 does: src/normalizer.cc (Normalize, NormalizePrefix),
+ * src/bpe_model.cc (SampleEncode) and src/sentencepiece_processor.cc
+ * (PopulateSentencePieceText). */
 #include <string.h>
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
-/* What one rule of the normalizer takes from the text and gives for it. */
+/* What one rule of the normalizer takes from the text, and what it puts there instead. */
 typedef struct SpmRule { size_t taken; const char *by; size_t n; } SpmRule;
 
-/* The longest rule that applies here: a user-defined symbol as it is, a replacement, a character as it is, U+FFFD for a
- * byte that begins none. n > 0. */
+/* The rule that applies at text, n > 0. The first of these that fits: a user-defined symbol,
+ * unchanged; the longest replacement of the charsmap; a character, unchanged; U+FFFD for a byte
+ * that begins no character. */
 static SpmRule rule_at(const Tokenizer *t, const char *text, size_t n)
 {
     int32_t  id;
@@ -21,7 +23,8 @@ static SpmRule rule_at(const Tokenizer *t, const char *text, size_t n)
     return len ? (SpmRule){ len, text, len } : (SpmRule){ 1, "\xEF\xBF\xBD", 3 };
 }
 
-/* Normalize text into out: rules, spaces become U+2581, extra ones go, a dummy one comes first. */
+/* Normalize text into out: apply the rules, turn spaces into U+2581, remove extra spaces, put the
+ * dummy prefix first. */
 static void normalize(const Tokenizer *t, const char *text, size_t n, TextOut *out)
 {
     bool squeeze = t->remove_extra_whitespaces;
@@ -64,7 +67,9 @@ bool sentencepiece_segment(Encoder *e, const char *text, size_t n, Error *err)
     if (!normalized_fits(normal, err))
         return false;
     e->growth -= normal->n < e->growth ? normal->n : e->growth;
-    if (e->t->type == SPM_UNIGRAM) /* as one word: the sums of scores run through the whole text, and so does their rounding */
+    /* Unigram takes the segment as one word: sums of scores run through the whole text, and so does
+     * their rounding. */
+    if (e->t->type == SPM_UNIGRAM)
         return normal->n == 0 || unigram_word(e, normal->text, normal->n, err);
     for (size_t i = 0, end; i < normal->n; i = end) {
         end = e->t->splits_at_space ? meta_word_end(normal->text, normal->n, i) : normal->n;
@@ -84,7 +89,8 @@ static bool symbols(Encoder *e, const char *word, size_t n, Error *err)
         bool     frozen = len > 0;
         if (!frozen) {
             len = character_at(word + i, n - i, &cp);
-            len = len ? len : 1; /* a user-defined symbol that is not UTF-8 can leave half a character */
+            /* A user-defined symbol that is not UTF-8 can leave half a character. */
+            len = len ? len : 1;
             id  = vocab_find(&t->vocab, word + i, len);
         }
         if (!merger_add(&e->merger, (uint32_t)i, (uint32_t)len, id, frozen, err))
@@ -99,7 +105,8 @@ static bool push_piece(Encoder *e, int32_t id, const char *bytes, size_t n, Erro
     return id >= 0 && id != e->t->unk ? ids_push(e->out, id, err) : push_unknown(e, bytes, n, true, e->segment_first, err);
 }
 
-/* The last merge inside symbols [first, last), two or more that became one: the symbol that it took away. */
+/* The last merge among symbols [first, last), of which there are two or more that became one.
+ * Returns the symbol that this merge removed. */
 static size_t latest_merge(const Symbol *s, size_t first, size_t last)
 {
     size_t latest = first + 1;
@@ -109,9 +116,10 @@ static size_t latest_merge(const Symbol *s, size_t first, size_t last)
     return latest;
 }
 
-/* An unused piece takes part in merges but is no answer: undo merges, the latest first, until no part is one; a single
- * character that is one is unknown. The merges of symbols [first, last) form a tree by their times: the part that begins
- * at a ends where a later merge than a's own was made. */
+/* An unused piece takes part in merges but is never a result. So merges are undone, the latest
+ * first, until no part is unused; an unused single character becomes unknown. The times of the
+ * merges of symbols [first, last) form a tree: the part that begins at a ends at the first symbol
+ * that was merged later than a itself was. */
 static bool push_unused(Encoder *e, const char *word, size_t first, size_t last, size_t n_word, Error *err)
 {
     const Symbol *s = e->merger.symbol;

@@ -1,3 +1,5 @@
+/* Decodes one id at a time and holds back an incomplete UTF-8 character until its next bytes
+ * arrive. */
 #include <stdlib.h>
 #include <string.h>
 #include "text/tokenizer_parts.h"
@@ -5,7 +7,7 @@
 
 struct TextStream {
     const Tokenizer *t;
-    bool   start;     /* a dummy prefix is still to be dropped */
+    bool   start;     /* nothing shown yet: a dummy prefix is dropped */
     char   waiting[3];
     size_t n_waiting;
     char   out[];     /* 3 + decode_longest(t) + NUL */

@@ -1,4 +1,5 @@
-/* One request of the JSON lines protocol. base/json_doc, whose strings may hold NUL, as a text to tokenize may. */
+/* Answers one request of the JSON lines protocol. It is read with base/json_doc, whose strings may
+ * hold NUL: a text to tokenize may too. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/hex.h"
@@ -63,8 +64,8 @@ static bool read_text(const JsonNode *j, bool hex, Request *q, Error *err)
     return !hex || read_hex(j, q, err);
 }
 
-/* Keys that the protocol does not have are skipped, so that a file of test cases is a file of requests: there, "ids" beside
- * a text is the expected answer. */
+/* Unknown keys are skipped, so a file of test cases is also a file of requests. In such a file,
+ * "ids" beside a text is the expected answer. */
 static bool read_value(const JsonNode *j, Request *q, Error *err)
 {
     bool hex = strcmp(j->key, "bytes_hex") == 0;
@@ -106,10 +107,11 @@ static bool read_request(const char *line, size_t n, Request *q, Error *err)
     return q->has_text || q->has_ids || fail(err, INPUT, "request: expected text, bytes_hex or ids, found none of them");
 }
 
-/* ---- Answers -------------------------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
-/* Invalid UTF-8 as the tokenizer's own library shows it: SentencePiece replaces each byte, byte-level BPE (Hugging Face,
- * from_utf8_lossy) each maximal part of a character. */
+/* Show invalid UTF-8 as the tokenizer's own library does. SentencePiece replaces each byte by
+ * U+FFFD; byte-level BPE (Hugging Face, from_utf8_lossy) replaces each maximal part of a
+ * character. */
 static bool replace_invalid(bool each_byte, const char *text, size_t n, char **out, size_t *n_out)
 {
     char *at = *out = n < SIZE_MAX / 4 ? malloc(3 * n + 1) : NULL;
@@ -131,8 +133,8 @@ static bool replace_invalid(bool each_byte, const char *text, size_t n, char **o
     return true;
 }
 
-/* The same for characters of a tokenizer.json: a run of byte pieces that is no UTF-8 as a whole (decoders/byte_fallback.rs)
- * is shown as one U+FFFD for each byte. ids decode to n bytes. */
+/* The same for characters of a tokenizer.json (decoders/byte_fallback.rs): if a run of byte pieces
+ * is not valid UTF-8 as a whole, each of its bytes becomes U+FFFD. The ids decode to n bytes. */
 static bool replace_byte_runs(const Tokenizer *t, const Ids *ids, size_t n, char **out, size_t *n_out)
 {
     char *at = *out = n < SIZE_MAX / 4 ? malloc(3 * n + decode_longest(t) + 1) : NULL;

@@ -1,3 +1,5 @@
+/* Opens a tokenizer: reads the metadata entry, opens the tables, and builds the sets of special
+ * tokens and user-defined symbols. */
 #include "text/tokenizer.h"
 
 #include <stdio.h>
@@ -9,14 +11,14 @@
 
 enum { MOST_TEMPLATE_IDS = 64 };
 
-/* ---- The metadata entry --------------------------------------------------------------------------------------- */
+/* ---- The metadata entry ---------------------------------------------------------------------- */
 
 static const char *const TYPE[TOKENIZER_TYPES] = { "spm", "spm_unigram", "bpe", "bpe_char", "unigram" };
 
 typedef struct TokenizerReader {
     Tokenizer        *t;
     const TensorFile *file;
-    const char       *what; /* "model.bin: tokenizer", begins every message */
+    const char       *what; /* "model.bin: tokenizer": begins every message */
     Error            *err;
 } TokenizerReader;
 
@@ -105,7 +107,7 @@ static bool read_unk_surface(TokenizerReader *r, const Json *j, const char *name
 
 enum { SP = 1 << SPM | 1 << SPM_UNIGRAM, JSON_BPE = 1 << BPE | 1 << BPE_CHAR, JSON_ALL = JSON_BPE | 1 << UNIGRAM };
 
-/* The flag of that name, if this type of tokenizer has it, or NULL. */
+/* The flag called `key`, or NULL if this type of tokenizer has no such flag. */
 static bool *flag_of(Tokenizer *t, const char *key)
 {
     const struct { const char *key; int types; bool *flag; } row[] = {
@@ -132,9 +134,11 @@ static bool read_key(TokenizerReader *r, const char *key, const Json *j)
     char       name[512];
     snprintf(name, sizeof name, "%.420s: %.64s", r->what, key);
     if (strcmp(key, "type") == 0 || strcmp(key, "size") == 0)
-        return true; /* read before */
+        return true; /* read_type and read_metadata took them */
     if (strcmp(key, "bos") == 0 || strcmp(key, "eos") == 0)
-        return read_id(r, j, name, -1, &checked_only); /* the model's config has them too; text needs only the template */
+        /* The model's config has them too. Text needs only the template, so they are checked and
+         * ignored. */
+        return read_id(r, j, name, -1, &checked_only);
     if (strcmp(key, "unk") == 0)
         return read_id(r, j, name, -1, &t->unk);
     if (strcmp(key, "prefix") == 0)
@@ -196,9 +200,9 @@ static bool read_metadata(Tokenizer *t, const TensorFile *f, const Json *j, cons
     return is_sentencepiece(t) || t->pretokenizer || fail(err, INPUT, "%s: pretokenize: expected an array, found nothing", what);
 }
 
-/* ---- What follows from it ------------------------------------------------------------------------------------- */
+/* ---- Tables made from it --------------------------------------------------------------------- */
 
-/* A token that is looked for in normalized text is normalized itself. */
+/* Normalize a special token that is looked for in normalized text. */
 static bool normalize_pattern(const Tokenizer *t, SpecialToken *s, const char **bytes, size_t *n, Error *err)
 {
     TextOut   out = { 0 }, scratch = { 0 };
@@ -234,7 +238,7 @@ static bool index_special(Tokenizer *t, const char *what, Error *err)
     return true;
 }
 
-/* Some byte before a U+2581 in p belongs to another character. */
+/* Does p hold a U+2581 that follows another character? */
 static bool has_inner_space(const char *p, size_t n)
 {
     const char *at = p, *end = p + n;

@@ -1,59 +1,76 @@
-/* text/tokenizer.h: text to exactly the token ids that the model was trained with, and back. Knows nothing of the model.
- * docs/format.md, section "Tokenizer", says how one is stored. */
+/* text/tokenizer.h: turns a text into exactly the token ids that the model was trained with, and
+ * back. Knows nothing of the model. docs/format.md, section "Tokenizer", says how a tokenizer is
+ * stored. */
 #ifndef TEXT_TOKENIZER_H
 #define TEXT_TOKENIZER_H
 
 #include "format/tensors.h"
 
-typedef struct Tokenizer Tokenizer; /* immutable once open: may be used by several threads at once */
+typedef struct Tokenizer Tokenizer; /* immutable once open: threads may share it */
 
-/* Open the tokenizer of a tensor file whose metadata has the entry "tokenizer". The tensors are used where they lie, so f
- * must outlive it. Everything is checked here: an id, offset or index out of range is an INPUT error. */
+/* Open the tokenizer of a tensor file whose metadata has the entry "tokenizer". The tensors are
+ * used in place, so f must outlive it. Everything is checked here: an id, offset or index out of
+ * range is an INPUT error. SYSTEM: no memory. */
 bool tokenizer_open(Tokenizer **t, const TensorFile *f, Error *err);
+/* NULL is fine. */
 void tokenizer_free(Tokenizer *t);
 
-int tokenizer_size(const Tokenizer *t);                                                  /* ids are 0 .. size - 1 */
-bool tokenizer_piece(const Tokenizer *t, int id, const char **bytes, size_t *n_bytes);   /* raw bytes of one id */
+/* Ids are 0 .. size - 1. */
+int tokenizer_size(const Tokenizer *t);
+/* The raw bytes of one id, which belong to the tokenizer. False: id is out of range. */
+bool tokenizer_piece(const Tokenizer *t, int id, const char **bytes, size_t *n_bytes);
 
 typedef struct Ids { int32_t *id; size_t n, cap; } Ids; /* release id with free() */
 
-/* Append the ids of text (any bytes, also NUL and invalid UTF-8). parse_special: special tokens spelled in text become
- * their ids. add_special: the tokenizer's template (BOS, EOS) goes around. Errors: SYSTEM (memory), INPUT (a text that the
- * vocabulary cannot express, without an unknown token; a PCRE2 limit; a text over 1 GiB); out then holds a part.
- * Time: linear in words, n log n in the length of a word. */
+/* Append the ids of text, which may be any bytes, also NUL and invalid UTF-8. parse_special:
+ * special tokens spelled in text become their ids. add_special: put the tokenizer's template (BOS,
+ * EOS) around them. Errors: SYSTEM (no memory); INPUT (a text that the vocabulary cannot express
+ * and no unknown token; a PCRE2 limit; a text over 1 GiB). After an error, out holds a part. Time:
+ * linear in the number of words, n log n in the length of a word. */
 bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, bool parse_special, bool add_special, Ids *out,
                       Error *err);
 
-/* A stretch of a text that is not the format's own: what a user wrote, or what the model did. */
+/* A span of a text that the chat format did not write: the user did, or the model. */
 typedef struct TextSpan {
     size_t         start, end;
-    const int32_t *ids;     /* NULL: plain text, in which no special token is found; else what stands for it */
+    /* NULL: plain text, in which special tokens are ordinary letters. Else the ids to use for the
+     * span. */
+    const int32_t *ids;
     size_t         n_ids;
-    bool           if_safe; /* with ids: only where a special token or the end of the text follows; else plain text */
+    /* Use ids only if a special token or the end of the text follows; else treat the span as plain
+     * text. (Without that, a piece could reach across the end of the span.) */
+    bool           if_safe;
 } TextSpan;
 
-/* Append the ids of text, in which special tokens count outside the spans only: ascending, apart from each other, inside the
- * text. Where no plain span spells one, and none has ids, the ids are those of tokenizer_encode with parse_special. What a plain
- * span holds never becomes a special token, alone or together with the text around it. Errors as tokenizer_encode. */
+/* Append the ids of text, where special tokens count outside the spans only. Spans are ascending,
+ * do not overlap and lie inside the text. If no plain span spells a special token and no span has
+ * ids, the result is that of tokenizer_encode with parse_special. Nothing in a plain span becomes a
+ * special token, neither alone nor together with the text around it. Errors: as
+ * tokenizer_encode. */
 bool tokenizer_encode_spans(const Tokenizer *t, const char *text, size_t n_bytes, const TextSpan *span, size_t n_spans, Ids *out,
                             Error *err);
 
-/* The special token that text spells from its first byte to its last; -1: none. */
+/* The id of the special token that is spelled by exactly this text; -1: none. */
 int tokenizer_special_id(const Tokenizer *t, const char *text, size_t n_bytes);
-/* Is this id one of the special tokens that are found in a text? */
+/* Is this id a special token that can be found in a text? */
 bool tokenizer_is_special(const Tokenizer *t, int id);
 
-/* Decode ids to the exact bytes; ids out of range are an error (INPUT). *text: caller frees, NUL-terminated as well. */
+/* Decode ids to their exact bytes. The caller frees *text, which has a NUL after its n_bytes bytes.
+ * Errors: INPUT (an id out of range), SYSTEM. */
 bool tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, char **text, size_t *n_bytes, Error *err);
 
-/* One request of `tokenize --jsonl` (tblock.h: tblock_tokenize_json). Strings may hold \u0000. */
+/* Answer one request of `tokenize --jsonl` (tblock.h: tblock_tokenize_json). Strings may hold
+ * \u0000. The caller frees *answer. Errors: INPUT, SYSTEM. */
 bool tokenizer_answer_json(const Tokenizer *t, const char *line, size_t n_bytes, char **answer, Error *err);
 
-/* Streaming: bytes of successive ids, held back until a UTF-8 character is whole (at most 3 bytes wait; a byte that cannot
- * become valid UTF-8 is passed on at once). */
+/* Streaming: returns the bytes of one id after another, and holds bytes back until a UTF-8
+ * character is complete. At most 3 bytes wait; a byte that cannot become valid UTF-8 is returned at
+ * once. Strings are valid until the next call and end with NUL. */
 typedef struct TextStream TextStream;
-TextStream *text_stream_new(const Tokenizer *t, bool continues); /* NULL: no memory. continues: keep a leading space */
-const char *text_stream_put(TextStream *s, int id, size_t *n_bytes); /* valid until the next call; an id out of range adds nothing */
+/* continues: the text goes on, so keep a leading space. NULL: no memory. */
+TextStream *text_stream_new(const Tokenizer *t, bool continues);
+/* An id out of range adds nothing. */
+const char *text_stream_put(TextStream *s, int id, size_t *n_bytes);
 const char *text_stream_flush(TextStream *s, size_t *n_bytes);
 void        text_stream_free(TextStream *s);
 

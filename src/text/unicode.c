@@ -1,3 +1,4 @@
+/* Look-ups in the tables of unicode_data.c: categories, case, grapheme clusters, normalization. */
 #include "text/unicode.h"
 
 #include <stdlib.h>
@@ -54,8 +55,8 @@ size_t valid_prefix(const char *p, size_t n)
     return i;
 }
 
-/* The bytes from the last lead byte on are such a prefix if the decoder, which stops at the first
- * wrong byte, took all of them and wanted more. */
+/* Go back to the last lead byte. The bytes from there on are such a prefix if the decoder took all
+ * of them and wanted more; it stops at the first wrong byte. */
 size_t partial_tail(const char *p, size_t n)
 {
     uint32_t cp = 0;
@@ -75,7 +76,7 @@ bool is_white_space(uint32_t cp)
            cp == 0x205F || cp == 0x3000;
 }
 
-/* What a table of runs says of c, in run[low .. high). */
+/* The value of character c in a table of runs, searched in run[low .. high). */
 static uint32_t run_value(const uint32_t *run, size_t low, size_t high, int bits, uint32_t c)
 {
     while (high - low > 1) {
@@ -100,7 +101,7 @@ bool is_word(uint32_t cp)
     if (cp == 0x200C || cp == 0x200D || (cp >= 0x24B6 && cp <= 0x24E9) ||
         (cp >= 0x1F130 && cp <= 0x1F149) || (cp >= 0x1F150 && cp <= 0x1F169) ||
         (cp >= 0x1F170 && cp <= 0x1F189))
-        return true; /* joiners; circled letters, which are symbols with the property Alphabetic */
+        return true; /* joiners; circled letters, which are symbols but Alphabetic */
     return words >> category_of(cp) & 1;
 }
 
@@ -117,7 +118,7 @@ uint32_t to_lower(uint32_t cp)
             high = middle;
     }
     const CaseRun *r = &LOWER_RUNS[low];
-    uint32_t       past = cp - r->first; /* cp is over the first of the first run */
+    uint32_t       past = cp - r->first; /* the first run begins at or below cp */
     return past % r->step == 0 && past / r->step < r->n ? cp + (uint32_t)r->add : cp;
 }
 
@@ -169,8 +170,8 @@ bool grapheme_goes_on(GraphemeRun *r, uint32_t c)
 
 /* ---- Normalization forms --------------------------------------------------------------------- */
 
-/* The rank of its combining class, and for each form a bit: it may be another one there, or take
- * part of what is before. */
+/* What the table says of c: the rank of its combining class, and one bit for each form. The bit
+ * means that c may change in that form, or may join with what stands before it. */
 static uint32_t normal_value(uint32_t c)
 {
     size_t block = c >> 8;
@@ -185,7 +186,7 @@ static uint32_t combining_rank(uint32_t c)
     return normal_value(c) & ((1u << COMBINING_BITS) - 1);
 }
 
-/* Does c stay, whatever is before it, and begin anew for what follows? */
+/* Does c stay as it is whatever is before it, and does nothing after it reach back across it? */
 static bool is_inert(NormalForm form, uint32_t c)
 {
     return c < 0xA0 ||
@@ -233,7 +234,8 @@ static const Decomposition *decomposition_of(uint32_t c)
     return c - DECOMPOSITIONS[low].first < DECOMPOSITIONS[low].n ? &DECOMPOSITIONS[low] : NULL;
 }
 
-/* Steps of steps: 3 deep at most. False: no memory. */
+/* Append the full decomposition of c. Rows of the table may decompose further, at most 3 deep.
+ * False: no memory. */
 static bool decompose(NormalForm form, uint32_t c, Codes *to)
 {
     if (c - HANGUL < HANGULS) {
@@ -251,8 +253,8 @@ static bool decompose(NormalForm form, uint32_t c, Codes *to)
     return true;
 }
 
-/* Order runs of combining marks by class, equal ones as they were: a counting sort, linear for a
- * long run too. */
+/* Sort each run of combining marks by class; marks of one class keep their order. A counting sort,
+ * so a long run takes linear time too. */
 static bool sort_marks(Codes *text)
 {
     uint32_t *sorted = NULL;
@@ -276,7 +278,7 @@ static bool sort_marks(Codes *text)
     return true;
 }
 
-/* The one that two become, 0: none. */
+/* The character that a and b compose to; 0: none. */
 static uint32_t composed(uint32_t a, uint32_t b)
 {
     if (a - LEADS < N_LEADS && b - VOWELS < N_VOWELS)
@@ -297,7 +299,7 @@ static uint32_t composed(uint32_t a, uint32_t b)
     return 0;
 }
 
-/* A mark joins the starter before it where no mark between has its class or a higher one. */
+/* A mark joins the starter before it unless a mark in between has the same or a higher class. */
 static void compose(Codes *text)
 {
     size_t   n = 0, starter = SIZE_MAX;
@@ -339,13 +341,13 @@ static bool normalize_stretch(NormalForm form, const char *p, size_t n, Codes *c
     return true;
 }
 
-/* A stretch to look at goes from the last inert character before one that is not to the next inert
- * one. */
+/* Only stretches that may change are looked at. Such a stretch goes from the last inert character
+ * before a character that is not inert to the next inert one. */
 bool normalize_form(NormalForm form, const char *p, size_t n, char **out, size_t *n_out)
 {
     TextOut to = { 0 };
     Codes  codes = { 0 };
-    size_t done = 0, last = 0; /* copied; the last character */
+    size_t done = 0, last = 0; /* bytes copied so far; where the last character began */
     bool   ok = true;
     for (size_t i = 0; ok && i < n;) {
         uint32_t c = 0;

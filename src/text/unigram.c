@@ -1,6 +1,7 @@
-/* Unigram: of all ways to cut a text into pieces the one with the highest sum of scores (Viterbi). As SentencePiece 0.2.3
- * (src/unigram_model.cc, EncodeOptimized) and tokenizers 0.23 (models/unigram/model.rs, encode_optimized) do it; the sums
- * round as theirs: SentencePiece's are floats, the other's doubles. */
+/* Unigram: cuts a text into pieces so that the sum of their scores is highest (Viterbi). Follows
+ * SentencePiece 0.2.3 (src/unigram_model.cc, EncodeOptimized) and tokenizers 0.23
+ * (models/unigram/model.rs, encode_optimized). Sums are rounded as there: SentencePiece adds
+ * floats, tokenizers adds doubles. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,9 +9,9 @@
 #include "text/unicode.h"
 
 typedef struct UnigramNode {
-    double   score; /* of the best way to here            */
+    double   score; /* score of the best way to here      */
     int32_t  id;    /* its last piece; NO_WAY: none known */
-    uint32_t start; /* where that begins                  */
+    uint32_t start; /* where that piece begins            */
 } UnigramNode;
 
 enum { UNKNOWN_PENALTY = 10, NO_WAY = INT32_MIN };
@@ -29,7 +30,8 @@ void unigram_prepare(Tokenizer *t)
     t->unk_score = spm ? (double)((float)least - (float)UNKNOWN_PENALTY) : least - UNKNOWN_PENALTY;
 }
 
-/* A user-defined symbol beats what it is made of by being long. */
+/* The score of a piece. A user-defined symbol scores by its length, so it beats the pieces that it
+ * is made of. */
 static double piece_score(const Tokenizer *t, int32_t id, size_t n)
 {
     const Vocab *v = &t->vocab;
@@ -38,7 +40,7 @@ static double piece_score(const Tokenizer *t, int32_t id, size_t n)
     return v->scores ? (double)v->scores[id] : v->scores64[id];
 }
 
-/* A way to node `to` whose last piece is id. */
+/* Offer a way to node `to` that ends with piece id; it is kept if it is better. */
 static void offer(const Tokenizer *t, UnigramNode *node, size_t from, size_t to, int32_t id, double score)
 {
     UnigramNode *n = &node[to];
@@ -62,7 +64,8 @@ static bool reserve_nodes(Encoder *e, size_t n, Error *err)
     return true;
 }
 
-/* In a long text floats would run out of digits: SentencePiece subtracts the score here from all that have one so far. */
+/* Floats lose digits as scores grow in a long text. So SentencePiece subtracts the score here from
+ * all scores known so far, and so do we. */
 static void reset_scores(UnigramNode *node, size_t from, size_t reached)
 {
     float offset = (float)node[from].score;
@@ -73,8 +76,8 @@ static void reset_scores(UnigramNode *node, size_t from, size_t reached)
             node[i].score = (double)((float)node[i].score - offset);
 }
 
-/* Every piece that text has at i, and the unknown character if none of them is that character. Returns where the longest
- * ends. */
+/* Offer every piece that begins at i, and the unknown token if none of them is exactly the
+ * character there. Returns the end of the longest. */
 static size_t leave(const Tokenizer *t, UnigramNode *node, const char *text, size_t n, size_t i, size_t len)
 {
     double   here = node[i].score;
@@ -115,7 +118,8 @@ bool unigram_word(Encoder *e, const char *word, size_t n, Error *err)
         size_t far = leave(t, node, word, n, i, len);
         reached = far > reached ? far : reached;
     }
-    /* Back along the best way, leaving at each piece's start where it ends (in score, which has been used). */
+    /* Walk back along the best way and note, at each piece's start, where it ends. `score` is free
+     * by now and holds that position. */
     for (size_t end = n; end > 0; end = node[end].start)
         node[node[end].start].score = (double)end;
     size_t first = e->out->n;

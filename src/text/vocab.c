@@ -1,3 +1,4 @@
+/* Checks the tables of a vocabulary when it is opened, then searches them in place. */
 #include "text/vocab.h"
 
 #include <math.h>
@@ -6,7 +7,7 @@
 #include "base/half.h"
 #include "base/hash.h"
 
-/* ---- Look-up -------------------------------------------------------------------------------------------------- */
+/* ---- Look-up --------------------------------------------------------------------------------- */
 
 int32_t vocab_find(const Vocab *v, const char *bytes, size_t n)
 {
@@ -37,7 +38,8 @@ static int64_t find_merge(const Vocab *v, uint32_t left, uint32_t right)
     }
 }
 
-/* Scores as integers in reverse order, so that both kinds of vocabulary merge the lowest rank first. */
+/* Map a score to an integer so that a higher score has a lower rank. Then both kinds of vocabulary
+ * merge the lowest rank first. */
 static uint32_t rank_of_score(float score)
 {
     uint32_t bits = f32_bits(score + 0.0f); /* -0 and +0 are one score */
@@ -61,7 +63,7 @@ bool vocab_merge(const Vocab *v, int32_t left, int32_t right, const char *both, 
     return true;
 }
 
-/* ---- Opening -------------------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 const Tensor *vocab_table(const TensorFile *f, const char *name, DType dtype, int64_t rows, int64_t cols, Error *err)
 {
@@ -112,12 +114,14 @@ static bool check_pieces(Vocab *v, const TensorFile *f, size_t n_bytes, Error *e
     return true;
 }
 
-/* A hash table: a power of two of slots, entries in [-1, n), and an empty slot, so that every search ends. */
+/* Check a hash table: its size is a power of two, its entries are in [-1, n), and one slot is
+ * empty, so that every search ends. */
 static bool check_slots(const TensorFile *f, const Tensor *t, size_t n, Error *err)
 {
     const int32_t *slot = t->data;
     size_t   n_slots = t->n_elements, n_empty = 0;
-    uint32_t most = 0; /* entries plus one: -1 becomes 0, other negative numbers are large */
+    /* Largest entry plus one, unsigned: -1 becomes 0, and other negative numbers become large. */
+    uint32_t most = 0;
     if (n_slots == 0 || (n_slots & (n_slots - 1)))
         return fail(err, INPUT, "%s: tensor %s: expected a power of two of slots, found %zu", f->map.path, t->name, n_slots);
     for (size_t i = 0; i < n_slots; i++) {
