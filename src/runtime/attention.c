@@ -1,9 +1,11 @@
-/* runtime/attention.c: causal (or windowed) attention over the KV cache, tile by tile, never an L x L matrix.
+/* runtime/attention.c: causal (or windowed) attention over the KV cache, tile by tile. The L x L
+ * matrix of scores never exists.
  *
- * A unit of work is a few consecutive tokens of one sequence under one KV head: their queries (all heads of the group)
- * walk the tiles they can see in ascending order and share each tile's K and V while it is in the cache. Units that cannot be
- * dealt out evenly (one KV head, two threads) are cut between threads, tile by tile. The sum is
- * defined by the tiles alone (docs/numerics.md), so the cut into units never shows. Source of the running merge: Milakov and
+ * A unit of work is a few consecutive tokens of one sequence under one KV head. Their queries
+ * (all heads of the group) walk the tiles that they can see in ascending order, and share each
+ * tile's K and V while it is in the cache. If the units do not divide evenly (one KV head, two
+ * threads), the threads split a unit by its tiles. The tiles alone define the sum
+ * (docs/numerics.md), so this never changes the bits. Source of the running softmax: Milakov and
  * Gimelshein 2018, "Online normalizer calculation for softmax"; Dao et al. 2022, FlashAttention. */
 #include "runtime/ops.h"
 
@@ -17,7 +19,8 @@ int attention_queries(const Config *c)
     return group > ATTN_MAX_Q ? group : ATTN_MAX_Q / group * group;
 }
 
-/* A state, a partial state, an aligned query and an aligned result for every query of a unit. */
+/* Scratch for a unit: a state, a partial state, an aligned query and an aligned result for each
+ * of its queries, and the list of queries for the kernel. */
 size_t attention_scratch_floats(const Config *c)
 {
     size_t per_query = 2 * attn_state_floats(c->head_dim) + 2 * round_up((size_t)c->head_dim, LANES);
@@ -25,17 +28,17 @@ size_t attention_scratch_floats(const Config *c)
            + round_up(((size_t)attention_queries(c) * sizeof(AttnQuery) + sizeof(float) - 1) / sizeof(float), LANES);
 }
 
-enum { FETCH_TILES = 4 };            /* so many tiles ahead the table's entry is fetched */
+enum { FETCH_TILES = 4 };            /* how many tiles ahead the tile table's entry is fetched */
 
 typedef struct AttentionUnit {
     int    seq, kv_head;
-    int    next_head, first_tile; /* that this thread takes after this unit, of the same tokens; 0: none */
+    int    next_head, first_tile; /* next unit of this thread with the same tokens; 0: none */
     int    first, n_tok;         /* tokens first .. first + n_tok - 1 of the call */
-    int    pos;                  /* of the first */
+    int    pos;                  /* of the first token */
     int    group, d_head, window;
     size_t d_pad, state_floats;
     float *state, *part, *query, *result;
-    AttnQuery *ask;              /* of the current tile */
+    AttnQuery *ask;              /* the queries that see the current tile */
 } AttentionUnit;
 
 static void lay_out(AttentionUnit *u, const Run *r, int n_q)
@@ -49,15 +52,16 @@ static void lay_out(AttentionUnit *u, const Run *r, int n_q)
     u->ask          = (AttnQuery *)(void *)(u->result + (size_t)n_q * u->d_pad);
 }
 
-static float *head_of(const AttentionUnit *u, const Act *a, int i) /* query i's head in its token's row */
+/* Query i's head in its token's row. */
+static float *head_of(const AttentionUnit *u, const Act *a, int i)
 {
     return act_row(a, u->first + i / u->group) + (u->kv_head * u->group + i % u->group) * u->d_head;
 }
 
 typedef struct View { int first, end; bool starts; } View;
 
-/* What a query at pos sees of tile number `tile`: positions [first, end) of it, none if first >= end; starts: it is the
- * first tile that the query sees. */
+/* What a query at pos sees of tile number `tile`: positions [first, end) of it (none if first >=
+ * end). starts: this is the first tile that the query sees. */
 static View view_of(int pos, int window, int tile)
 {
     int oldest = window && pos >= window ? pos - window + 1 : 0;
@@ -69,19 +73,21 @@ static View view_of(int pos, int window, int tile)
 
 typedef struct NextTile { int kv_head, tile; } NextTile;
 
-/* The tile that this thread reads after `tile`; end: tile number behind the last that it takes of this unit. tile < 0: not known. */
+/* The tile that this thread reads after `tile`, so that the kernel can fetch it early. end: one
+ * past the last tile that the thread takes of this unit. Result tile < 0: not known. */
 static NextTile next_place(const Run *r, const AttentionUnit *u, int l, int tile, int end)
 {
     const KvTiles *t = &r->kv_cache->seq[u->seq].layer[l];
     if (tile + FETCH_TILES < end)
-        __builtin_prefetch(t->tile[tile + FETCH_TILES]); /* so that asking where it lies does not wait */
+        __builtin_prefetch(t->tile[tile + FETCH_TILES]); /* else the lookup waits */
     if (tile + 1 < end)
         return (NextTile){u->kv_head, tile + 1};
     return u->next_head ? (NextTile){u->next_head, u->first_tile} : (NextTile){0, -1};
 }
 
-/* One tile for the queries of the unit that see it. Query i's partial state goes to part + i * state_floats; where it is the
- * first tile that the query sees, to first. next: to be fetched meanwhile; wide: room for the tile as f32, or NULL. */
+/* Computes one tile for the queries of the unit that see it. Query i's partial state goes to
+ * part + i * state_floats, or to `first` if this is the first tile that it sees. next: fetched
+ * meanwhile. wide: room for the tile as f32, or NULL. */
 static void compute_tile(const Run *r, const AttentionUnit *u, int l, int tile, NextTile next, float *wide, float *first, float *part)
 {
     int          n_ask = 0;
@@ -111,7 +117,7 @@ static void compute_tile(const Run *r, const AttentionUnit *u, int l, int tile, 
     });
 }
 
-/* The first tile of a query is its state as it is, later ones are merged. */
+/* The first tile of a query gives its state; later tiles are merged into it, in ascending order. */
 static void attend_tile(const Run *r, const AttentionUnit *u, int l, int tile, int end)
 {
     float *wide = attn_wide_floats(u->d_head) * sizeof(float) <= KERNEL_SCRATCH ? r->scratch : NULL;
@@ -123,6 +129,7 @@ static void attend_tile(const Run *r, const AttentionUnit *u, int l, int tile, i
     }
 }
 
+/* Divides the state by its sum and copies the result to its head's place in y. */
 static void finish(const Run *r, const AttentionUnit *u, const Act *y, int i)
 {
     float *result = u->result + (size_t)i * u->d_pad;
@@ -130,8 +137,8 @@ static void finish(const Run *r, const AttentionUnit *u, const Act *y, int i)
     memcpy(head_of(u, y, i), result, (size_t)u->d_head * sizeof(float));
 }
 
-/* Tiles first .. end - 1 that the unit sees; its queries are copied: a head_dim that is no multiple of 16 leaves heads
- * unaligned in the row. */
+/* Sets *first and *end: the unit sees tiles first .. end - 1. Copies its queries, because heads
+ * lie unaligned in a row if head_dim is not a multiple of 16. */
 static void begin(const Run *r, AttentionUnit *u, int *first, int *end)
 {
     int n_q = u->n_tok * u->group, oldest = u->window && u->pos >= u->window ? u->pos - u->window + 1 : 0;
@@ -142,6 +149,7 @@ static void begin(const Run *r, AttentionUnit *u, int *first, int *end)
     *end   = (u->pos + u->n_tok - 1) / KV_TILE + 1;
 }
 
+/* One unit, by this thread alone. */
 static void attend(const Run *r, AttentionUnit *u, const Act *y, int l)
 {
     int first, end;
@@ -152,14 +160,14 @@ static void attend(const Run *r, AttentionUnit *u, const Act *y, int l)
         finish(r, u, y, i);
 }
 
-/* How many tiles' partial states of a unit with n_q queries fit into a thread's scratch. */
+/* How many tiles' partial states for all of the unit's queries fit into a thread's scratch. */
 static int tiles_in_scratch(const AttentionUnit *u)
 {
     return (int)(KERNEL_SCRATCH / ((size_t)(u->n_tok * u->group) * u->state_floats * sizeof(float)));
 }
 
-/* Merge tiles first .. end - 1 of a strip into the states of the queries that this thread owns, ascending. share: tiles of a
- * strip that one thread computed. */
+/* Merges tiles first .. end - 1 of a strip, ascending, into the states of the queries that this
+ * thread owns. share: the number of tiles of the strip that each thread computed. */
 static void merge_strip(const Run *r, const AttentionUnit *u, int first, int end, int share)
 {
     int n_q = u->n_tok * u->group;
@@ -179,9 +187,10 @@ static void merge_strip(const Run *r, const AttentionUnit *u, int first, int end
         }
 }
 
-/* A unit that all threads compute together: each a run of its tiles, whose partial states it keeps one by one, since merging
- * is not associative; then each merges all tiles in order for the queries it owns. A strip is what fits into the scratch of
- * all threads, so memory does not grow with the length. */
+/* One unit, by all threads together. Each thread computes a run of its tiles and keeps their
+ * partial states one by one: merging is not associative, so a merged run would change the bits.
+ * Then each thread merges all tiles in order for the queries that it owns. A strip is what fits
+ * into the scratch of all threads, so memory does not grow with the length. */
 static void attend_together(const Run *r, AttentionUnit *u, const Act *y, int l)
 {
     int first, end, threads = r->team.n_threads;
@@ -204,8 +213,8 @@ static void attend_together(const Run *r, AttentionUnit *u, const Act *y, int l)
         finish(r, u, y, i);
 }
 
-/* Whether unit number `turn` of n is one that is left over when the others are dealt out, and long enough to be cut. With many
- * units the last ones matter little. */
+/* Is unit number `turn` of n one of those left over after dealing out equal numbers, and long
+ * enough to split? With many units the last ones matter little. */
 static bool worth_cutting(const Run *r, const AttentionUnit *u, int turn, int n)
 {
     int threads = r->team.n_threads, seen = u->pos + u->n_tok;
@@ -221,7 +230,7 @@ static int count_units(const Run *r, int per_unit)
     return n;
 }
 
-/* Each position that a query sees costs a product with K and one with V in every head. */
+/* For the profile. Each visible position costs one product with K and one with V in every head. */
 static void enter_attention(const Run *r, int window)
 {
     const Config *c = &r->model->cfg;
@@ -232,14 +241,15 @@ static void enter_attention(const Run *r, int window)
         int n = r->token[t].pos + 1;
         seen += window && window < n ? window : n;
     }
-    for (int s = 0; s < r->n_spans; s++) { /* its tokens share the tiles they look at */
+    for (int s = 0; s < r->n_spans; s++) { /* the span's tokens share tiles */
         int n = r->span[s].pos + r->span[s].n_tok, most = window + r->span[s].n_tok - 1;
         bytes += (double)r->kv_cache->tile_bytes / KV_TILE * (window && most < n ? most : n);
     }
     enter(r, "attention", bytes, 4.0 * c->heads * c->head_dim * seen);
 }
 
-/* Units are dealt out in turn: under a causal mask later ones cost more. Those that do not go round are cut. */
+/* Units are dealt out in turn, because later ones cost more under a causal mask. Those that are
+ * left over are split between all threads. */
 void attention(Run *r, Act *y, int l)
 {
     const Config *c = &r->model->cfg;

@@ -1,17 +1,21 @@
-/* runtime/attention_probs.c: the attention probabilities, for someone who wants to look at them. attention.c never holds
- * them: its sums run tile by tile. Here they are computed a second time, beside the forward pass, one row for each query
- * and head that is asked for; nothing that the forward pass reads is written, so its bits stay as they are.
+/* runtime/attention_probs.c: attention probabilities for callers that want to look at them.
+ * attention.c never holds them, because its sums run tile by tile. This file computes them a
+ * second time, one row for each requested query and head. It writes nothing that the forward
+ * pass reads, so the pass keeps its bits.
  *
- * Scores are those of docs/numerics.md, row "attention", from the same rotated q and the same rounded K. The softmax is the
- * row "other softmax" over the visible keys: attention itself divides by its sum only after multiplying with V. */
+ * Scores are those of docs/numerics.md, row "attention", from the same rotated q and the same
+ * rounded K. The softmax is the row "other softmax" over the visible keys. It may differ from
+ * attention's own weights by rounding, because attention divides by its sum only after the
+ * product with V. */
 #include "runtime/ops.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-/* Scores of one query against the 16 positions from `at` (a multiple of 16) on; lanes that no position fills give whatever
- * the tile holds. panel: room for [head_dim, 16] f32, used where the cache is not f32. */
+/* Scores of one query against the 16 positions from `at`, a multiple of 16. Lanes without a
+ * position give whatever the tile holds. panel: room for [head_dim, 16] f32, used if the cache
+ * is not f32. */
 static void scores(const Run *r, const float *q, int seq, int l, int kv_head, int at, float *panel, float *s)
 {
     const KvCache *c      = r->kv_cache;
@@ -41,7 +45,8 @@ static void scores(const Run *r, const float *q, int seq, int l, int kv_head, in
         r->kernels->soft_cap(s, r->attn_softcap, LANES);
 }
 
-/* p[0 .. pos] of the call's token t: 0 where the window masks, probabilities that sum to 1 elsewhere. */
+/* p[0 .. pos] for token t of the call: 0 where the window masks, else probabilities that sum to
+ * 1. */
 static void probabilities(const Run *r, int l, int h, int t, float *p)
 {
     const Config     *c = &r->model->cfg;
@@ -58,13 +63,14 @@ static void probabilities(const Run *r, int l, int h, int t, float *p)
     r->kernels->softmax(p + oldest, b->pos - oldest + 1);
 }
 
-/* Rows are dealt out in turn: under a causal mask later ones cost more. */
+/* Rows are dealt out in turn, because later ones cost more under a causal mask. */
 void attention_probs(Run *r, int l)
 {
     int heads = r->model->cfg.heads;
     if (!r->attention_row)
         return;
-    assert(attention_scratch_floats(&r->model->cfg) >= (size_t)r->model->cfg.head_dim * LANES); /* the panel of scores() */
+    /* The panel of scores() lies in the scratch of attention. */
+    assert(attention_scratch_floats(&r->model->cfg) >= (size_t)r->model->cfg.head_dim * LANES);
     for (int i = r->team.thread; i < r->n_tok * heads; i += r->team.n_threads) {
         float *p = r->attention_row(r->attention_user, l, i % heads, r->first + (size_t)(i / heads));
         if (p)

@@ -1,27 +1,27 @@
-/* runtime/experts.c: mixture of experts. A router gives each token the few experts it takes; tokens
- * are grouped by expert, so that each chosen expert's weights are read once in a call, and no
- * other's.
+/* runtime/experts.c: mixture of experts (Shazeer et al. 2017; Jiang et al. 2024). A router
+ * chooses a few experts for each token. Tokens are grouped by expert, so that a call reads each
+ * chosen expert's weights once, and no others.
  *
- * All experts of a call are one operation: their hidden values, panel by panel shared over the
- * team, then their results, of which each member computes its columns and adds them up in the order
- * that docs/numerics.md fixes: by ascending expert, the shared one last. How tokens are grouped
- * never shows in the bits. Where a call has more rows than the buffers hold, the experts are taken
- * in several waves. */
+ * All experts of a call are one operation. First the team computes the hidden values, sharing
+ * the panels of all experts. Then each member computes its own columns of the results and adds
+ * them in the order that docs/numerics.md fixes: by ascending expert, the shared one last. So
+ * the grouping never changes the bits. If a call has more rows than the buffers hold, it takes
+ * the experts in several waves. */
 #include <string.h>
 
 #include "runtime/ops.h"
 
 int expert_rows(const Config *c, int max_tok)
 {
-    enum { AT_ONCE = 64 }; /* tokens of a call whose experts all fit in one wave */
+    enum { AT_ONCE = 64 }; /* a call of this many tokens fits in one wave */
     int some = (max_tok < AT_ONCE ? max_tok : AT_ONCE) * (c->experts_used + 1);
     return some > max_tok ? some : max_tok;
 }
 
 /* ---- Routing ---- */
 
-/* The k largest of p[0 .. n), ties to the lower index, as marks. Where p is NaN it is so
- * everywhere: the first k. */
+/* Marks the k largest of p[0 .. n); ties go to the lower index. If one p is NaN all are
+ * (softmax), and the first k are marked. */
 static void mark_largest(const float *p, int n, int k, int *order, unsigned char *mark)
 {
     int held = 0;
@@ -38,7 +38,7 @@ static void mark_largest(const float *p, int n, int k, int *order, unsigned char
         mark[order[i]] = 1;
 }
 
-/* The experts of token t, ascending, and their weights. */
+/* Chooses the experts of token t, ascending, and their weights. */
 static void choose(Run *r, int t)
 {
     const Config  *c = &r->model->cfg;
@@ -60,7 +60,7 @@ static void choose(Run *r, int t)
         weight[i] = weight[i] / total;
 }
 
-/* Tokens by expert, ascending. Every member does so for itself. */
+/* Groups the tokens by expert, ascending (a counting sort). Every member does it for itself. */
 static void group_tokens(Run *r)
 {
     const Config *c = &r->model->cfg;
@@ -71,7 +71,7 @@ static void group_tokens(Run *r)
         g->first[g->expert[i]]++;
     for (int e = 0, at = 0; e <= c->n_experts; e++) {
         int size    = g->first[e];
-        g->first[e] = at + size; /* the end, until the tokens are put before it */
+        g->first[e] = at + size; /* the end; filling below moves it to the start */
         at += size;
     }
     for (int i = n - 1; i >= 0; i--) {
@@ -81,7 +81,7 @@ static void group_tokens(Run *r)
     }
 }
 
-/* The experts of each token, by the router's product with its row of xn. */
+/* The experts of each token: router product, softmax, the largest. */
 static void route(Run *r, Act *xn, const Layer *w)
 {
     int first, end;
@@ -89,7 +89,7 @@ static void route(Run *r, Act *xn, const Layer *w)
     if (w->shared_router.rows > 0)
         matmul(r, &r->routing.shared, xn, &w->shared_router);
     Cut  cut    = my_rows(r, &first, &end);
-    Use *choice = r->own_rows ? NULL : &r->routing.use;
+    Use *choice = r->own_rows ? NULL : &r->routing.use;  /* NULL: each member chooses for itself */
     touch(r, reads(&r->routing.logits, cut), (Touch){choice, cut, true});
     for (int t = first; t < end; t++)
         choose(r, t);
@@ -99,15 +99,16 @@ static void route(Run *r, Act *xn, const Layer *w)
 
 /* ---- Groups and waves ---- */
 
-/* Consecutive experts; the shared one has the number n_experts. */
+/* A run of consecutive experts whose rows fit into the buffers. The shared expert is number
+ * n_experts. */
 typedef struct Wave { int first, end, rows; } Wave;
 
 /* One expert and its tokens. */
 typedef struct Group {
     Mat          gate, up, down;
-    const int   *token;          /* [n], ascending; NULL: all tokens of the call, the shared expert */
-    const float *share;          /* [n]: what its result is multiplied by            */
-    int          n, row;         /* row: where the wave's buffers hold its first one */
+    const int   *token;          /* [n], ascending; NULL: all tokens (shared expert) */
+    const float *share;          /* [n]: factor of its result */
+    int          n, row;         /* row: the group's first row in the wave's buffers */
 } Group;
 
 static int group_size(const Run *r, const Layer *w, int e)
@@ -117,6 +118,7 @@ static int group_size(const Run *r, const Layer *w, int e)
     return r->routing.first[e + 1] - r->routing.first[e];
 }
 
+/* Moves v to the next run of experts. False: none is left. */
 static bool next_wave(const Run *r, const Layer *w, Wave *v)
 {
     v->first = v->end;
@@ -129,8 +131,8 @@ static bool next_wave(const Run *r, const Layer *w, Wave *v)
     return v->rows > 0;
 }
 
-/* The first group of a wave that has tokens, from expert *e on, whose first row is `row`; *e moves
- * past it. */
+/* Finds the first group of a wave that has tokens, from expert *e on, and moves *e past it. row:
+ * where the group begins in the buffers. */
 static bool next_group(const Run *r, int l, Wave v, int *e, int row, Group *g)
 {
     const Layer *w = &r->layer[l];
@@ -149,12 +151,13 @@ static bool next_group(const Run *r, int l, Wave v, int *e, int row, Group *g)
     return true;
 }
 
+/* for EACH_GROUP (g) visits the groups of wave v of layer l. */
 #define EACH_GROUP(g) \
     (int e_ = v.first, row_ = 0; next_group(r, l, v, &e_, row_, &(g)); row_ += (g).n)
 
 /* ---- The experts ---- */
 
-/* The matrices that read a token's row of xn, as ints or as floats. */
+/* The matrices that read a token's row of xn. */
 enum { READERS = 4 };
 static void readers(const Layer *w, const Mat *of[READERS])
 {
@@ -164,6 +167,8 @@ static void readers(const Layer *w, const Mat *of[READERS])
     of[3] = &w->shared_up;
 }
 
+/* Copies token t's row of x to row `to` of expert_in: the integers, the floats, or both, as the
+ * matrices read them. */
 static void copy_row(const Run *r, const Act *x, const Layer *w, int to, int t)
 {
     const Act *y = &r->expert_in;
@@ -180,8 +185,8 @@ static void copy_row(const Run *r, const Act *x, const Layer *w, int to, int t)
         }
 }
 
-/* The rows of xn that the groups of a wave read, one group after the other. One token's row needs
- * no copies. */
+/* Copies the rows of xn that the groups of a wave read, one group after another. With one token
+ * no copy is needed: every group reads the same row. */
 static Act *gather(Run *r, Act *xn, int l, Wave v)
 {
     Group g;
@@ -196,12 +201,12 @@ static Act *gather(Run *r, Act *xn, int l, Wave v)
     return &r->expert_in;
 }
 
-/* A panel costs its reading, which takes as long as multiplying it by some tokens, and the
- * multiplications. */
+/* The cost of a panel: reading it, which takes as long as multiplying it by some tokens (8), and
+ * multiplying it. */
 static int64_t panel_cost(const Group *g) { return g->n + 8; }
 
-/* The panels of a group that this member computes, so that all members' cost is alike; before: of
- * the groups before it. */
+/* The panels of a group that this member computes, so that all members have about the same cost.
+ * before: the cost of the groups before it. */
 static void my_panels(const Run *r, const Group *g, int64_t before, int64_t total, int *first, int *end)
 {
     int64_t cost = panel_cost(g), panels = panel_count(g->up.rows), at[2];
@@ -214,7 +219,7 @@ static void my_panels(const Run *r, const Group *g, int64_t before, int64_t tota
     *end   = (int)at[1];
 }
 
-/* Hidden values of a wave's groups. */
+/* Computes the hidden values of a wave's groups. */
 static void hidden_of_wave(Run *r, Act *in, int l, Wave v)
 {
     Group   g;
@@ -237,6 +242,7 @@ static void hidden_of_wave(Run *r, Act *in, int l, Wave v)
     }
 }
 
+/* Makes the integers of the hidden values, for the experts whose w_down multiplies integers. */
 static void integers_of_wave(Run *r, int l, Wave v)
 {
     Group g;
@@ -252,7 +258,7 @@ static void integers_of_wave(Run *r, int l, Wave v)
             quantize(r, &r->gate, i, 0, g.up.rows, g.down.bits);
 }
 
-/* What the shared expert's result is multiplied by: times 1 and plus is plus. */
+/* The factor of the shared expert's result: sigmoid of its router, or 1 if it has none. */
 static float shared_weight(const Run *r, const Layer *w, int t)
 {
     float p = 1.0f;
@@ -261,7 +267,7 @@ static float shared_weight(const Run *r, const Layer *w, int t)
     return p;
 }
 
-/* y = y + p * f(x), of panels p .. p + n - 1. */
+/* y += weight * w_down h for the tokens of one group, in panels p .. p + n - 1. */
 static void add_group(Run *r, Act *y, int l, const Group *g, int p, int n)
 {
     int at = p * PANEL_ROWS, width = columns(p, n, y->width);
@@ -273,8 +279,8 @@ static void add_group(Run *r, Act *y, int l, const Group *g, int p, int n)
     }
 }
 
-/* The results of a wave's groups, of panels first .. end - 1; in pieces, which are still in the
- * cache when they are added. */
+/* Adds the results of a wave's groups to y, in panels first .. end - 1. It works in pieces that
+ * are still in the cache when they are added. */
 static void add_wave(Run *r, Act *y, int l, Wave v, int first, int end)
 {
     Group  g;

@@ -1,51 +1,52 @@
-/* runtime/forward.c: the transformer, in the order of the paper. One decoder-only pass over n_tok
- * tokens:
+/* runtime/forward.c: the transformer, in the order of the paper. One decoder-only pass over
+ * n_tok tokens:
  *
- *   x = embedding[token]
- *   each block:  x += Wo attention(rope(Wq n), rope(Wk n), Wv n)   with n = norm(x)
- *                x += W_down (act(W_gate n) * (W_up n))            with n = norm(x)
- *   logits = lm_head norm(x)
+ *    x = embedding[token]
+ *    each block:  x += Wo attention(rope(Wq n), rope(Wk n), Wv n)   with n = norm(x)
+ *                 x += W_down (act(W_gate n) * (W_up n))            with n = norm(x)
+ *    logits = lm_head norm(x)
  *
- * That is Llama. Other families put norms elsewhere, have no gate, run both halves of a block side
- * by side, take a few of many feed-forward networks, or multiply by a number: what the config says,
- * in the same order.
+ * That is Llama. Other families have norms in other places, no gate, both halves of a block side
+ * by side, several feed-forward networks of which each token takes a few, or an extra factor.
+ * The config says which; the order stays the same.
  *
  * Prefill, decode and many sequences are this function with another n_tok. Every line is one
- * operation of ops.h. An activation is [n_tok, width], a row for each token; a matrix W is
- * [rows, k], and y = W x gives each token a vector of `rows` for its vector of k.
+ * operation of ops.h. An activation is [n_tok, width], a row for each token. A matrix W is
+ * [rows, k], and y = W x turns each token's vector of k values into one of `rows` values.
  *
- * Source: Vaswani et al. 2017 (attention), Touvron et al. 2023 (Llama), Zhang and Sennrich 2019
- * (RMSNorm), Su et al. 2021 (RoPE), Ainslie et al. 2023 (shared KV heads), Shazeer 2020 (SwiGLU),
- * Jiang et al. 2023 (windows) and 2024 (experts), Wang and Komatsuzaki 2021 (parallel blocks),
- * Gemma Team 2024 (norms on both sides), OLMo Team 2025 (norms behind). */
+ * Sources: Vaswani et al. 2017 (attention), Touvron et al. 2023 (Llama), Zhang and Sennrich 2019
+ * (RMSNorm), Su et al. 2021 (RoPE), Ainslie et al. 2023 (shared KV heads), Shazeer 2020
+ * (SwiGLU), Jiang et al. 2023 (windows) and 2024 (experts), Wang and Komatsuzaki 2021 (parallel
+ * blocks), Gemma Team 2024 (norms on both sides), OLMo Team 2025 (norms behind). */
 #include "runtime/ops.h"
 
-/* One decoder block: x [n_tok, d_model] is changed in place. Where a family has no such norm,
- * n = x. */
+/* One decoder block, which changes x [n_tok, d_model] in place. In a family without a norm at
+ * some place, n = x there. */
 static void block(Run *r, int l)
 {
     const Config *c = &r->model->cfg;
     const Layer  *w = &r->layer[l];
     NormPlacement place = c->norm_placement;
 
-    /* Attention: each token looks back at those before it, by what they left in the cache. */
+    /* Attention: each token looks back at the tokens before it, through their k and v in the
+     * cache. */
     norm(r, &r->xn, &r->x, w->attn_norm);    /* n = norm(x)          [n_tok, d_model] */
     matmul(r, &r->q, &r->xn, &w->wq);        /* q = Wq n             [n_tok, heads * head_dim] */
     matmul(r, &r->k, &r->xn, &w->wk);        /* k = Wk n             [n_tok, kv_heads * head_dim] */
     matmul(r, &r->v, &r->xn, &w->wv);        /* v = Wv n             [n_tok, kv_heads * head_dim] */
-    norm_heads(r, &r->q, w->q_norm);         /* in families that norm q and k */
+    norm_heads(r, &r->q, w->q_norm);         /* for families that norm q and k */
     norm_heads(r, &r->k, w->k_norm);
-    rope(r, &r->q, l);                       /* turn by the position, so that q k^T depends */
-    rope(r, &r->k, l);                       /* on how far two tokens are apart */
-    kv_put(r, l);                            /* k and v stay, for all tokens to come */
+    rope(r, &r->q, l);                       /* rotate by the position: then q k^T depends */
+    rope(r, &r->k, l);                       /* only on how far apart two tokens are */
+    kv_put(r, l);                            /* k and v stay for all later tokens */
     attention(r, &r->att_out, l);            /* softmax(q k^T * scale) v  [n_tok, heads * head_dim] */
     matmul(r, &r->y, &r->att_out, &w->wo);   /* y = Wo att_out       [n_tok, d_model] */
     if (place == PLACE_PARALLEL2)
-        norm(r, &r->xn, &r->x, w->ffn_norm); /* side by side: of x before attention is added */
+        norm(r, &r->xn, &r->x, w->ffn_norm); /* parallel: norm x before adding attention */
     add(r, &r->x, &r->y, w->attn_post_norm); /* x = x + y, or x + norm(y) */
     observe(r, "layer%d.attn", l, &r->x);
 
-    /* Feed-forward: each token for itself, through one network or the experts chosen for it. */
+    /* Feed-forward: each token on its own, through one network or the experts chosen for it. */
     if (place != PLACE_PARALLEL && place != PLACE_PARALLEL2)
         norm(r, &r->xn, &r->x, w->ffn_norm); /* n = norm(x)          [n_tok, d_model] */
     if (config_moe(c, l)) {
@@ -60,12 +61,12 @@ static void block(Run *r, int l)
 
 void transformer(Run *r)
 {
-    rope_angles(r);                          /* sine and cosine of every position, for all blocks */
+    rope_angles(r);                          /* sine and cosine of each position, for all blocks */
     embed(r, &r->x);                         /* x = embedding[token] [n_tok, d_model] */
     observe(r, "embed", 0, &r->x);
     for (int l = 0; l < r->model->cfg.n_layers; l++)
         block(r, l);
     norm(r, &r->xn, &r->x, r->model->final_norm);
     observe(r, "final_norm", 0, &r->xn);
-    head(r, &r->xn);                         /* logits = lm_head n of the tokens that want them */
+    head(r, &r->xn);                         /* logits = lm_head n, for tokens that want them */
 }

@@ -1,3 +1,6 @@
+/* runtime/kv_cache.c: takes tiles from chunks of pages, shares them between sequences, gives
+ * them back, and writes keys and values into them. Tiles that nobody uses are kept for the next
+ * sequence. */
 #include "runtime/kv_cache.h"
 
 #include <stdlib.h>
@@ -15,7 +18,8 @@ size_t kv_scale_bytes(KvType t) { return type_bytes[t].scale; }
 
 static int v_stride(const KvShape *s) { return (int)round_up((size_t)s->head_dim, LANES); }
 
-/* K and V of one KV head in a tile, without their scales. A multiple of 64: so are KV_TILE elements of any type. */
+/* K and V of one KV head in a tile, without scales. A multiple of 64, because KV_TILE elements
+ * of any type are. */
 static size_t code_bytes(const KvShape *s)
 {
     return (size_t)KV_TILE * ((size_t)s->head_dim + (size_t)v_stride(s)) * kv_element_bytes(s->type);
@@ -31,14 +35,14 @@ KvShape kv_shape(const Config *c, KvType type)
                      .full_layers = c->full_layers};
 }
 
-/* The oldest position that the query after `length` tokens sees in a layer. */
+/* The oldest position that the next query sees in a layer, if the sequence has `length` tokens. */
 static int oldest_seen(const KvShape *s, int layer, int length)
 {
     bool windowed = s->window && length >= s->window && !layers_has(&s->full_layers, layer);
     return windowed ? length - s->window + 1 : 0;
 }
 
-/* Tiles of all layers that are held while n_new tokens are added to `length`. */
+/* The number of tiles in all layers while n_new tokens are added to `length`. */
 static size_t tiles_held(const KvShape *s, int length, int n_new)
 {
     size_t n = 0;
@@ -47,7 +51,8 @@ static size_t tiles_held(const KvShape *s, int length, int n_new)
     return n;
 }
 
-/* Tiles are given back before new ones are taken, and spare ones stay: memory is the most tiles ever held at once. */
+/* Tiles are given back before new ones are taken, and spare ones stay allocated. So the memory
+ * is the largest number of tiles ever held at once. */
 size_t kv_cache_plan_bytes(const KvShape *s, int n_tok, int n_batch)
 {
     size_t most = 0;
@@ -78,8 +83,9 @@ bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err)
     return c->seq ? true : fail(err, SYSTEM, "out of memory for %d sequences", n_seqs);
 }
 
-/* Room for n tiles and, so that chunks stay few, a quarter of what there is: what no tile takes is never touched. Decode reads
- * every tile for every token, so a large cache lies in huge pages (base/pages.h). */
+/* Adds a chunk for n tiles, plus a quarter of the present size so that chunks stay few. Pages
+ * that no tile uses are never touched. Decode reads every tile for every token, so a large cache
+ * uses huge pages (base/pages.h). */
 static bool add_chunk(KvCache *c, size_t n_tiles)
 {
     size_t   bytes, page = 4096;
@@ -99,8 +105,9 @@ static bool add_chunk(KvCache *c, size_t n_tiles)
     return false;
 }
 
-/* Tiles start zeroed: a lane that no position has filled is multiplied (and its result dropped) like any other.
- * n_more: tiles that the caller is about to take after this one. */
+/* Takes a spare tile or cuts one from a chunk. New tiles are zero, because
+ * the kernels multiply lanes without a position like any other (and drop the result).
+ * n_more: how many tiles the caller will take after this one. */
 static KvTile *take_tile(KvCache *c, size_t n_more)
 {
     KvTile *tile = c->spare;
@@ -128,7 +135,8 @@ static void release_map(KvMap *map)
     free(map);
 }
 
-/* One user less; the last one's tile is spare, a mapped one is gone. */
+/* The sequence no longer uses the tile. Without users, a tile becomes spare; a mapped one is
+ * freed. */
 static void release_tile(KvCache *c, KvTile *tile)
 {
     if (--tile->users > 0)
@@ -180,7 +188,7 @@ static bool grow_table(KvTiles *t, int n)
     return true;
 }
 
-/* The tile that the next position goes to must not be another sequence's too. */
+/* The next position's tile must belong to this sequence alone: copies it if it is shared. */
 static bool own_last_tile(KvCache *c, int seq, int layer)
 {
     int      length = c->seq[seq].length;
@@ -196,7 +204,7 @@ static bool own_last_tile(KvCache *c, int seq, int layer)
     return true;
 }
 
-/* Tiles that no layer's next query sees. */
+/* Gives back the tiles that the next query of their layer cannot see. */
 static void give_back(KvCache *c, KvSeq *s)
 {
     for (int l = 0; l < c->shape.n_layers; l++) {
@@ -228,7 +236,7 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
     return true;
 }
 
-/* Is everything still there that the token after `length` others sees? */
+/* Does the cache still hold everything that the token after `length` others sees? */
 static bool reaches_back(const KvCache *c, int seq, int length)
 {
     for (int l = 0; length > 0 && l < c->shape.n_layers; l++)
@@ -254,7 +262,7 @@ bool kv_cache_rewind(KvCache *c, int seq, int length)
     return true;
 }
 
-/* The first `first` tiles of an empty layer count as given up. */
+/* Marks the first `first` tiles of an empty layer as given up. */
 static void start_at(KvTiles *t, int first)
 {
     for (int i = 0; i < first; i++)
@@ -262,7 +270,7 @@ static void start_at(KvTiles *t, int first)
     t->n = t->first = first;
 }
 
-/* An empty sequence whose layers' tables have room for the tiles of `length` tokens. */
+/* Empties the sequence and makes room in its tables for the tiles of `length` tokens. */
 static bool start_tables(KvCache *c, int seq, int length, Error *err)
 {
     kv_cache_rewind(c, seq, 0);
@@ -352,11 +360,11 @@ const float *kv_cache_scales(const KvCache *c, int seq, int layer, int kv_head, 
     return (const float *)(const void *)((const char *)kv_cache_k(c, seq, layer, kv_head, tile) + code_bytes(&c->shape));
 }
 
-/* A place for one position: K lies in panels of 16 positions, [4][head_dim][16], so that the lanes of a score are
- * positions; V in rows. */
+/* Where one position goes. K lies in panels of 16 positions, [4][head_dim][16], so that the
+ * lanes of a score are positions. V lies in rows. */
 typedef struct Slot {
-    void  *k, *v;                       /* of the tile */
-    size_t k_at, v_at;                  /* first element of the position; K's elements are LANES apart */
+    void  *k, *v;                       /* of the tile and head */
+    size_t k_at, v_at;                  /* of the position; K's elements are LANES apart */
     int    d_head;
 } Slot;
 
@@ -372,7 +380,8 @@ static void put_f16(const Slot *s, const Kernels *kernels, const float *k, const
     }
 }
 
-/* The codes of K are made where V's will lie (both are one row of head_dim), then moved to their panel. */
+/* Quantizes K into the row where V will go (both have head_dim codes), then moves the codes to
+ * their panel. */
 static void put_q8(const Slot *s, const Kernels *kernels, const float *k, const float *v, float *k_scale, float *v_scale)
 {
     int8_t *row = (int8_t *)s->v + s->v_at;

@@ -1,3 +1,5 @@
+/* runtime/numerics.c: resolves --math and --activations, and plans the arithmetic of every
+ * matrix once, so that the operations need not ask again for each layer and token. */
 #include "runtime/numerics.h"
 
 #include <stddef.h>
@@ -14,14 +16,14 @@ static bool as_integers(Numerics n, WeightType type) { return weight_type_quanti
 
 /* ---- The matrices of a model ---- */
 
-/* Matrix of a role in a layer; NULL: the role is no matrix of a layer. */
+/* The matrix of a role in a layer; NULL if the role is not a matrix of a layer. */
 static const Mat *mat_at(const Model *m, int layer, int role)
 {
     const TensorRow *row = tensor_row((TensorRole)role);
     return row->in_layer && tensor_row_mat(row) ? (const Mat *)(const void *)((const char *)&m->layer[layer] + row->at) : NULL;
 }
 
-/* The buffer that a vector lies in. */
+/* The buffer that holds a vector. */
 static unsigned ints_of(Input input)
 {
     switch (input) {
@@ -35,11 +37,12 @@ static unsigned ints_of(Input input)
 
 unsigned ints_of_role(TensorRole role, bool tied)
 {
-    Input reads = role == ROLE_EMBED && tied ? INPUT_HEAD : tensor_row(role)->reads; /* else it is only gathered */
+    /* An untied embedding multiplies nothing: rows are only looked up. */
+    Input reads = role == ROLE_EMBED && tied ? INPUT_HEAD : tensor_row(role)->reads;
     return reads == INPUT_NONE ? 0 : ints_of(reads);
 }
 
-/* The first matrix of such a type in the layers, or where with_head says so the head; NULL: none. */
+/* The first matrix of such a type in the layers, or (with_head) the head. NULL: none. */
 static const Mat *first_matrix(const Model *m, bool with_head, bool (*is)(WeightType t))
 {
     for (int l = 0; l < m->cfg.n_layers; l++)
@@ -64,7 +67,7 @@ static int bits_for(Numerics n, const Mat *w)
     return weight_type_gguf(w->type) ? 8 : n.activations ? n.activations : w->type == WT_Q4 ? 8 : 16;
 }
 
-/* Does a matrix of a layer read the vector? */
+/* Does a matrix of this role read the vector? In PLACE_PARALLEL both halves read the same norm. */
 static bool reads(const Model *m, int role, Input input)
 {
     bool  one_norm = m->cfg.norm_placement == PLACE_PARALLEL;
@@ -82,7 +85,7 @@ int input_bits(Numerics n, const Model *m, int layer, Input input)
         const Mat *w = mat_at(m, layer, i);
         int        wants = w && reads(m, i, input) ? bits_for(n, w) : 0;
         if (wants && weight_type_gguf(w->type))
-            return 8; /* whatever the others ask: 16 would pass int32 */
+            return 8; /* always: sums of 16 bits would overflow int32 */
         bits      = wants > bits ? wants : bits;
     }
     return bits;
@@ -90,7 +93,7 @@ int input_bits(Numerics n, const Model *m, int layer, Input input)
 
 const char *activations_name(Numerics n, const Model *m)
 {
-    unsigned widths = 0; /* 8 and 16 are bits of their own */
+    unsigned widths = 0; /* 8 and 16 are two different bits of the mask */
     for (int l = 0; l < m->cfg.n_layers; l++)
         for (int i = 0; i < INPUT_HEAD; i++)
             widths |= (unsigned)input_bits(n, m, l, (Input)i);
@@ -109,7 +112,8 @@ unsigned numerics_ints(Numerics n, const Model *m)
 
 /* ---- The plan ---- */
 
-/* What a product is called in a profile; feed-forward networks and experts have names of their own (ops.c, experts.c). */
+/* The name of a product in a profile. Feed-forward networks and experts have their own (ops.c,
+ * experts.c). */
 static const char *const ops[INPUT_COUNT] = {
     [INPUT_QKV] = "qkv", [INPUT_WO] = "wo", [INPUT_FFN] = "router", [INPUT_DOWN] = "down", [INPUT_EXPERT_DOWN] = "expert_down",
     [INPUT_SHARED_DOWN] = "expert_down", [INPUT_HEAD] = "head",
@@ -151,7 +155,7 @@ void plan_free(Plan *p) { free(p->layer); }
 
 static bool has_tiny(const Mat *w)
 {
-    enum { STEP = 2 * PANEL_ROWS }; /* a fixed trip count, so that the compiler uses vectors */
+    enum { STEP = 2 * PANEL_ROWS }; /* constant trip count: the compiler vectorizes it */
     const uint16_t *v = w->w.part[0];
     size_t          n = panel_bytes(WT_BF16, w->k) / sizeof *v * (size_t)panel_count(w->rows) * (size_t)w->stack;
     for (size_t i = 0; i < n; i += STEP) {

@@ -1,4 +1,5 @@
-/* runtime/numerics.h: which arithmetic each matrix of a model gets (docs/numerics.md, section "Modes"). */
+/* runtime/numerics.h: which arithmetic each matrix of a model gets (docs/numerics.md, section
+ * "Modes"). */
 #ifndef RUNTIME_NUMERICS_H
 #define RUNTIME_NUMERICS_H
 
@@ -6,45 +7,49 @@
 #include "model/model.h"
 #include "model/tensor_list.h"
 
-/* MATH_INT8: quantized weights with integer activations. Matrices of a type that a mode does not name: their type's own. */
+/* MATH_INT8: quantized weights are multiplied with integer activations. Matrices of a
+ * type that a mode does not name use their type's own arithmetic. */
 typedef enum Math { MATH_F32, MATH_INT8, MATH_BF16, MATH_COUNT } Math;
 
 typedef struct Numerics {
     Math math;
-    int  activations;            /* bits of integer activations: 8, 16, or 0: as the weights ask */
+    int  activations;            /* bits of integer activations: 8, 16; 0: as the weights ask */
 } Numerics;
 
 const char *math_name(Math m);   /* "f32", "int8", "bf16" */
 
-/* What a caller asked for ("auto" or NULL: the default), resolved for a model. Fails with USAGE where the model has no
- * weights that it could apply to. */
+/* Resolves what a caller asked for ("auto" or NULL: the default) for a model. Fails with USAGE
+ * if the model has no weights that it could apply to. */
 bool numerics_choose(Numerics *out, const Model *m, const char *math, const char *activations, Error *err);
 
-/* Has a matrix of a layer a quantized type? Then the KV cache defaults to f16. */
+/* Is a matrix of a layer quantized? Then the KV cache defaults to f16. */
 bool model_is_quantized(const Model *m);
 
-/* Bits that the matrices of a layer (INPUT_HEAD: of none) need of a vector: 8 where one of them is a GGUF type, else 16 or 8, the
- * widest that one asks for; 0: none of them multiplies integers. */
+/* The integer bits that the matrices reading a vector need, in a layer (INPUT_HEAD: in none): 8
+ * if one of them is a GGUF type, else the larger of what they ask for, 16 or 8. 0: none of them
+ * multiplies integers. */
 int input_bits(Numerics n, const Model *m, int layer, Input input);
 
-/* Which arithmetic every matrix of a model gets in a context: a copy of its layers whose matrices know it (model.h: Mat). */
+/* The arithmetic of every matrix in a context: a copy of the model's layers whose matrices know
+ * it (model.h: Mat). */
 typedef struct Plan {
     Layer   *layer;              /* [n_layers] */
     Mat      lm_head;
-    unsigned ints;               /* vectors that integers are made of, as numerics_ints says */
+    unsigned ints;               /* the vectors that need integers (numerics_ints) */
 } Plan;
 
 bool plan_make(Plan *p, const Model *m, Numerics n); /* false: no memory */
 void plan_free(Plan *p);
 
-/* "16", "8", or "auto" where both occur; "none" where nothing is multiplied as integers. */
+/* "16", "8", or "auto" if both occur; "none" if nothing multiplies integers. */
 const char *activations_name(Numerics n, const Model *m);
 
-/* Does every bf16 matrix keep the rule of --math bf16, no magnitude under 2^-50 but 0? Reads them all; else INPUT, naming
- * the matrix. */
+/* Does every bf16 matrix keep the rule of --math bf16: no magnitude under 2^-50 except 0? Reads
+ * them all. Fails with INPUT, naming the matrix. */
 bool bf16_weights_check(const Model *m, const char *path, Error *err);
 
-/* The vectors of a forward pass that integers may be made of, as a mask; of a model; and the one that a matrix reads. */
+/* The vectors of a forward pass that may need integers, as a mask: for a model, and for one
+ * matrix. */
 enum { INTS_XN = 1, INTS_ATT_OUT = 2, INTS_HIDDEN = 4 };
 unsigned numerics_ints(Numerics n, const Model *m);
 unsigned ints_of_role(TensorRole role, bool tied);

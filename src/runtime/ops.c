@@ -1,4 +1,4 @@
-/* runtime/ops.c: the operations of a forward pass, one line of the paper each, in the order of
+/* runtime/ops.c: the operations of a forward pass, each one line of the paper, in the order of
  * forward.c. Attention and experts have files of their own. */
 #include "runtime/ops.h"
 
@@ -7,6 +7,8 @@
 #include "base/checked.h"
 #include "base/math64.h"
 
+/* Must the team meet before this touch? Only if the data was touched since the last meeting, one
+ * of the touches writes, and the two divide the data differently. */
 static bool must_meet(const Run *r, const Touch *t)
 {
     bool alike = t->use && t->use->cut == t->cut && t->cut != ANYWHERE;
@@ -31,10 +33,10 @@ void touch_all(Run *r, const Touch *t, size_t n)
     }
 }
 
-/* ---- What each token has for itself ---- */
+/* ---- Operations on each token alone ---- */
 
-/* Sine and cosine of a token's angles, in double, rounded once (docs/numerics.md, "Rotary
- * embedding"). */
+/* Sine and cosine of a token's angles, computed in double and rounded once (docs/numerics.md,
+ * "Rotary embedding"). */
 static void fill_table(const Run *r, const RopeTable *table, int t)
 {
     int    half = r->model->cfg.rotary_dim / 2;
@@ -47,7 +49,7 @@ static void fill_table(const Run *r, const RopeTable *table, int t)
     }
 }
 
-/* The same for all layers, or for all with a window and for all without. */
+/* The angles are the same for all layers, or differ between layers with and without a window. */
 void rope_angles(Run *r)
 {
     int first, end;
@@ -63,7 +65,7 @@ void rope_angles(Run *r)
     }
 }
 
-/* x = embedding * embed_scale, + the position's row where positions are learned. */
+/* x = embedding * embed_scale, plus the position's row if positions are learned. */
 void embed(Run *r, Act *x)
 {
     const Model *m = r->model;
@@ -81,7 +83,7 @@ void embed(Run *r, Act *x)
     }
 }
 
-/* y = norm(x) of n values, the config's kind; y may be x. */
+/* y = norm(x) for n values; the config says which norm. y may be x. */
 static void normalize(const Run *r, float *y, const float *x, NormVectors v, int n)
 {
     if (r->model->cfg.norm == NORM_LAYER)
@@ -112,8 +114,8 @@ void quantize(const Run *r, const Act *x, int t, int at, int n, int bits)
     r->kernels->quantize(q, d, act_row(x, t) + at, n, bits);
 }
 
-/* Integers of the first `width` columns of x: of each member's own rows, or where tokens are few of
- * its superblocks. */
+/* Makes integers of the first `width` columns of x. Each member takes rows, or superblocks if
+ * there are few tokens. */
 static void make_integers(Run *r, Act *x, int width, int bits)
 {
     int units = (width + SUPERBLOCK - 1) / SUPERBLOCK, first = 0, end = r->n_tok * units;
@@ -184,7 +186,7 @@ void multiply(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, in
 
 static RowSpan all_rows(const Run *r, const Act *y) { return (RowSpan){y->data, y->stride, 0, r->n_tok}; }
 
-/* Products of one name that follow one another are one operation of the profile. */
+/* Consecutive products with the same name are one operation of the profile. */
 static void enter_product(const Run *r, const Mat *w)
 {
     Profile *p = r->profile;
@@ -206,8 +208,8 @@ void matmul(Run *r, Act *y, Act *in, const Mat *w)
 
 /* ---- Heads ---- */
 
-/* Are the columns of q, k and v that a member computes whole KV heads and their groups? Then it
- * goes on with them. */
+/* Does each member compute whole KV heads and their groups in its columns of q, k and v? Then it
+ * goes on with them without a meeting. */
 static bool own_heads(const Run *r)
 {
     const Config *c = &r->model->cfg;
@@ -215,7 +217,7 @@ static bool own_heads(const Run *r)
 }
 static Cut heads_cut(const Run *r) { return own_heads(r) ? BY_COLUMNS : BY_HEADS; }
 
-/* This member's KV heads of token t: of every token the same, or its share of all (token, head)
+/* This member's KV heads of token t: the same for every token, or its share of all (token, head)
  * pairs. */
 static void my_heads(const Run *r, int t, int *first, int *end)
 {
@@ -231,7 +233,7 @@ static void my_heads(const Run *r, int t, int *first, int *end)
     }
 }
 
-/* Norms that need all of a token's vector. */
+/* Norms over the whole vector of a token (QK_VECTOR). */
 static void norm_vectors(Run *r, Act *x, const float *w)
 {
     int first, end;
@@ -241,7 +243,7 @@ static void norm_vectors(Run *r, Act *x, const float *w)
         normalize(r, act_row(x, t), act_row(x, t), (NormVectors){w, NULL}, x->width);
 }
 
-/* Of each head, with one weight for all or one for each. */
+/* Norms of each head, with one weight for all heads (QK_HEAD) or one for each (QK_HEADS). */
 void norm_heads(Run *r, Act *x, const float *w)
 {
     const Config *c = &r->model->cfg;
@@ -296,6 +298,7 @@ void kv_put(Run *r, int l)
 
 /* ---- Back into the residual stream ---- */
 
+/* x += norm(y) * residual_scale. Changes y. */
 static void add_normed(Run *r, Act *x, Act *y, NormVectors v)
 {
     int first, end;
@@ -329,7 +332,7 @@ void add(Run *r, Act *x, Act *y, NormVectors v)
 
 /* ---- Feed-forward ---- */
 
-/* h = act(h) * up, or act(h) where there is no gate. */
+/* h = act(h) * up, or act(h) if there is no gate. */
 static void activate(const Run *r, float *h, const float *up, int n)
 {
     switch (r->model->cfg.ffn) {
@@ -362,9 +365,9 @@ void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat
     }
 }
 
-/* With the integers that w_down reads, as long as the columns are in the cache: superblocks are
- * whole, so a member makes those of its own columns where all own as many; else they are made when
- * they are read. */
+/* Also makes the integers that w_down reads, while the columns are in the cache. Superblocks
+ * must be whole, so this works only if all members own the same number of them. Otherwise w_down
+ * makes them when it reads h. */
 void hidden(Run *r, Act *h, Act *in, const Mat *w_gate, const Mat *w_up)
 {
     enum { UNIT = SUPERBLOCK / PANEL_ROWS };
@@ -390,8 +393,8 @@ void hidden(Run *r, Act *h, Act *in, const Mat *w_gate, const Mat *w_up)
 
 /* ---- Logits ---- */
 
-/* Panels first .. end - 1 of the logits of n tokens from t on, whose logits lie one after the
- * other. */
+/* Panels first .. end - 1 of the logits of n tokens from t on, whose logits are adjacent in
+ * memory. */
 static void logits_of(const Run *r, const Act *xn, int t, int n, size_t stride, int first, int end)
 {
     float *x = r->token[t].logits + (size_t)first * PANEL_ROWS;
@@ -404,7 +407,8 @@ static void logits_of(const Run *r, const Act *xn, int t, int n, size_t stride, 
     }
 }
 
-/* Runs of neighbours whose logits lie one after the other are one product. */
+/* Tokens whose logits are adjacent in memory become one product, so the matrix is read once for
+ * all. */
 void head(Run *r, Act *xn)
 {
     const Mat *w      = r->lm_head;

@@ -1,5 +1,5 @@
-/* runtime/pass.c: what stands around forward.c: the object that a context keeps, its memory, the
- * team that runs a pass, and who looks on. */
+/* runtime/pass.c: everything around forward.c: the object that a context keeps, its memory, the
+ * team of threads that runs a pass, and observers. */
 #include <fenv.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,18 +11,18 @@
 #include "runtime/ops.h"
 #include "runtime/team_size.h"
 
-/* ---- Memory: one block holds every activation of all threads, and behind them what each thread has for itself ---
- */
+/* ---- Memory: one block for the activations of all threads, then each thread's private part
+ * ---- */
 
 typedef struct Buffers {
-    unsigned ints;               /* activations that integers are made of (numerics.h) */
+    unsigned ints;               /* activations that need integers (numerics.h) */
     int      max_tok, threads;
     char    *block;
     size_t   bytes, thread_bytes;
     char    *thread_memory;      /* [threads, thread_bytes], in the block */
 } Buffers;
 
-/* Parts are cut off a slab one after the other; with base NULL they are only measured. */
+/* Cuts parts off a slab, one after another. With base NULL it only measures. */
 typedef struct Slab { char *base; size_t at; } Slab;
 
 static void *cut(Slab *c, size_t n_bytes)
@@ -47,8 +47,8 @@ static void cut_ints(Slab *c, Act *a, int rows, bool wanted)
     a->d        = cut(c, (size_t)rows * a->d_stride * sizeof *a->d);
 }
 
-/* What a thread has of the routing: its own groups, and where few tokens are own, the choice too.
- */
+/* A thread's part of the routing: its own groups and, if rows are private, the choice of
+ * experts. */
 static void cut_routing(Slab *c, const Config *cfg, Run *r, int max_tok, int own)
 {
     size_t used = (size_t)cfg->experts_used, all = (size_t)max_tok * used;
@@ -65,7 +65,7 @@ static void cut_routing(Slab *c, const Config *cfg, Run *r, int max_tok, int own
     }
 }
 
-/* What one thread has for itself. Fills in r; returns the bytes. */
+/* One thread's private part. Fills in r and returns the bytes. */
 static size_t place_own(const Buffers *b, Run *r, char *base)
 {
     Slab c     = {base, 0};
@@ -86,7 +86,7 @@ static size_t place_own(const Buffers *b, Run *r, char *base)
     return c.at;
 }
 
-/* Hidden values: the widest of any layer. Every layer has experts where no dense one is left. */
+/* The widest hidden values of any layer. If no layer is dense, every layer has experts. */
 static int hidden_width(const Config *c)
 {
     int width = 0;
@@ -123,8 +123,8 @@ static void place_rope(Run *r, const Config *c, int rows, Slab *at)
         }
 }
 
-/* All parts in order. Called twice: with base NULL to measure, then to place. Returns the bytes
- * used. */
+/* Cuts all parts in order. Called twice: with base NULL to measure, then to place. Returns the
+ * bytes. */
 static size_t place(Buffers *b, Run *r, char *base)
 {
     const Config *c    = &r->model->cfg;
@@ -150,8 +150,8 @@ static size_t place(Buffers *b, Run *r, char *base)
     return at.at;
 }
 
-/* Room for max_tok tokens; r's activations point into it. False without memory: b->bytes says how
- * much it would be. */
+/* Allocates room for max_tok tokens and points r's activations into it. False: no memory for
+ * b->bytes. */
 static bool buffers_new(Buffers *b, Run *r, unsigned ints, int max_tok, int threads)
 {
     *b       = (Buffers){.ints = ints, .max_tok = max_tok, .threads = threads};
@@ -175,19 +175,19 @@ size_t forward_attention_bytes(const Config *c) { return attention_scratch_float
 /* ---- The object ---- */
 
 struct Forward {
-    Run         run;             /* what all threads share */
+    Run         run;             /* shared by all threads */
     Plan        plan;
     Buffers     buffers;
     Span       *span;
     double     *inv_freq;
     Profile    *profile;
     int         threads;
-    bool        all_threads;     /* also where the work is too small for them */
+    bool        all_threads;     /* even if the work is too small for them */
     ThreadPool *pool;
     TeamSize    team_size;
 };
 
-/* The config's numbers, rounded once. */
+/* The config's numbers, rounded to float once. */
 static void set_numbers(Run *r, const Config *c)
 {
     r->norm_eps       = (float)c->norm_eps;
@@ -266,7 +266,7 @@ void forward_watch_attention(Forward *f, AttentionRow row, void *user)
     f->run.attention_user = user;
 }
 
-/* By the team's first member, while the others wait to write x. */
+/* The team's first member calls the observer. The others meet it before they next write x. */
 void observe(Run *r, const char *name, int l, Act *x)
 {
     char   text[32];
@@ -279,13 +279,14 @@ void observe(Run *r, const char *name, int l, Act *x)
     snprintf(text, sizeof text, name, l);
     fegetenv(&ours);
     r->observer(r->observer_user, text, r->first, r->n_tok, x->data, x->stride);
-    fesetenv(&ours); /* whatever rounding it set */
+    fesetenv(&ours); /* the observer may have changed the rounding */
 }
 
 void forward_profile(Forward *f, Profile *p) { f->profile = p; }
 
 /* ---- The team ---- */
 
+/* One thread's pass: its own copy of the Run, with its private memory. */
 static void run_member(void *arg, Team team)
 {
     Forward *f = arg;
@@ -297,6 +298,7 @@ static void run_member(void *arg, Team team)
     transformer(&r);
 }
 
+/* Joins neighbouring tokens of the same sequence into spans. */
 static int cut_into_spans(Span *span, const BatchToken *token, int n_tok)
 {
     int n = 0;
@@ -309,21 +311,21 @@ static int cut_into_spans(Span *span, const BatchToken *token, int n_tok)
     return n;
 }
 
-/* A thread more pays only where its share of the work is longer than the meetings it brings: about
- * five in a block, of a microsecond on an idle machine and of much more on a busy one. Which
- * threads compute what never shows in the bits. */
+/* Another thread pays only if its share of the work takes longer than the meetings that it adds:
+ * about five in a block, a microsecond each on an idle machine and much more on a busy one. The
+ * number of threads never changes the bits. */
 static int useful_threads(const Forward *f, int n_tok)
 {
     if (f->all_threads)
         return f->threads;
-    enum { BYTES_PER_THREAD = 16 << 20 }; /* weights times tokens; 16 MB take some 300 us */
+    enum { BYTES_PER_THREAD = 16 << 20 }; /* weights times tokens; 16 MB take about 300 us */
     size_t work = f->run.model->bytes_per_token / BYTES_PER_THREAD * (size_t)n_tok
                   + f->run.model->bytes_per_token % BYTES_PER_THREAD * (size_t)n_tok / BYTES_PER_THREAD;
     return work < 1 ? 1 : work < (size_t)f->threads ? (int)work : f->threads;
 }
 
-/* Short passes meet often for their length: there the team shrinks while the machine is busy. Long
- * ones do not, and differ. */
+/* Short passes meet often for their length, so their team shrinks while the machine is busy.
+ * Long ones do not, and their times vary too much to compare. */
 static void run_team(Forward *f, int n_tok)
 {
     enum { SHORT_PASS = 16 };

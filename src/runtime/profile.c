@@ -1,3 +1,4 @@
+/* runtime/profile.c: adds up time, bytes and operations by the name of the operation. */
 #include "runtime/profile.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* runtime/profile.h: how long each operation of a forward pass takes, by the clock of the team's first thread: from its
- * entry to the entry of the next, waiting included. */
+/* runtime/profile.h: how long each operation of a forward pass takes, by the clock of the team's
+ * first thread: from its start to the start of the next one, with waiting. */
 #ifndef RUNTIME_PROFILE_H
 #define RUNTIME_PROFILE_H
 
@@ -9,8 +9,8 @@ typedef struct ProfileRow {
     const char *name;            /* "qkv" */
     uint64_t    calls;
     double      seconds;
-    double      bytes;           /* of weights, or of the KV cache, read once in each call */
-    double      operations;      /* multiplications and additions of the products          */
+    double      bytes;           /* of weights or KV cache, once per call */
+    double      operations;      /* multiplications and additions */
 } ProfileRow;
 
 enum { PROFILE_ROWS = 16 };
@@ -22,10 +22,11 @@ typedef struct Profile {
     double      since;
 } Profile;
 
-/* An operation begins, and what ran before ends; NULL: nothing begins. name: one of at most PROFILE_ROWS constants. */
+/* Ends the running operation and starts another one; name NULL starts none. name must be one of
+ * at most PROFILE_ROWS constant strings. */
 void profile_enter(Profile *p, const char *name, double bytes, double operations);
 
-/* What runs also reads and computes this. */
+/* Adds to the bytes and operations of the running operation. */
 void profile_more(Profile *p, double bytes, double operations);
 
 #endif

@@ -1,3 +1,5 @@
+/* runtime/sampler.c: penalty, temperature, top-k, top-p, min-p and the draw. sort_all is the
+ * definition; the faster ways (sort_min_p, sampler_buckets.c) give the same token. */
 #include "runtime/sampler.h"
 
 #include <math.h>
@@ -13,11 +15,12 @@ struct tblock_sampler {
     float         *x;                    /* [vocab_size] logits after penalty and temperature */
     float          largest;              /* of x                                              */
     Candidate     *candidate;            /* [vocab_size] */
-    unsigned char *seen;                 /* [vocab_size]: the penalty counts an id once       */
+    unsigned char *seen;                 /* so that the penalty counts each id once */
     Buckets        buckets;
 };
 
-/* Under it a division of ordinary logits could overflow, and what overflowed could not be told apart. */
+/* A smaller temperature could make ordinary logits overflow to infinity when divided, and then
+ * they would tie. */
 static const float MIN_TEMP = 1e-6f;
 
 static bool allocate(Sampler *s)
@@ -90,7 +93,8 @@ static int by_x_then_id(const void *a, const void *b)
 
 void candidates_sort(Candidate *c, int n) { qsort(c, (size_t)n, sizeof *c, by_x_then_id); }
 
-static void sift_down(Candidate *heap, int n, int i) /* the worst candidate is on top */
+/* Restores the heap order below i. The worst candidate is on top. */
+static void sift_down(Candidate *heap, int n, int i)
 {
     for (int child; (child = 2 * i + 1) < n; i = child) {
         if (child + 1 < n && candidate_before(&heap[child], &heap[child + 1]))
@@ -103,7 +107,7 @@ static void sift_down(Candidate *heap, int n, int i) /* the worst candidate is o
     }
 }
 
-/* The k best of x, in no order: a heap of k, so that a large vocabulary is not sorted for a small k. */
+/* The k best of x, unordered. A heap of k avoids sorting a large vocabulary for a small k. */
 static void select_best(const float *x, int n, Candidate *heap, int k)
 {
     for (int i = 0; i < k; i++)
@@ -111,14 +115,15 @@ static void select_best(const float *x, int n, Candidate *heap, int k)
     for (int i = k / 2 - 1; i >= 0 && k < n; i--)
         sift_down(heap, k, i);
     for (int i = k; i < n; i++)
-        if (x[i] > heap[0].x) { /* at equal x the lower id, which is there already, is better */
+        if (x[i] > heap[0].x) { /* at equal x the lower id, already in, is better */
             heap[0] = (Candidate){.x = x[i], .id = i};
             sift_down(heap, k, 0);
         }
 }
 
-enum { BLOCK = 64 }; /* a fixed trip count, so that the compiler uses vectors */
+enum { BLOCK = 64 }; /* a constant trip count, so that the compiler vectorizes */
 
+/* Refuses NaN. The first loop has no branch, so it uses vectors; only then look for the token. */
 static bool check_logits(const float *x, int n, Error *err)
 {
     int bad = 0, i = 0;
@@ -133,7 +138,8 @@ static bool check_logits(const float *x, int n, Error *err)
     return true;
 }
 
-/* The repetition penalty, once for each distinct id. False: an id out of range. */
+/* The repetition penalty (Keskar et al. 2019, CTRL), once for each distinct id. False: an id out
+ * of range. */
 static bool penalise(Sampler *s, const int32_t *previous, size_t n_previous, Error *err)
 {
     float rp = s->opt.repeat_penalty;
@@ -170,7 +176,7 @@ static float largest_of(const float *x, int n)
     return m;
 }
 
-/* x: logits after penalty and temperature, and the largest. */
+/* Sets x to the logits after penalty and temperature, and finds the largest. */
 static bool prepare(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous, Error *err)
 {
     const float temp = s->opt.temp;
@@ -193,6 +199,8 @@ static bool prepare(Sampler *s, const float *logits, const int32_t *previous, si
     return true;
 }
 
+/* How many of the candidates, best first, reach top_p of the total weight (Holtzman et al.
+ * 2019). */
 static int keep_top_p(const Candidate *c, int n, double top_p)
 {
     double total = 0, cum = 0;
@@ -206,7 +214,7 @@ static int keep_top_p(const Candidate *c, int n, double top_p)
     return n;
 }
 
-/* p = exp(x - m). An infinite m (an infinite logit) shares the weight among x = m. */
+/* p = exp(x - m). If m is infinite, all x = m share the weight. */
 static void weigh(Candidate *c, int n)
 {
     float m = c[0].x;
@@ -214,7 +222,8 @@ static void weigh(Candidate *c, int n)
         c[i].p = isinf(m) ? (c[i].x == m ? 1.0f : 0.0f) : kernels_expf(c[i].x - m);
 }
 
-/* Order and weigh c[0 .. n), the best n candidates, and leave what top-p and min-p keep. Returns how many. */
+/* Sorts and weighs c[0 .. n), the n best candidates, and keeps what top-p and min-p allow.
+ * Returns how many. */
 static int finish(const SamplerOptions *opt, Candidate *c, int n, double *total)
 {
     candidates_sort(c, n);
@@ -222,7 +231,7 @@ static int finish(const SamplerOptions *opt, Candidate *c, int n, double *total)
     if (opt->top_p < 1)
         n = keep_top_p(c, n, opt->top_p);
     float floor_p = opt->min_p * c[0].p;
-    while (n > 1 && !(c[n - 1].p >= floor_p && c[n - 1].p > 0)) /* weights descend: what min-p excludes is the tail */
+    while (n > 1 && !(c[n - 1].p >= floor_p && c[n - 1].p > 0)) /* weights descend: drops a tail */
         n--;
     *total = 0;
     for (int i = 0; i < n; i++)
@@ -230,7 +239,7 @@ static int finish(const SamplerOptions *opt, Candidate *c, int n, double *total)
     return n;
 }
 
-/* The definition, from x. */
+/* The definition: everything from x. */
 static int sort_all(Sampler *s, double *total)
 {
     int n = s->vocab_size, k = s->opt.temp == 0 ? 1 : s->opt.top_k > 0 && s->opt.top_k < n ? s->opt.top_k : n;
@@ -238,7 +247,8 @@ static int sort_all(Sampler *s, double *total)
     return finish(&s->opt, s->candidate, k, total);
 }
 
-/* With min-p alone: those that it might keep are few. 0: they are not. exp errs by far less than the 1e-3. */
+/* If only min-p applies: sorts just the candidates that it might keep. Returns 0 if they are
+ * many. The error of exp is far below the margin of 1e-3. */
 static int sort_min_p(Sampler *s, double *total)
 {
     enum { FEW = 4096 };
@@ -276,13 +286,13 @@ static int32_t draw(const Candidate *c, int n, double u, double total)
         if (cum > u * total)
             return c[i].id;
     }
-    return c[n - 1].id; /* not reached: u < 1 and cum ends at total */
+    return c[n - 1].id; /* not reached: u < 1, and cum ends at total */
 }
 
 bool sampler_next(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous, uint32_t index, int32_t *token,
                   Error *err)
 {
-    enum { SMALL = 512 }; /* sorted, or kept in a heap, in less time than a pass over a large vocabulary takes */
+    enum { SMALL = 512 }; /* up to this many, sorting beats a pass over all */
     const SamplerOptions *o = &s->opt;
     if (!prepare(s, logits, previous, n_previous, err))
         return false;

@@ -1,15 +1,16 @@
+/* runtime/sampler_buckets.c: draws by buckets, with a bound for every rounding error. */
 #include "runtime/sampler_buckets.h"
 
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
-/* What is kept: the candidates up to and including `last`, whose weights sum to about `sum`. */
+/* What is kept: the candidates up to and including `last`, with weights that sum to about `sum`. */
 typedef struct Head { Candidate last; double sum; } Head;
 
-enum { BLOCK = 64 }; /* a fixed trip count, so that the compiler uses vectors */
+enum { BLOCK = 64 }; /* a constant trip count, so that the compiler vectorizes */
 
-/* Buckets ascend as x descends: subtraction and multiplication round monotonically. */
+/* Bucket numbers grow as x falls, because subtraction and multiplication round monotonically. */
 static void find_buckets(Buckets *b)
 {
     const float m = b->largest;
@@ -34,8 +35,9 @@ static void find_buckets(Buckets *b)
     b->kernels->exp(b->p, b->p, b->n);
 }
 
-/* Two sums of the same n numbers, none negative, in two orders or groupings differ by less than 2n * 2^-53 of either;
- * this is twice that, with the buckets' own additions and the few operations around a comparison. */
+/* Sums the buckets and bounds the error. Two sums of the same n numbers >= 0 in different orders
+ * differ by less than 2n * 2^-53 of either. The bound is twice that, for the buckets' own sums
+ * and the few operations around a comparison. */
 static void fill_buckets(Buckets *b, Head *all)
 {
     memset(b->sum, 0, sizeof b->sum);
@@ -50,14 +52,14 @@ static void fill_buckets(Buckets *b, Head *all)
         all->sum += b->sum[i];
 }
 
-/* Bring the candidates of one bucket into b->sorted, in order. Returns how many. */
+/* Collects the candidates of one bucket in b->sorted, in order. Returns how many. */
 static int sort_bucket(Buckets *b, int bucket)
 {
     int n = 0, i = 0;
     for (; i < b->n; i += BLOCK) {
         int      end = b->n - i < BLOCK ? b->n - i : BLOCK;
         unsigned any = 0;
-        if (end == BLOCK) /* most blocks have none: found out with vectors */
+        if (end == BLOCK) /* most blocks have none, which vectors find quickly */
             for (int j = 0; j < BLOCK; j++)
                 any |= (unsigned)(b->bucket[i + j] == bucket);
         else
@@ -78,7 +80,7 @@ static double sum_before(const Buckets *b, int bucket)
     return sum;
 }
 
-/* The first k candidates. Counts are exact: always certain. k is at most n. */
+/* Keeps the first k candidates (k <= n). Counts are exact, so this is always certain. */
 static void keep_top_k(Buckets *b, int k, Head *head)
 {
     int bucket = 0, before = 0;
@@ -91,8 +93,8 @@ static void keep_top_k(Buckets *b, int k, Head *head)
     head->last = b->sorted[k - before - 1];
 }
 
-/* The head that ends with the first candidate whose sum reaches the target. A target is known up to the errors of its own
- * sum; whether "reaches" means > or >= is within them too. False: not certain. */
+/* Finds the head that ends with the first candidate whose sum reaches the target. The target has
+ * the error of its own sum; whether "reaches" means > or >= lies within it. False: not certain. */
 static bool reach(Buckets *b, double target, const Head *within, Head *out)
 {
     const double low = target * (1 - 2 * b->error), high = target * (1 + 2 * b->error);
@@ -116,7 +118,7 @@ static bool reach(Buckets *b, double target, const Head *within, Head *out)
     return false;
 }
 
-/* Up to the last candidate with p >= min_p * p[0], of those in the head. */
+/* Keeps the candidates of the head up to the last one with p >= min_p * p[0]. */
 static void keep_min_p(Buckets *b, float min_p, Head *head)
 {
     const float floor_p = min_p * kernels_expf(0);

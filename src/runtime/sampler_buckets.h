@@ -1,9 +1,11 @@
-/* runtime/sampler_buckets.h: the draw from a large vocabulary without sorting it. Private to the sampler.
+/* runtime/sampler_buckets.h: draws from a large vocabulary without sorting it. Private to the
+ * sampler.
  *
- * Candidates fall into buckets by how far their x lies under the largest one. Only the bucket in which a sum reaches its
- * target is sorted; the sums before it are taken in any order. Such a sum differs from the definition's (candidate
- * order) by a rounding error with a bound, so a comparison is answered where the bound decides it and given up where it
- * does not: then the sampler sorts. The token is the definition's, to the bit, either way. */
+ * Candidates go into buckets by how far their x lies below the largest. Only the bucket in which
+ * a sum reaches its target is sorted; sums of the buckets before it are taken in any order. Such
+ * a sum differs from the definition's (in candidate order) by a rounding error with a known
+ * bound. If the bound decides a comparison, it is answered; if not, buckets_draw gives up and
+ * the sampler sorts. Either way the token is the definition's. */
 #ifndef RUNTIME_SAMPLER_BUCKETS_H
 #define RUNTIME_SAMPLER_BUCKETS_H
 
@@ -17,22 +19,24 @@ typedef struct Buckets {
     const float   *x;            /* [n] after penalty and temperature; no NaN                 */
     float         *p;            /* [n] exp(x - largest)                                      */
     uint16_t      *bucket;       /* [n] of each id                                            */
-    Candidate     *sorted;       /* [n] room for the bucket that is sorted                    */
+    Candidate     *sorted;       /* [n] room for the bucket that is sorted */
     int            n;
     float          largest;      /* finite                                                    */
     double         sum[N_BUCKETS];
     int            count[N_BUCKETS];
-    double         error;        /* bound of a sum's relative error, with room                */
+    double         error;        /* bound of a sum's relative error */
 } Buckets;
 
-/* Draw at u (0 <= u < 1) from what top-k, top-p and min-p leave. False: rounding might decide it, *token is unset. */
+/* Draws at u (0 <= u < 1) from what top-k, top-p and min-p leave. False: rounding could decide
+ * the result; then *token is not set. */
 bool buckets_draw(Buckets *b, const SamplerOptions *opt, double u, int32_t *token);
 
-/* (x descending, id ascending), the order of candidates: whether a comes before c. */
+/* Does a come before c in the order of candidates (x descending, id ascending)? */
 static inline bool candidate_before(const Candidate *a, const Candidate *c)
 {
     return a->x > c->x || (a->x == c->x && a->id < c->id);
 }
+/* Sorts into that order. */
 void candidates_sort(Candidate *c, int n);
 
 #endif

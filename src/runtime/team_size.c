@@ -1,9 +1,10 @@
+/* runtime/team_size.c: trials that compare teams of different sizes by the clock. */
 #include "runtime/team_size.h"
 
 #include <stdbool.h>
 
-/* A window holds some of the kernel's time slices (3 ms). A trial that fails costs at most one part in COST of the time
- * until the next. */
+/* WINDOW seconds hold a few of the kernel's time slices (3 ms). After a failed trial, the next
+ * one comes so late that the loss is at most one part in COST of the time. */
 static const double WINDOW = 0.01, CLEARLY_FASTER = 0.9, MANY_ASLEEP = 0.125, COST = 32, PAUSE_MOST = 1;
 
 static int halved(int most, int level)
@@ -14,7 +15,8 @@ static int halved(int most, int level)
 
 int team_size(const TeamSize *s, int most) { return halved(most, s->level + s->trial); }
 
-/* After one that fails the next comes later, the more so the longer it took: a machine that stays as it is pays little. */
+/* A trial that is clearly faster is kept. After a failed one the next trial comes later, and
+ * later still if it lost much: a machine that does not change pays little. */
 static void end_trial(TeamSize *s, double mean)
 {
     if (mean < CLEARLY_FASTER * s->mean) {
@@ -24,7 +26,7 @@ static void end_trial(TeamSize *s, double mean)
         s->pause  = 0;
     } else {
         s->next      = -s->trial;
-        double least = COST * (s->seconds - s->n_regions * s->mean); /* what was lost */
+        double least = COST * (s->seconds - s->n_regions * s->mean); /* of the time lost */
         s->pause = 2 * s->pause + WINDOW < PAUSE_MOST ? 2 * s->pause + WINDOW : PAUSE_MOST;
         s->pause = s->pause < least ? least : s->pause;
     }
@@ -32,7 +34,8 @@ static void end_trial(TeamSize *s, double mean)
     s->trial = 0;
 }
 
-/* Try fewer where members lie asleep, more where there are less than all; where both hold, go on as long as it helps, then turn. */
+/* Tries fewer threads if members lie asleep, more if some are unused. If both apply, it
+ * continues in the direction that helped last, and turns after a failure. */
 static void start_trial(TeamSize *s, int most)
 {
     bool fewer = s->slept > MANY_ASLEEP * s->seconds && halved(most, s->level) > 1, more = s->level > 0;
