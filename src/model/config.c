@@ -10,106 +10,6 @@
 
 static const uint64_t MOST_IN_EXPERTS = UINT64_C(1) << 58; /* parameters of one of their three matrices, in all blocks */
 
-/* Bounds: with them every size of a model fits 62 bits, every row count and K fits an int with room for padding, and an
- * angle (position * inv_freq <= n_ctx) stays where math64_sincos is exact enough. */
-enum {
-    MAX_WIDTH  = 1 << 20,  /* d_model, heads * head_dim  */
-    MAX_FF     = 1 << 22,
-    MAX_VOCAB  = 1 << 24,
-    MAX_EXPERTS = 1 << 12,
-    MAX_HEADS  = 1 << 14,
-    MAX_HEAD   = 1 << 13,
-    MAX_CTX    = 1 << 24
-};
-
-static const char *const norm_words[]      = { "rms", "layer", NULL };
-static const char *const placement_words[] = { "pre", "post", "both", "parallel", "parallel2", "output", NULL };
-static const char *const ffn_words[]       = { "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf", NULL };
-static const char *const position_words[]  = { "rope", "learned", NULL };
-static const char *const qk_norm_words[]   = { "none", "head", "vector", "heads", NULL };
-const char *const rope_type_words[]        = { "default", "linear", "llama3", "yarn", "factors", NULL };
-
-#define AT(field) offsetof(Config, field)
-const ConfigKey config_keys[] = {
-    { .name = "family",          .kind = KEY_FAMILY, .at = AT(family) },
-    { .name = "d_model",         .kind = KEY_INT,    .at = AT(d_model),    .min = 1, .max = MAX_WIDTH,  .required = true },
-    { .name = "n_layers",        .kind = KEY_INT,    .at = AT(n_layers),   .min = 1, .max = MAX_LAYERS, .required = true },
-    { .name = "heads",           .kind = KEY_INT,    .at = AT(heads),      .min = 1, .max = MAX_HEADS,  .required = true },
-    { .name = "kv_heads",        .kind = KEY_INT,    .at = AT(kv_heads),   .min = 1, .max = MAX_HEADS },
-    { .name = "head_dim",        .kind = KEY_INT,    .at = AT(head_dim),   .min = 2, .max = MAX_HEAD },
-    { .name = "d_ff",            .kind = KEY_INT,    .at = AT(d_ff),       .min = 1, .max = MAX_FF,     .required = true },
-    { .name = "vocab_size",      .kind = KEY_INT,    .at = AT(vocab_size), .min = 1, .max = MAX_VOCAB,  .required = true },
-    { .name = "theta",           .kind = KEY_DOUBLE, .at = AT(theta),      .min = 1, .max = 1e15 },
-    { .name = "norm_eps",        .kind = KEY_DOUBLE, .at = AT(norm_eps),   .min = 1e-30, .max = 1 },
-    { .name = "n_ctx",           .kind = KEY_INT,    .at = AT(n_ctx),      .min = 1, .max = MAX_CTX },
-    { .name = "tied_embeddings", .kind = KEY_BOOL,   .at = AT(tied_embeddings) },
-    { .name = "norm",            .kind = KEY_WORD,   .at = AT(norm),           .words = norm_words },
-    { .name = "norm_placement",  .kind = KEY_WORD,   .at = AT(norm_placement), .words = placement_words },
-    { .name = "ffn",             .kind = KEY_WORD,   .at = AT(ffn),            .words = ffn_words },
-    { .name = "qkv_bias",        .kind = KEY_BOOL,   .at = AT(qkv_bias) },
-    { .name = "out_bias",        .kind = KEY_BOOL,   .at = AT(out_bias) },
-    { .name = "ffn_bias",        .kind = KEY_BOOL,   .at = AT(ffn_bias) },
-    { .name = "qk_norm",         .kind = KEY_WORD,   .at = AT(qk_norm),        .words = qk_norm_words, .or_false = true },
-    { .name = "window",          .kind = KEY_INT,    .at = AT(window),         .min = 0, .max = MAX_CTX },
-    { .name = "positions",       .kind = KEY_WORD,   .at = AT(positions),      .words = position_words },
-    { .name = "rope",            .kind = KEY_ROPE,   .at = AT(rope) },
-    { .name = "norm_bias",       .kind = KEY_BOOL,   .at = AT(norm_bias),      .sparse = true },
-    { .name = "full_layers",     .kind = KEY_LAYERS, .at = AT(full_layers),    .sparse = true },
-    { .name = "theta_window",    .kind = KEY_DOUBLE, .at = AT(theta_window),   .min = 0, .max = 1e15, .sparse = true },
-    { .name = "rotary_dim",      .kind = KEY_INT,    .at = AT(rotary_dim),     .min = 2, .max = MAX_HEAD, .sparse = true },
-    { .name = "embed_scale",     .kind = KEY_DOUBLE, .at = AT(embed_scale),    .min = 1e-30, .max = 1e30, .sparse = true },
-    { .name = "residual_scale",  .kind = KEY_DOUBLE, .at = AT(residual_scale), .min = 1e-30, .max = 1e30, .sparse = true },
-    { .name = "logit_scale",     .kind = KEY_DOUBLE, .at = AT(logit_scale),    .min = 1e-30, .max = 1e30, .sparse = true },
-    { .name = "attn_scale",      .kind = KEY_DOUBLE, .at = AT(attn_scale),     .min = 0, .max = 1e30, .sparse = true },
-    { .name = "attn_softcap",    .kind = KEY_DOUBLE, .at = AT(attn_softcap),   .min = 0, .max = 1e30, .sparse = true },
-    { .name = "logit_softcap",   .kind = KEY_DOUBLE, .at = AT(logit_softcap),  .min = 0, .max = 1e30, .sparse = true },
-    { .name = "n_experts",       .kind = KEY_INT,    .at = AT(n_experts),      .min = 0, .max = MAX_EXPERTS, .sparse = true },
-    { .name = "experts_used",    .kind = KEY_INT,    .at = AT(experts_used),   .min = 0, .max = MAX_EXPERTS, .sparse = true },
-    { .name = "expert_d_ff",     .kind = KEY_INT,    .at = AT(expert_d_ff),    .min = 0, .max = MAX_FF, .sparse = true },
-    { .name = "shared_d_ff",     .kind = KEY_INT,    .at = AT(shared_d_ff),    .min = 0, .max = MAX_FF, .sparse = true },
-    { .name = "renormalize",     .kind = KEY_BOOL,   .at = AT(renormalize),    .sparse = true },
-    { .name = "shared_router",   .kind = KEY_BOOL,   .at = AT(shared_router),  .sparse = true },
-    { .name = "dense_layers",    .kind = KEY_LAYERS, .at = AT(dense_layers),   .sparse = true },
-    { .name = "bos",             .kind = KEY_INT,    .at = AT(bos),            .min = -1, .max = MAX_VOCAB },
-    { .name = "eos",             .kind = KEY_EOS,    .at = AT(eos) },
-    { 0 },
-};
-#undef AT
-
-/* factor under 1 would turn faster than one radian a position, past what the angle's accuracy is promised for. */
-#define AT(field) offsetof(Rope, field)
-#define TYPE(t)   (1u << ROPE_##t)
-const ConfigKey rope_keys[] = {
-    { .name = "factor",           .kind = KEY_DOUBLE, .at = AT(factor),           .min = 1, .max = 1e6,
-      .types = TYPE(LINEAR) | TYPE(LLAMA3) | TYPE(YARN), .required = true },
-    { .name = "low_freq_factor",  .kind = KEY_DOUBLE, .at = AT(low_freq_factor),  .min = 1e-6, .max = 1e6,
-      .types = TYPE(LLAMA3), .required = true },
-    { .name = "high_freq_factor", .kind = KEY_DOUBLE, .at = AT(high_freq_factor), .min = 1e-6, .max = 1e6,
-      .types = TYPE(LLAMA3), .required = true },
-    { .name = "original_n_ctx",   .kind = KEY_DOUBLE, .at = AT(original_n_ctx),   .min = 1, .max = MAX_CTX,
-      .types = TYPE(LLAMA3) | TYPE(YARN), .required = true },
-    { .name = "beta_fast",        .kind = KEY_DOUBLE, .at = AT(beta_fast),        .min = 1e-6, .max = 1e6, .types = TYPE(YARN) },
-    { .name = "beta_slow",        .kind = KEY_DOUBLE, .at = AT(beta_slow),        .min = 1e-6, .max = 1e6, .types = TYPE(YARN) },
-    { .name = "attention_factor", .kind = KEY_DOUBLE, .at = AT(attention_factor), .min = 1e-6, .max = 1e6, .types = TYPE(YARN) },
-    { .name = "mscale",           .kind = KEY_DOUBLE, .at = AT(mscale),           .min = 0, .max = 1e6, .types = TYPE(YARN) },
-    { .name = "mscale_all_dim",   .kind = KEY_DOUBLE, .at = AT(mscale_all_dim),   .min = 0, .max = 1e6, .types = TYPE(YARN) },
-    { .name = "truncate",         .kind = KEY_BOOL,   .at = AT(truncate), .types = TYPE(YARN) },
-    { 0 },
-};
-#undef AT
-#undef TYPE
-
-_Static_assert(sizeof(Norm) == sizeof(int) && sizeof(RopeType) == sizeof(int), "enums are read and written as int");
-
-int config_word_get(const void *field)
-{
-    int value;
-    memcpy(&value, field, sizeof value);
-    return value;
-}
-
-void config_word_set(void *field, int value) { memcpy(field, &value, sizeof value); }
-
 void config_defaults(Config *c)
 {
     *c = (Config){ .family = "llama", .n_ctx = 2048, .theta = 10000, .norm_eps = 1e-6, .bos = -1,
@@ -183,6 +83,12 @@ static bool check_alone(bool set, const char *key, const char *part, const char 
     return set ? fail(err, INPUT, "%s: %s: expected none without %s, found one", what, key, part) : true;
 }
 
+static bool is_set(const ConfigKey *key, const Config *c)
+{
+    const char *field = (const char *)c + key->at;
+    return key->kind == KEY_BOOL ? *(const bool *)field : config_word_get(field) != 0;
+}
+
 static bool check_layers(const Layers *set, int n_layers, const char *key, const char *what, Error *err)
 {
     for (int l = n_layers; l < MAX_LAYERS; l++)
@@ -193,13 +99,12 @@ static bool check_layers(const Layers *set, int n_layers, const char *key, const
 
 static bool check_experts(const Config *c, const char *what, Error *err)
 {
-    if (c->n_experts == 0)
-        return check_alone(c->experts_used != 0, "experts_used", "n_experts", what, err)
-            && check_alone(c->expert_d_ff != 0, "expert_d_ff", "n_experts", what, err)
-            && check_alone(c->shared_d_ff != 0, "shared_d_ff", "n_experts", what, err)
-            && check_alone(c->renormalize, "renormalize", "n_experts", what, err)
-            && check_alone(c->shared_router, "shared_router", "n_experts", what, err)
-            && check_layers(&c->dense_layers, 0, "dense_layers", what, err);
+    if (c->n_experts == 0) {
+        for (const ConfigKey *key = config_keys; key->name; key++)
+            if (key->flags & KEY_OF_EXPERTS && !check_alone(is_set(key, c), key->name, "n_experts", what, err))
+                return false;
+        return check_layers(&c->dense_layers, 0, "dense_layers", what, err);
+    }
     if (c->experts_used < 1 || c->experts_used > c->n_experts)
         return fail(err, INPUT, "%s: experts_used: expected 1 to n_experts %d, found %d", what, c->n_experts, c->experts_used);
     if (c->expert_d_ff < 1)

@@ -1,29 +1,12 @@
-/* model/config_json.c: the config as JSON, both ways. The keys stand in config.c's tables. */
+/* model/config_json.c: the config as JSON, both ways. The keys stand in config_keys.c's tables. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "model/config_keys.h"
 
 /* ---- Unknown keys ---- */
-
-/* What other programs call our keys: the likeliest mistake of all is a config.json handed over as it is. */
-static const char *const foreign[][2] = {
-    { "hidden_size", "d_model" },            { "dim", "d_model" },
-    { "num_hidden_layers", "n_layers" },     { "num_attention_heads", "heads" },
-    { "n_heads", "heads" },                  { "num_key_value_heads", "kv_heads" },
-    { "n_kv_heads", "kv_heads" },            { "intermediate_size", "d_ff" },
-    { "hidden_dim", "d_ff" },                { "rope_theta", "theta" },
-    { "rms_norm_eps", "norm_eps" },          { "max_position_embeddings", "n_ctx" },
-    { "tie_word_embeddings", "tied_embeddings" }, { "attention_bias", "qkv_bias" },
-    { "mlp_bias", "ffn_bias" },              { "sliding_window", "window" },
-    { "rope_scaling", "rope" },              { "rope_parameters", "rope" },
-    { "bos_token_id", "bos" },               { "eos_token_id", "eos" },
-    { "model_type", "family" },              { "hidden_act", "ffn" },
-    { "rope_type", "type" },                 { "original_max_position_embeddings", "original_n_ctx" },
-};
 
 /* Levenshtein distance; names longer than the row are far from everything. */
 static int edit_distance(const char *a, const char *b)
@@ -55,11 +38,21 @@ static const ConfigKey *find_key(const ConfigKey *keys, const char *name)
     return NULL;
 }
 
+/* names: separated by "|", or NULL. */
+static bool is_spelling(const char *names, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = names ? strstr(names, name) : NULL; p; p = strstr(p + 1, name))
+        if ((p == names || p[-1] == '|') && (!p[n] || p[n] == '|'))
+            return true;
+    return false;
+}
+
 static const char *nearest_key(const ConfigKey *keys, const char *name)
 {
-    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
-        if (strcmp(foreign[i][0], name) == 0 && find_key(keys, foreign[i][1]))
-            return foreign[i][1];
+    for (const ConfigKey *key = keys; key->name; key++) /* the likeliest mistake of all is a config.json handed over as it is */
+        if (is_spelling(key->hf, name) || is_spelling(key->meta, name))
+            return key->name;
     const char *best  = NULL;
     int         least = 1 + (int)(strlen(name) / 3 < 3 ? strlen(name) / 3 : 3); /* more edits are no misspelling */
     for (; keys->name; keys++) {
@@ -72,32 +65,31 @@ static const char *nearest_key(const ConfigKey *keys, const char *name)
     return best;
 }
 
-static bool unknown_key(const ConfigKey *keys, const char *name, const char *what, Error *err)
+/* part: of the config that the key is in, "rope: " or none. */
+static bool unknown_key(const ConfigKey *keys, const char *name, const char *what, const char *part, Error *err)
 {
     if (strcmp(name, "architectures") == 0 || strcmp(name, "transformers_version") == 0)
-        return fail(err, INPUT, "%s: unknown key '%s'; this is a Hugging Face config, not a tblock "
-                                "config (docs/format.md)", what, name);
+        return fail(err, INPUT, "%s: %sunknown key '%s'; this is a Hugging Face config, not a tblock "
+                                "config (docs/format.md)", what, part, name);
     const char *hint = nearest_key(keys, name);
-    return hint ? fail(err, INPUT, "%s: unknown key '%s'; the nearest known key is '%s'", what, name, hint)
-                : fail(err, INPUT, "%s: unknown key '%s'", what, name);
+    return hint ? fail(err, INPUT, "%s: %sunknown key '%s'; the nearest known key is '%s'", what, part, name, hint)
+                : fail(err, INPUT, "%s: %sunknown key '%s'", what, part, name);
 }
 
 /* ---- Reading ---- */
 
-enum { WHAT_MAX = 512 };
-
-static bool read_word(const ConfigKey *key, void *field, const Json *item, const char *name, Error *err)
+static bool read_word(KeyReader *r, const ConfigKey *key, const Json *item, void *field)
 {
     const char *word;
     char        list[160] = "";
     bool        flag;
-    if (key->or_false && json_is_bool(item)) {
-        if (!json_read_bool(item, name, &flag, err))
+    if (key->flags & KEY_OR_FALSE && json_is_bool(item)) {
+        if (!key_bool(r, key->name, item, &flag))
             return false;
         config_word_set(field, flag);
         return true;
     }
-    if (!json_read_string(item, name, &word, err))
+    if (!json_read_string(item, key_what(r, key->name), &word, r->err))
         return false;
     for (int i = 0; key->words[i]; i++) {
         if (strcmp(key->words[i], word) == 0) {
@@ -107,128 +99,101 @@ static bool read_word(const ConfigKey *key, void *field, const Json *item, const
         size_t n = strlen(list);
         snprintf(list + n, sizeof list - n, "%s%s", i == 0 ? "" : key->words[i + 1] ? ", " : " or ", key->words[i]);
     }
-    return fail(err, INPUT, "%s: expected %s, found '%s'", name, list, word);
+    return key_wrong(r, key->name, "expected %s, found '%s'", list, word);
 }
 
-static bool read_int(const Json *item, const char *name, double min, double max, int *out, Error *err)
-{
-    int64_t value;
-    if (!json_read_int(item, name, (int64_t)min, (int64_t)max, &value, err))
-        return false;
-    *out = (int)value; /* the bounds of every key fit an int */
-    return true;
-}
-
-static bool read_family(char *field, size_t size, const Json *item, const char *name, Error *err)
+static bool read_family(KeyReader *r, const Json *item, char *field, size_t size)
 {
     const char *text;
-    if (!json_read_string(item, name, &text, err))
+    if (!json_read_string(item, key_what(r, "family"), &text, r->err))
         return false;
     if (!text[0] || strlen(text) >= size)
-        return fail(err, INPUT, "%s: expected a name of 1 to %zu bytes, found '%s'", name, size - 1, text);
+        return key_wrong(r, "family", "expected a name of 1 to %zu bytes, found '%s'", size - 1, text);
     memset(field, 0, size);
     memcpy(field, text, strlen(text));
     return true;
 }
 
-static bool read_eos(Config *c, const Json *item, const char *name, Error *err)
+/* An array of ids or of layers. */
+static bool read_list(KeyReader *r, const ConfigKey *key, const Json *item, Config *c)
 {
+    bool eos = key->kind == KEY_EOS;
+    int  value;
     if (!json_is_array(item))
-        return fail(err, INPUT, "%s: expected an array, found %s", name, json_kind(item));
-    if (json_count(item) > MAX_EOS)
-        return fail(err, INPUT, "%s: expected at most %d ids, found %zu", name, MAX_EOS, json_count(item));
-    for (const Json *i = json_first(item); i; i = json_next(i))
-        if (!read_int(i, name, 0, INT32_MAX, &c->eos[c->n_eos++], err))
-            return false;
-    return true;
-}
-
-static bool read_layers(Layers *set, const Json *item, const char *name, Error *err)
-{
-    if (!json_is_array(item))
-        return fail(err, INPUT, "%s: expected an array, found %s", name, json_kind(item));
+        return key_wrong(r, key->name, "expected an array, found %s", json_kind(item));
+    if (eos && json_count(item) > MAX_EOS)
+        return key_wrong(r, key->name, "expected at most %d ids, found %zu", MAX_EOS, json_count(item));
     for (const Json *i = json_first(item); i; i = json_next(i)) {
-        int layer;
-        if (!read_int(i, name, 0, MAX_LAYERS - 1, &layer, err))
+        if (!key_int(r, key->name, i, 0, eos ? INT32_MAX : MAX_LAYERS - 1, &value))
             return false;
-        layers_add(set, layer);
+        if (eos)
+            c->eos[c->n_eos++] = value;
+        else
+            layers_add((Layers *)((char *)c + key->at), value);
     }
     return true;
 }
 
-static bool read_rope(Config *c, const Json *object, const char *what, Error *err);
-
-/* One key of the config (base is a Config) or of its rope object (base is a Rope); prefix stands before its name in messages. */
-static bool read_key(const ConfigKey *key, void *base, const Json *item, const char *prefix, Error *err)
+static bool read_rope(Rope *rope, const Json *object, const char *what, Error *err)
 {
-    char  name[WHAT_MAX];
-    void *field = (char *)base + key->at;
-    snprintf(name, sizeof name, "%s%s", prefix, key->name);
-    switch (key->kind) {
-    case KEY_INT:    return read_int(item, name, key->min, key->max, field, err);
-    case KEY_DOUBLE: return json_read_double(item, name, key->min, key->max, field, err);
-    case KEY_BOOL:   return json_read_bool(item, name, field, err);
-    case KEY_WORD:   return read_word(key, field, item, name, err);
-    case KEY_FAMILY: return read_family(field, sizeof ((Config *)base)->family, item, name, err);
-    case KEY_EOS:    return read_eos(base, item, name, err);
-    case KEY_LAYERS: return read_layers(field, item, name, err);
-    case KEY_ROPE:   return read_rope(base, item, name, err);
-    }
-    return false;
-}
-
-static bool read_rope(Config *c, const Json *object, const char *what, Error *err)
-{
-    static const ConfigKey type_key = { .name = "type", .kind = KEY_WORD, .at = offsetof(Rope, type), .words = rope_type_words };
-    Rope *r = &c->rope;
-    char  prefix[WHAT_MAX + 2];
-    snprintf(prefix, sizeof prefix, "%s.", what);
+    static const ConfigKey type_key = { .name = "type", .words = rope_type_words };
+    KeyReader   r    = { .path = what, .prefix = "rope.", .json = object, .err = err };
+    const Json *type = key_take(&r, "type");
     if (!json_is_object(object))
-        return fail(err, INPUT, "%s: expected an object, found %s", what, json_kind(object));
-    const Json *type = json_get(object, "type");
-    if (type && !read_key(&type_key, r, type, prefix, err))
+        return fail(err, INPUT, "%s: rope: expected an object, found %s", what, json_kind(object));
+    if (type && !read_word(&r, &type_key, type, &rope->type))
         return false;
     for (const Json *i = json_first(object); i; i = json_next(i)) {
         const ConfigKey *key = find_key(rope_keys, json_key(i));
         if (i == type)
             continue;
         if (!key)
-            return unknown_key(rope_keys, json_key(i), what, err);
-        if (!(key->types >> r->type & 1))
-            return fail(err, INPUT, "%s%s: expected no such key with rope type %s", prefix, key->name, rope_type_words[r->type]);
-        if (!read_key(key, r, i, prefix, err))
+            return unknown_key(rope_keys, json_key(i), what, "rope: ", err);
+        if (!(key->types >> rope->type & 1))
+            return key_wrong(&r, key->name, "expected no such key with rope type %s", rope_type_words[rope->type]);
+        if (!key_read(&r, key, key->name, i, rope))
             return false;
     }
     for (const ConfigKey *key = rope_keys; key->name; key++)
-        if (key->required && (key->types >> r->type & 1) && !json_get(object, key->name))
-            return fail(err, INPUT, "%s%s: expected a value with rope type %s, found none", prefix, key->name,
-                        rope_type_words[r->type]);
+        if (key->needed >> rope->type & 1 && !json_get(object, key->name))
+            return key_wrong(&r, key->name, "expected a value with rope type %s, found none", rope_type_words[rope->type]);
     return true;
+}
+
+static bool read_key(KeyReader *r, const ConfigKey *key, const Json *item, Config *c)
+{
+    void *field = (char *)c + key->at;
+    switch (key->kind) {
+    case KEY_WORD:   return read_word(r, key, item, field);
+    case KEY_FAMILY: return read_family(r, item, field, sizeof c->family);
+    case KEY_EOS:
+    case KEY_LAYERS: return read_list(r, key, item, c);
+    case KEY_ROPE:   return read_rope(field, item, r->path, r->err);
+    default:         return key_read(r, key, key->name, item, c);
+    }
 }
 
 static bool read_config(Config *c, const Json *root, const char *what, Error *err)
 {
-    char prefix[WHAT_MAX + 2];
-    snprintf(prefix, sizeof prefix, "%s: ", what);
+    KeyReader r = { .path = what, .prefix = "", .json = root, .err = err };
     if (!json_is_object(root))
         return fail(err, INPUT, "%s: expected an object, found %s", what, json_kind(root));
     for (const Json *i = json_first(root); i; i = json_next(i)) {
         const ConfigKey *key = find_key(config_keys, json_key(i));
         if (!key)
-            return unknown_key(config_keys, json_key(i), what, err);
-        if (!read_key(key, c, i, prefix, err))
+            return unknown_key(config_keys, json_key(i), what, "", err);
+        if (!read_key(&r, key, i, c))
             return false;
     }
     for (const ConfigKey *key = config_keys; key->name; key++)
-        if (key->required && !json_get(root, key->name))
-            return fail(err, INPUT, "%s: %s: expected an integer, found nothing", what, key->name);
+        if (key->flags & KEY_REQUIRED && !json_get(root, key->name))
+            return key_wrong(&r, key->name, "expected an integer, found nothing");
     if (!json_get(root, "kv_heads"))
         c->kv_heads = c->heads;
     if (!json_get(root, "head_dim")) {
         if (c->d_model % c->heads != 0)
-            return fail(err, INPUT, "%s: head_dim: expected a value, found none: d_model %d is not "
-                                    "a multiple of heads %d", what,
-                        c->d_model, c->heads);
+            return key_wrong(&r, "head_dim", "expected a value, found none: d_model %d is not a multiple of heads %d",
+                             c->d_model, c->heads);
         c->head_dim = c->d_model / c->heads;
     }
     if (!json_get(root, "rotary_dim"))
@@ -236,11 +201,16 @@ static bool read_config(Config *c, const Json *root, const char *what, Error *er
     return config_check(c, what, err);
 }
 
-bool config_parse(Config *c, const char *json, size_t n_bytes, const char *what, Error *err)
+bool config_parse_json(Config *c, const Json *root, const char *what, Error *err)
 {
     config_defaults(c);
+    return read_config(c, root, what, err);
+}
+
+bool config_parse(Config *c, const char *json, size_t n_bytes, const char *what, Error *err)
+{
     Json *root = json_parse(json, n_bytes, what, err);
-    bool  ok   = root && read_config(c, root, what, err);
+    bool  ok   = root && config_parse_json(c, root, what, err);
     json_free(root);
     return ok;
 }
@@ -268,7 +238,7 @@ static void out_eos(TextOut *o, const Config *c)
 
 static void out_word(TextOut *o, const ConfigKey *key, int value)
 {
-    if (key->or_false && value == 0)
+    if (key->flags & KEY_OR_FALSE && value == 0)
         text_out(o, "false");
     else
         text_out(o, "\"%s\"", key->words[value]);
@@ -333,7 +303,7 @@ char *config_to_json(const Config *c, Error *err)
 {
     TextOut o = { 0 };
     for (const ConfigKey *key = config_keys; key->name; key++) {
-        if (key->sparse && is_default(key, c))
+        if (key->flags & KEY_SPARSE && is_default(key, c))
             continue;
         text_out(&o, "%s", key == config_keys ? "{" : ", ");
         out_key(&o, key, c);

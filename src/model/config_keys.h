@@ -1,30 +1,117 @@
-/* model/config_keys.h: the keys of the JSON config as a table, private to the config files of this room: config.c checks
- * ranges with it (no JSON needed), config_json.c reads and writes with it. */
+/* model/config_keys.h: the keys of a config as one table: our field, its kind and range, and what
+ * each program calls it; and the one reader through which all of them are read. Private to the
+ * readers of configs: config_json.c here, and those of source/. */
 #ifndef MODEL_CONFIG_KEYS_H
 #define MODEL_CONFIG_KEYS_H
 
+#include "base/json.h"
+#include "format/gguf_meta.h"
 #include "model/config.h"
+
+/* ---- The table ---- */
+
+/* Bounds: with them every size of a model fits 62 bits, every row count and K fits an int with room
+ * for padding, and an angle (position * inv_freq <= n_ctx) stays where math64_sincos is exact
+ * enough. */
+enum {
+    MAX_WIDTH  = 1 << 20,  /* d_model, heads * head_dim  */
+    MAX_FF     = 1 << 22,
+    MAX_VOCAB  = 1 << 24,
+    MAX_EXPERTS = 1 << 12,
+    MAX_HEADS  = 1 << 14,
+    MAX_HEAD   = 1 << 13,
+    MAX_CTX    = 1 << 24
+};
 
 typedef enum KeyKind { KEY_INT, KEY_DOUBLE, KEY_BOOL, KEY_WORD, KEY_FAMILY, KEY_ROPE, KEY_EOS, KEY_LAYERS } KeyKind;
 
+enum {
+    KEY_REQUIRED   = 1,  /* in our own JSON                                                        */
+    KEY_SPARSE     = 2,  /* written only where it is not the default                               */
+    KEY_OR_FALSE   = 4,  /* KEY_WORD: false is the first word, true the second                     */
+    KEY_OF_EXPERTS = 8,  /* means nothing without n_experts                                        */
+    KEY_PER_LAYER  = 16, /* a GGUF file may list it for each layer: all the same                   */
+};
+
 typedef struct ConfigKey {
-    const char *name;
+    const char *name;                /* ours; NULL ends a table                                    */
     KeyKind     kind;
-    size_t      at;                  /* offset in Config, or in Rope                         */
-    double      min, max;            /* inclusive; KEY_INT and KEY_DOUBLE                    */
+    size_t      at;                  /* offset in Config, or in Rope                               */
+    double      min, max;            /* inclusive; KEY_INT and KEY_DOUBLE                          */
+    unsigned    flags;
+    const char *hf, *gguf, *meta;    /* theirs, NULL: none. hf: spellings separated by "|"; gguf: behind the architecture */
     const char *const *words;        /* KEY_WORD: spelling of each value of the enum, NULL-terminated */
-    unsigned    types;               /* keys of rope: bit mask of the RopeTypes that have it */
-    bool        required;
-    bool        sparse;              /* written only where it is not the default             */
-    bool        or_false;            /* KEY_WORD: false is the first word, true the second   */
+    unsigned    types;               /* keys of rope: bit mask of the RopeTypes that have it       */
+    unsigned    needed, hf_needed;   /* keys of rope: of those, the types that cannot do without it; in a Hugging Face config */
 } ConfigKey;
 
-extern const ConfigKey config_keys[]; /* in the order of docs/format.md; name NULL ends */
+extern const ConfigKey config_keys[]; /* in the order of docs/format.md */
 extern const ConfigKey rope_keys[];
 extern const char *const rope_type_words[];
+
+/* The row of a field of Config. */
+const ConfigKey *config_key_at(size_t at);
 
 /* The value of an enum field (all are int-sized). */
 int  config_word_get(const void *field);
 void config_word_set(void *field, int value);
+
+/* ---- The reader ---- */
+
+/* Other programs' sizes are read up to here; what is too large for us, config_check says in our
+ * words. */
+enum { KEYS_TAKEN = 96, KEY_WHAT = 4096 + 160, KEY_LARGEST = 1 << 24 };
+
+/* Keys and values as a file has them: an object of JSON, or the metadata of a GGUF file. */
+typedef struct KeyReader {
+    const char     *path;            /* for messages                                               */
+    const char     *prefix;          /* of the keys in messages ("rope."); GGUF: in the file too ("llama.") */
+    const Json     *json;
+    const GgufMeta *gguf;            /* else NULL                                                  */
+    const Json     *outer;           /* what encloses json, where that counts for some keys, or NULL */
+    const char *const *of_outer;     /* those keys; NULL ends                                      */
+    const char     *taken[KEYS_TAKEN]; /* keys of json that were asked for                         */
+    size_t          n_taken;
+    char            what[KEY_WHAT];
+    Error          *err;
+} KeyReader;
+
+/* "FILE: KEY" for messages, until the next call. */
+const char *key_what(KeyReader *r, const char *name);
+
+/* The one way to say what is wrong: "FILE: KEY: " and the rest. Returns false. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+bool key_wrong(KeyReader *r, const char *name, const char *fmt, ...);
+
+/* JSON. The value of a key, which counts as read from here on; NULL: absent. */
+const Json *key_take(KeyReader *r, const char *name);
+/* Of one that has several spellings, separated by "|", which must agree; *found: the one that is
+ * there, or names. A value of null counts only where no spelling has another. */
+bool key_take_any(KeyReader *r, const char *names, const Json **out, const char **found);
+/* The next key behind at that nobody took; NULL: none. at NULL: from the first on. */
+const Json *key_left(const KeyReader *r, const Json *at);
+/* A value as a message shows it: 3, 'gelu', an array. Returns buf. */
+const char *key_found(const Json *j, char *buf, size_t n);
+/* Are two values the same? Arrays and objects are so only where they are empty or one. */
+bool key_same(const Json *a, const Json *b);
+
+/* GGUF. Is there such a key? */
+bool key_there(const KeyReader *r, const char *name);
+
+/* A value into a field. j: it, in JSON; the metadata of a GGUF file is asked for name, which must
+ * be there. */
+bool key_int(KeyReader *r, const char *name, const Json *j, int min, int max, int *out);
+bool key_size(KeyReader *r, const char *name, const Json *j, int *out);      /* 1 to KEY_LARGEST */
+bool key_number(KeyReader *r, const char *name, const Json *j, double *out); /* any */
+bool key_bool(KeyReader *r, const char *name, const Json *j, bool *out);
+
+/* A number or flag (KEY_INT, KEY_DOUBLE, KEY_BOOL) by its row of the table into the field of base;
+ * in the range of the row, but for GGUF. */
+bool key_read(KeyReader *r, const ConfigKey *key, const char *name, const Json *j, void *base);
+
+/* The config of a JSON text that is parsed already, in our words: config_parse. */
+bool config_parse_json(Config *c, const Json *root, const char *what, Error *err);
 
 #endif

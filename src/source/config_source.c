@@ -4,24 +4,16 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "model/config_keys.h"
 #include "source/hf_config.h"
 
 enum { MAX_CONFIG = 1 << 20 };
 
-static bool is_hugging_face(const char *json, size_t n_bytes, const char *path)
-{
-    Json *root = json_parse(json, n_bytes, path, NULL);
-    bool  is   = json_get(root, "model_type") || json_get(root, "architectures");
-    json_free(root);
-    return is;
-}
-
-static bool read_hugging_face(Config *c, const char *path, Error *err)
+static bool read_hugging_face(Config *c, const Json *root, const char *path, Error *err)
 {
     HfConfig hf;
-    Source   s  = { .path = strdup(path) };
-    bool     ok = s.path ? hf_config_read(&hf, &s, path, NULL, err) : no_memory(path, err);
+    Source   s  = { .path = strdup(path) }; /* keeps what would be said to the user: a config alone warns of nothing */
+    bool     ok = s.path ? hf_config_parse(&hf, &s, root, path, NULL, err) : no_memory(path, err);
     if (ok)
         *c = hf.config;
     source_close(&s);
@@ -30,11 +22,13 @@ static bool read_hugging_face(Config *c, const char *path, Error *err)
 
 bool config_source_read(Config *c, const char *path, Error *err)
 {
-    char  *json;
+    char  *text;
     size_t n_bytes;
-    if (!file_read(path, MAX_CONFIG, &json, &n_bytes, err))
+    if (!file_read(path, MAX_CONFIG, &text, &n_bytes, err))
         return false;
-    bool ok = is_hugging_face(json, n_bytes, path) ? read_hugging_face(c, path, err) : config_parse(c, json, n_bytes, path, err);
-    free(json);
+    Json *root = json_parse(text, n_bytes, path, err);
+    free(text);
+    bool ok = root && (hf_config_is(root) ? read_hugging_face(c, root, path, err) : config_parse_json(c, root, path, err));
+    json_free(root);
     return ok;
 }

@@ -8,69 +8,75 @@
 /* ---- Config keys ---- */
 
 #define AT(field) offsetof(Config, field)
-#define SIZE(names, field, absent)   { FORM_SIZE, names, AT(field), absent }
-#define NUMBER(names, field, absent) { FORM_NUMBER, names, AT(field), absent }
-#define FLAG(names, field, absent)   { FORM_FLAG, names, AT(field), absent }
-#define END                          { FORM_END, NULL, 0, 0 }
+#define SIZE(field, absent)             { FORM_SIZE, NULL, AT(field), absent }
+#define SIZE_AS(names, field, absent)   { FORM_SIZE, names, AT(field), absent }
+#define NUMBER(field, absent)           { FORM_NUMBER, NULL, AT(field), absent }
+#define NUMBER_AS(names, field, absent) { FORM_NUMBER, names, AT(field), absent }
+#define FLAG(field, absent)             { FORM_FLAG, NULL, AT(field), absent }
+#define END                             { FORM_END, NULL, 0, 0 }
 
+/* What a key is called, unless it is said here, stands in model/config_keys.c. */
 const FamilyKey family_llama_keys[] = {
-    SIZE("hidden_size", d_model, 4096),
-    SIZE("num_hidden_layers", n_layers, 32),
-    SIZE("num_attention_heads", heads, 32),
-    SIZE("intermediate_size", d_ff, 11008),
-    SIZE("vocab_size", vocab_size, 32000),
-    SIZE("max_position_embeddings", n_ctx, 2048),
-    NUMBER("rms_norm_eps", norm_eps, 1e-6),
-    FLAG("tie_word_embeddings", tied_embeddings, false),
+    SIZE(d_model, 4096),     SIZE(n_layers, 32), SIZE(heads, 32),        SIZE(d_ff, 11008),
+    SIZE(vocab_size, 32000), SIZE(n_ctx, 2048),  NUMBER(norm_eps, 1e-6), FLAG(tied_embeddings, false),
     END,
 };
 
-#define LAYER_NORM_EPS NUMBER("layer_norm_eps", norm_eps, 1e-5)
-#define TIED           FLAG("tie_word_embeddings", tied_embeddings, true)
-#define SIZES(d, layers, n_heads, ff)                                                                                       \
-    SIZE("hidden_size", d_model, d), SIZE("num_hidden_layers", n_layers, layers), SIZE("num_attention_heads", heads, n_heads), \
-    SIZE("intermediate_size", d_ff, ff)
-#define VOCAB(n)   SIZE("vocab_size", vocab_size, n)
-#define CONTEXT(n) SIZE("max_position_embeddings", n_ctx, n)
-#define QWEN_MOE(experts, used, ff)                                                                                         \
-    SIZE("num_experts|num_local_experts", n_experts, experts), SIZE("num_experts_per_tok", experts_used, used),             \
-    SIZE("moe_intermediate_size", expert_d_ff, ff), FLAG("norm_topk_prob", renormalize, false)
-#define GEMMA2(attn_cap, logit_cap)                                                                                         \
-    { FORM_INVERSE_ROOT, "query_pre_attn_scalar", AT(attn_scale), 256 },                                                    \
-    { FORM_OR_NULL, "attn_logit_softcapping", AT(attn_softcap), attn_cap },                                                 \
-    { FORM_OR_NULL, "final_logit_softcapping", AT(logit_softcap), logit_cap }
+#define LAYER_NORM_EPS NUMBER_AS("layer_norm_eps", norm_eps, 1e-5)
+#define TIED           FLAG(tied_embeddings, true)
+#define SIZES(d, layers, n_heads, ff, vocab, context)                                     \
+    SIZE(d_model, d), SIZE(n_layers, layers), SIZE(heads, n_heads), SIZE(d_ff, ff),       \
+    SIZE(vocab_size, vocab), SIZE(n_ctx, context)
+#define QWEN_MOE(experts, used, ff)                                                       \
+    SIZE(n_experts, experts), SIZE(experts_used, used), SIZE(expert_d_ff, ff), FLAG(renormalize, false)
+#define GEMMA2(attn_cap, logit_cap)                                                       \
+    { FORM_INVERSE_ROOT, "query_pre_attn_scalar", AT(attn_scale), 256 },                  \
+    { FORM_OR_NULL, NULL, AT(attn_softcap), attn_cap }, { FORM_OR_NULL, NULL, AT(logit_softcap), logit_cap }
 
 static const FamilyKey no_keys[]      = { END };
-static const FamilyKey mistral_keys[] = { SIZE("intermediate_size", d_ff, 14336), CONTEXT(4096 * 32), END };
-static const FamilyKey qwen_keys[]    = { VOCAB(151936), SIZE("intermediate_size", d_ff, 22016), CONTEXT(32768), END };
+static const FamilyKey mistral_keys[] = { SIZE(d_ff, 14336), SIZE(n_ctx, 4096 * 32), END };
+static const FamilyKey qwen_keys[] = {
+    SIZE(vocab_size, 151936), SIZE(d_ff, 22016), SIZE(n_ctx, 32768), END,
+};
 static const FamilyKey qwen2_moe_keys[] = {
-    VOCAB(151936), SIZES(2048, 24, 16, 5632), CONTEXT(32768), QWEN_MOE(60, 4, 1408),
-    SIZE("shared_expert_intermediate_size", shared_d_ff, 5632), END,
+    SIZES(2048, 24, 16, 5632, 151936, 32768), QWEN_MOE(60, 4, 1408), SIZE(shared_d_ff, 5632), END,
 };
-static const FamilyKey qwen3_moe_keys[] = { VOCAB(151936), SIZES(2048, 24, 32, 6144), CONTEXT(32768), QWEN_MOE(128, 8, 768), END };
+static const FamilyKey qwen3_moe_keys[] = {
+    SIZES(2048, 24, 32, 6144, 151936, 32768), QWEN_MOE(128, 8, 768), END,
+};
 static const FamilyKey mixtral_keys[] = {
-    SIZE("intermediate_size", d_ff, 14336), CONTEXT(4096 * 32), NUMBER("rms_norm_eps", norm_eps, 1e-5),
-    SIZE("num_local_experts|num_experts", n_experts, 8), SIZE("num_experts_per_tok", experts_used, 2), END,
+    SIZE(d_ff, 14336), SIZE(n_ctx, 4096 * 32), NUMBER(norm_eps, 1e-5),
+    SIZE_AS("num_local_experts|num_experts", n_experts, 8), SIZE(experts_used, 2), END,
 };
-static const FamilyKey phi3_keys[] = { VOCAB(32064), SIZES(3072, 32, 32, 8192), CONTEXT(4096), NUMBER("rms_norm_eps", norm_eps, 1e-5), END };
-static const FamilyKey gemma_keys[]  = { VOCAB(256000), SIZES(3072, 28, 16, 24576), CONTEXT(8192), TIED, END };
-static const FamilyKey gemma2_keys[] = { VOCAB(256000), SIZES(2304, 26, 8, 9216), CONTEXT(8192), TIED, GEMMA2(50, 30), END };
-static const FamilyKey gemma3_keys[] = { VOCAB(262208), SIZES(2304, 26, 8, 9216), CONTEXT(131072), TIED, GEMMA2(NAN, NAN), END };
-static const FamilyKey olmo2_keys[]  = { VOCAB(50304), NUMBER("rms_norm_eps", norm_eps, 1e-5), END };
+static const FamilyKey phi3_keys[] = {
+    SIZES(3072, 32, 32, 8192, 32064, 4096), NUMBER(norm_eps, 1e-5), END,
+};
+static const FamilyKey gemma_keys[]  = { SIZES(3072, 28, 16, 24576, 256000, 8192), TIED, END };
+static const FamilyKey gemma2_keys[] = {
+    SIZES(2304, 26, 8, 9216, 256000, 8192), TIED, GEMMA2(50, 30), END,
+};
+static const FamilyKey gemma3_keys[] = {
+    SIZES(2304, 26, 8, 9216, 262208, 131072), TIED, GEMMA2(NAN, NAN), END,
+};
+static const FamilyKey olmo2_keys[]   = { SIZE(vocab_size, 50304), NUMBER(norm_eps, 1e-5), END };
 static const FamilyKey granite_keys[] = {
-    NUMBER("embedding_multiplier", embed_scale, 1), NUMBER("residual_multiplier", residual_scale, 1),
-    { FORM_POSITIVE, "attention_multiplier", AT(attn_scale), 1 }, { FORM_INVERSE, "logits_scaling", AT(logit_scale), 1 }, END,
+    NUMBER(embed_scale, 1), NUMBER(residual_scale, 1), { FORM_POSITIVE, NULL, AT(attn_scale), 1 },
+    { FORM_INVERSE, "logits_scaling", AT(logit_scale), 1 }, END,
 };
 static const FamilyKey cohere_keys[] = {
-    VOCAB(256000), SIZES(8192, 40, 64, 22528), CONTEXT(8192), TIED, LAYER_NORM_EPS, NUMBER("logit_scale", logit_scale, 0.0625), END,
+    SIZES(8192, 40, 64, 22528, 256000, 8192), TIED, LAYER_NORM_EPS, NUMBER(logit_scale, 0.0625), END,
 };
-static const FamilyKey stablelm_keys[] = { VOCAB(50304), SIZES(2560, 32, 32, 6912), CONTEXT(4096), LAYER_NORM_EPS, END };
+static const FamilyKey stablelm_keys[] = {
+    SIZES(2560, 32, 32, 6912, 50304, 4096), LAYER_NORM_EPS, END,
+};
 static const FamilyKey gpt2_keys[] = {
-    SIZE("n_embd|hidden_size", d_model, 768), SIZE("n_layer|num_hidden_layers", n_layers, 12),
-    SIZE("n_head|num_attention_heads", heads, 12), { FORM_SIZE_OR_4D, "n_inner", AT(d_ff), NAN }, VOCAB(50257),
-    SIZE("n_positions|max_position_embeddings", n_ctx, 1024), NUMBER("layer_norm_epsilon", norm_eps, 1e-5), TIED, END,
+    SIZE_AS("n_embd|hidden_size", d_model, 768), SIZE_AS("n_layer|num_hidden_layers", n_layers, 12),
+    SIZE_AS("n_head|num_attention_heads", heads, 12),
+    { FORM_SIZE_OR_4D, "n_inner", AT(d_ff), NAN }, SIZE(vocab_size, 50257),
+    SIZE_AS("n_positions|max_position_embeddings", n_ctx, 1024),
+    NUMBER_AS("layer_norm_epsilon", norm_eps, 1e-5), TIED, END,
 };
-static const FamilyKey neox_keys[] = { VOCAB(50432), SIZES(6144, 44, 64, 24576), LAYER_NORM_EPS, END };
+static const FamilyKey neox_keys[] = { SIZES(6144, 44, 64, 24576, 50432, 2048), LAYER_NORM_EPS, END };
 
 /* ---- Tensors ---- */
 

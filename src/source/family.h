@@ -23,7 +23,7 @@ typedef enum KeyForm {
 
 typedef struct FamilyKey {
     KeyForm     form;
-    const char *names;      /* its spellings, separated by "|"                */
+    const char *names;      /* its spellings, separated by "|"; NULL: those of model/config_keys.c */
     size_t      at;         /* offset in Config                               */
     double      absent;     /* the value of config.json that absence means; NAN: null */
 } FamilyKey;

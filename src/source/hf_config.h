@@ -3,6 +3,7 @@
 #ifndef SOURCE_HF_CONFIG_H
 #define SOURCE_HF_CONFIG_H
 
+#include "base/json.h"
 #include "source/family.h"
 #include "source/source.h"
 
@@ -12,8 +13,12 @@ typedef struct HfConfig {
     const FamilyWrapper *wrapper;   /* a model of several kinds of input, of which this is the text part; else NULL */
 } HfConfig;
 
-/* path: config.json; generation_path: generation_config.json, whose ends of text count too, or NULL. What the user should
- * know goes to source_warn. */
+/* Is this JSON the config of a Hugging Face folder? Ours has neither of its keys. */
+bool hf_config_is(const Json *root);
+
+/* Root: config.json, which path names in messages; generation_path: generation_config.json, whose ends of text count too, or
+ * NULL. What the user should know goes to source_warn. hf_config_read reads the file too. */
+bool hf_config_parse(HfConfig *out, Source *s, const Json *root, const char *path, const char *generation_path, Error *err);
 bool hf_config_read(HfConfig *out, Source *s, const char *path, const char *generation_path, Error *err);
 
 #endif

@@ -8,35 +8,22 @@
 
 static const char FULL[] = "full_attention", SLIDING[] = "sliding_attention";
 
-/* Keys of scaling, by type. original_max_position_embeddings may be absent: the context of the config; yarn's factor too. */
-static const struct RopeKey { const char *theirs; size_t at; unsigned types; bool needed, flag; } rope_keys[] = {
-#define TYPE(t) (1u << ROPE_##t)
-    { "factor",           offsetof(Rope, factor),           TYPE(LINEAR) | TYPE(LLAMA3), true, false },
-    { "factor",           offsetof(Rope, factor),           TYPE(YARN), false, false },
-    { "low_freq_factor",  offsetof(Rope, low_freq_factor),  TYPE(LLAMA3), true, false },
-    { "high_freq_factor", offsetof(Rope, high_freq_factor), TYPE(LLAMA3), true, false },
-    { "original_max_position_embeddings", offsetof(Rope, original_n_ctx), TYPE(LLAMA3) | TYPE(YARN), false, false },
-    { "beta_fast",        offsetof(Rope, beta_fast),        TYPE(YARN), false, false },
-    { "beta_slow",        offsetof(Rope, beta_slow),        TYPE(YARN), false, false },
-    { "attention_factor", offsetof(Rope, attention_factor), TYPE(YARN), false, false },
-    { "mscale",           offsetof(Rope, mscale),           TYPE(YARN), false, false },
-    { "mscale_all_dim",   offsetof(Rope, mscale_all_dim),   TYPE(YARN), false, false },
-    { "truncate",         offsetof(Rope, truncate),         TYPE(YARN), false, true },
-#undef TYPE
-};
-enum { N_ROPE_KEYS = sizeof rope_keys / sizeof rope_keys[0] };
-static const char *const types[] = { "default", "linear", "llama3", "yarn" };
-enum { N_TYPES = sizeof types / sizeof types[0] };
-
 /* The object that holds the scaling, and what it is called. */
 typedef struct Scaling { const Json *object; char where[64]; } Scaling;
 
 static bool object_or_null(HfReader *r, const char *key, const Json **out)
 {
-    *out = hf_take(r, key);
+    *out = key_take(&r->keys, key);
     if (*out && json_is_null(*out))
         *out = NULL;
-    return !*out || json_is_object(*out) || fail(r->err, INPUT, "%s: expected an object or null, found %s", hf_what(r, key), json_kind(*out));
+    return !*out || json_is_object(*out) || key_wrong(&r->keys, key, "expected an object or null, found %s", json_kind(*out));
+}
+
+/* "rope_scaling.factor" */
+static const char *inside(const Scaling *s, const char *key, char buf[128])
+{
+    snprintf(buf, 128, "%s.%s", s->where, key);
+    return buf;
 }
 
 /* A key that is there and not null. */
@@ -49,14 +36,13 @@ static const Json *value(const Json *object, const char *key)
 /* "type" is the older spelling of "rope_type". */
 static bool type_word(HfReader *r, const Scaling *s, const char **word)
 {
-    char        a[80], b[80], key[96];
+    char        a[80], b[80], name[128];
     const Json *old = value(s->object, "type"), *new = value(s->object, "rope_type"), *j = new ? new : old;
-    if (old && new && !hf_same(old, new))
-        return fail(r->err, INPUT, "%s: expected %s, found %s (rope_type and type)", hf_what(r, "rope type"), hf_found(new, a, sizeof a),
-                    hf_found(old, b, sizeof b));
-    snprintf(key, sizeof key, "%s.rope_type", s->where);
+    if (old && new && !key_same(old, new))
+        return key_wrong(&r->keys, "rope type", "expected %s, found %s (rope_type and type)", key_found(new, a, sizeof a),
+                    key_found(old, b, sizeof b));
     *word = "default";
-    return !j || json_read_string(j, hf_what(r, key), word, r->err);
+    return !j || json_read_string(j, key_what(&r->keys, inside(s, "rope_type", name)), word, r->keys.err);
 }
 
 /* ---- theta and the share of a head ---- */
@@ -67,9 +53,9 @@ static bool one_of(HfReader *r, const char *key, const Json *outside, const char
     char a[80], b[80];
     if (outside && json_is_null(outside))
         outside = NULL;
-    if (outside && inside && !hf_same(outside, inside))
-        return fail(r->err, INPUT, "%s: expected what %s says, %s, found %s", hf_what(r, key), where, hf_found(inside, a, sizeof a),
-                    hf_found(outside, b, sizeof b));
+    if (outside && inside && !key_same(outside, inside))
+        return key_wrong(&r->keys, key, "expected what %s says, %s, found %s", where, key_found(inside, a, sizeof a),
+                    key_found(outside, b, sizeof b));
     *out = outside ? outside : inside;
     return true;
 }
@@ -80,15 +66,14 @@ static bool rotary(HfReader *r, const Json *share)
     double        part = f->rotary;
     char          a[80];
     Config       *c = r->c;
-    if (share && !hf_number(r, "partial_rotary_factor", share, &part))
+    if (share && !key_number(&r->keys, "partial_rotary_factor", share, &part))
         return false;
     if (f->rotary == 0)
         return !share || part == 1
-            || fail(r->err, INPUT, "%s: expected 1, found %s", hf_what(r, "partial_rotary_factor"), hf_found(share, a, sizeof a));
+            || key_wrong(&r->keys, "partial_rotary_factor", "expected 1, found %s", key_found(share, a, sizeof a));
     c->rotary_dim = part > 0 && part <= 1 ? (int)((double)c->head_dim * part) : 0;
     return (c->rotary_dim >= 2 && c->rotary_dim % 2 == 0)
-        || fail(r->err, INPUT, "%s: expected an even number of dimensions of head_dim %d, found %.9g of them",
-                hf_what(r, "partial_rotary_factor"), c->head_dim, part);
+        || key_wrong(&r->keys, "partial_rotary_factor", "expected an even number of dimensions of head_dim %d, found %.9g of them", c->head_dim, part);
 }
 
 /* theta of the layers with a window, which is never scaled. nested: rope_parameters by kind of layer, or NULL. */
@@ -97,49 +82,49 @@ static bool local_theta(HfReader *r, const Json *nested)
     Scaling     s = { .object = value(nested, SLIDING), .where = "rope_parameters.sliding_attention" };
     const Json *theta;
     const char *word;
-    if (!one_of(r, "rope_local_base_freq", hf_take(r, "rope_local_base_freq"), s.where, value(s.object, "rope_theta"), &theta)
+    char        name[128];
+    if (!one_of(r, "rope_local_base_freq", key_take(&r->keys, "rope_local_base_freq"), s.where, value(s.object, "rope_theta"), &theta)
         || !type_word(r, &s, &word))
         return false;
     if (strcmp(word, "default") != 0)
-        return fail(r->err, INPUT, "%s.rope_type: expected 'default', found '%s'", hf_what(r, s.where), word);
+        return key_wrong(&r->keys, inside(&s, "rope_type", name), "expected 'default', found '%s'", word);
     r->c->theta_window = r->family->theta_window;
-    return !theta || hf_number(r, "rope_local_base_freq", theta, &r->c->theta_window);
+    return !theta || key_number(&r->keys, "rope_local_base_freq", theta, &r->c->theta_window);
 }
 
 /* ---- Scaling ---- */
 
 static bool read_type(HfReader *r, const Scaling *s, const char *word, RopeType *out)
 {
-    char   known[64] = "";
+    char   known[64] = "", name[128];
     size_t n = 0;
-    for (int t = 0; t < N_TYPES; t++) {
+    for (int t = 0; rope_type_words[t]; t++) {
         if (!(r->family->rope_types >> t & 1))
             continue;
-        if (strcmp(word, types[t]) == 0) {
+        if (strcmp(word, rope_type_words[t]) == 0) {
             *out = (RopeType)t;
             return true;
         }
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", types[t]);
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", rope_type_words[t]);
     }
-    return fail(r->err, INPUT, "%s.rope_type: expected one of %s, found '%s'", hf_what(r, s->where), known, word);
+    return key_wrong(&r->keys, inside(s, "rope_type", name), "expected one of %s, found '%s'", known, word);
 }
 
 static bool read_keys(HfReader *r, const Scaling *s, Rope *rope)
 {
-    for (int i = 0; i < N_ROPE_KEYS; i++) {
-        const struct RopeKey *k = &rope_keys[i];
+    for (const ConfigKey *k = rope_keys; k->name; k++) {
         char        name[128];
-        const Json *j = value(s->object, k->theirs);
+        const Json *j  = value(s->object, k->hf);
         void       *to = (char *)rope + k->at;
         if (!(k->types >> rope->type & 1))
             continue;
-        snprintf(name, sizeof name, "%s.%s", s->where, k->theirs);
-        if (!j && k->needed)
-            return fail(r->err, INPUT, "%s: expected a number, found no such key", hf_what(r, name));
-        if (j && !(k->flag ? json_read_bool(j, hf_what(r, name), to, r->err) : hf_number(r, name, j, to)))
+        inside(s, k->hf, name);
+        if (!j && k->hf_needed >> rope->type & 1)
+            return key_wrong(&r->keys, name, "expected a number, found no such key");
+        if (j && !(k->kind == KEY_BOOL ? key_bool(&r->keys, name, j, to) : key_number(&r->keys, name, j, to)))
             return false;
-        if (j && k->at == offsetof(Rope, attention_factor) && !(rope->attention_factor > 0)) /* below 0 it is absent to us */
-            return fail(r->err, INPUT, "%s: expected a number above 0, found %.9g", hf_what(r, name), rope->attention_factor);
+        if (j && to == &rope->attention_factor && !(rope->attention_factor > 0)) /* below 0 it is absent to us */
+            return key_wrong(&r->keys, name, "expected a number above 0, found %.9g", rope->attention_factor);
     }
     return true;
 }
@@ -149,15 +134,16 @@ static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
 {
     static const char *const always[] = { "type", "rope_type", "rope_theta", "partial_rotary_factor" };
     for (const Json *i = json_first(s->object); i; i = json_next(i)) {
+        char name[128];
         bool known = json_is_null(i);
         for (size_t a = 0; a < sizeof always / sizeof always[0]; a++)
             known |= strcmp(json_key(i), always[a]) == 0;
-        for (int k = 0; k < N_ROPE_KEYS; k++)
-            known |= (rope_keys[k].types >> rope->type & 1) && strcmp(rope_keys[k].theirs, json_key(i)) == 0;
+        for (const ConfigKey *k = rope_keys; k->name; k++)
+            known |= (k->types >> rope->type & 1) && strcmp(k->hf, json_key(i)) == 0;
         if (!known && json_is_object(i))
-            return fail(r->err, INPUT, "%s: expected one set of values, found one for %s", hf_what(r, s->where), json_key(i));
+            return key_wrong(&r->keys, s->where, "expected one set of values, found one for %s", json_key(i));
         if (!known && rope->type != ROPE_DEFAULT)
-            return fail(r->err, INPUT, "%s.%s: unknown key for rope type %s", hf_what(r, s->where), json_key(i), types[rope->type]);
+            return key_wrong(&r->keys, inside(s, json_key(i), name), "unknown key for rope type %s", rope_type_words[rope->type]);
     }
     return true;
 }
@@ -183,7 +169,7 @@ static bool covers(const Json *a, const Json *b)
         const Json *other = json_get(b, key);
         if (!other && strcmp(key, "rope_type") == 0)
             other = json_get(b, "type");
-        if (strcmp(key, "rope_theta") != 0 && strcmp(key, "partial_rotary_factor") != 0 && !(other && hf_same(i, other)))
+        if (strcmp(key, "rope_theta") != 0 && strcmp(key, "partial_rotary_factor") != 0 && !(other && key_same(i, other)))
             return false;
     }
     return true;
@@ -192,6 +178,7 @@ static bool covers(const Json *a, const Json *b)
 static bool find_scaling(HfReader *r, Scaling *s, const Json **nested)
 {
     const Json *old, *new;
+    char        name[128];
     *nested = NULL;
     if (!object_or_null(r, "rope_scaling", &old) || !object_or_null(r, "rope_parameters", &new))
         return false;
@@ -202,10 +189,11 @@ static bool find_scaling(HfReader *r, Scaling *s, const Json **nested)
         new     = value(new, FULL);
         for (const Json *i = json_first(*nested); i; i = json_next(i))
             if (!json_is_object(i) && !json_is_null(i))
-                return fail(r->err, INPUT, "%s.%s: expected an object, found %s", hf_what(r, "rope_parameters"), json_key(i), json_kind(i));
+                return key_wrong(&r->keys, inside(&(Scaling){ .where = "rope_parameters" }, json_key(i), name), "expected an object, found %s",
+                                 json_kind(i));
     }
     if (json_count(new) && json_count(old) && !(covers(old, new) && covers(new, old)))
-        return fail(r->err, INPUT, "%s: expected the same as rope_parameters, found other values", hf_what(r, "rope_scaling"));
+        return key_wrong(&r->keys, "rope_scaling", "expected the same as rope_parameters, found other values");
     s->object = json_count(new) ? new : old;
     return true;
 }
@@ -220,16 +208,16 @@ bool hf_rope_read(HfReader *r)
     c->rotary_dim = c->head_dim;
     if (!f->theta_keys)
         return true;
-    if (!find_scaling(r, &s, &nested) || !hf_take_any(r, f->theta_keys, &theta, &theta_key))
+    if (!find_scaling(r, &s, &nested) || !key_take_any(&r->keys, f->theta_keys, &theta, &theta_key))
         return false;
     char name[64];
     snprintf(name, sizeof name, "%s", theta_key);
-    if (f->rotary != 0 && !hf_take_any(r, f->rotary_keys, &share, &share_key))
+    if (f->rotary != 0 && !key_take_any(&r->keys, f->rotary_keys, &share, &share_key))
         return false;
     if (!one_of(r, name, theta, s.where, value(s.object, "rope_theta"), &theta)
         || !one_of(r, "partial_rotary_factor", share, s.where, value(s.object, "partial_rotary_factor"), &share))
         return false;
     c->theta = f->theta;
-    return (!theta || hf_number(r, name, theta, &c->theta)) && (f->theta_window == 0 || local_theta(r, nested)) && rotary(r, share)
+    return (!theta || key_number(&r->keys, name, theta, &c->theta)) && (f->theta_window == 0 || local_theta(r, nested)) && rotary(r, share)
         && scaling(r, &s);
 }

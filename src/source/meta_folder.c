@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/path.h"
 #include "format/pth.h"
+#include "model/config_keys.h"
 
 enum { MAX_PARAMS = 1 << 20, MAX_SHARDS = 64, LARGEST = 1 << 24 };
 
@@ -23,79 +23,56 @@ bool meta_folder_is(const char *path)
 static const char *const harmless[] = { "multiple_of", "ffn_dim_multiplier", "vocab_size", "max_batch_size", "max_seq_len",
                                         "model_parallel_size" };
 
-typedef struct Params {
-    Config     *c;
-    const char *file;
-    bool        scaled;      /* use_scaled_rope */
-    Error      *err;
-} Params;
-
-static bool read_size(const Params *p, const Json *item, const char *key, int *out)
+/* The config as far as params.json says it. *scaled: use_scaled_rope. */
+static bool read_keys(KeyReader *r, Config *c, bool *scaled)
 {
-    int64_t v;
-    char    what[PATH_BYTES + 64];
-    snprintf(what, sizeof what, "%s: %s", p->file, key);
-    if (!json_read_int(item, what, 1, LARGEST, &v, p->err))
+    const Json *rope = key_take(r, "use_scaled_rope");
+    for (const ConfigKey *k = config_keys; k->name; k++) {
+        const Json *j  = k->meta ? key_take(r, k->meta) : NULL;
+        void       *to = (char *)c + k->at;
+        if (!j || (k->kind == KEY_INT && json_is_null(j)))
+            continue;
+        if (!(k->kind == KEY_INT ? key_size(r, k->meta, j, to) : key_read(r, k, k->meta, j, c)))
+            return false;
+    }
+    if (rope && !key_bool(r, "use_scaled_rope", rope, scaled))
         return false;
-    *out = (int)v;
-    return true;
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        key_take(r, harmless[i]);
+    const Json *left = key_left(r, NULL);
+    if (left)
+        return key_wrong(r, json_key(left), "expected no such key (it may change what the model computes)");
+    const char *absent = !c->d_model ? "dim" : !c->n_layers ? "n_layers" : !c->heads ? "n_heads" : NULL;
+    return !absent || key_wrong(r, absent, "expected a size, found nothing");
 }
 
-static bool read_key(Params *p, const char *key, const Json *item)
+static bool read_params(const char *file, Config *c, bool *scaled, Error *err)
 {
-    Config *c = p->c;
-    char    what[PATH_BYTES + 64];
-    struct { const char *key; int *to; } sizes[] = {
-        { "dim", &c->d_model },        { "n_layers", &c->n_layers }, { "n_heads", &c->heads }, { "n_kv_heads", &c->kv_heads },
-        { "head_dim", &c->head_dim },  { "hidden_dim", &c->d_ff },   { "sliding_window", &c->window },
-    };
-    snprintf(what, sizeof what, "%s: %s", p->file, key);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (strcmp(key, sizes[i].key) == 0)
-            return json_is_null(item) || read_size(p, item, key, sizes[i].to);
-    if (strcmp(key, "norm_eps") == 0)
-        return json_read_double(item, what, 1e-30, 1, &c->norm_eps, p->err);
-    if (strcmp(key, "rope_theta") == 0)
-        return json_read_double(item, what, 1, 1e15, &c->theta, p->err);
-    if (strcmp(key, "use_scaled_rope") == 0)
-        return json_read_bool(item, what, &p->scaled, p->err);
-    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-        if (strcmp(key, harmless[i]) == 0)
-            return true;
-    return fail(p->err, INPUT, "%s: expected no such key (it may change what the model computes)", what);
+    char  *text;
+    size_t n;
+    if (!file_read(file, MAX_PARAMS, &text, &n, err))
+        return false;
+    Json     *root = json_parse(text, n, file, err);
+    KeyReader r    = { .path = file, .prefix = "", .json = root, .err = err };
+    free(text);
+    bool ok = root && (json_is_object(root) || fail(err, INPUT, "%s: expected an object, found %s", file, json_kind(root)))
+           && read_keys(&r, c, scaled);
+    json_free(root);
+    return ok;
 }
 
 /* What no file says, by what tells the generations apart: Llama 1 has eps 1e-6 and 2,048 positions; Llama 3 a vocabulary over
  * 128,000; those whose rope is scaled 131,072 positions, by 32 in the small models (1B, 3B), by 8 in the others. */
-static void fill_in(Params *p, int vocab_size)
+static void fill_in(Config *c, bool scaled)
 {
-    Config *c      = p->c;
-    bool    llama3 = vocab_size >= 128000;
-    c->n_ctx = p->scaled ? 131072 : llama3 ? 8192 : c->norm_eps < 5e-6 ? 2048 : 4096;
+    bool llama3 = c->vocab_size >= 128000;
+    c->n_ctx = scaled ? 131072 : llama3 ? 8192 : c->norm_eps < 5e-6 ? 2048 : 4096;
     c->bos   = llama3 ? 128000 : 1;
     c->n_eos = llama3 ? 3 : 1;
     memcpy(c->eos, llama3 ? (int[]){ 128001, 128008, 128009 } : (int[]){ 2, 0, 0 }, sizeof(int[3]));
-    if (p->scaled)
+    if (scaled)
         c->rope = (Rope){ .type = ROPE_LLAMA3, .factor = c->d_model <= 3072 ? 32 : 8, .low_freq_factor = 1, .high_freq_factor = 4,
                           .original_n_ctx = 8192, .beta_fast = 32, .beta_slow = 1, .attention_factor = -1, .truncate = true };
-}
-
-static bool read_params(Params *p)
-{
-    char  *text;
-    size_t n;
-    if (!file_read(p->file, MAX_PARAMS, &text, &n, p->err))
-        return false;
-    Json *root = json_parse(text, n, p->file, p->err);
-    free(text);
-    bool ok = root && (json_is_object(root) || fail(p->err, INPUT, "%s: expected an object, found %s", p->file, json_kind(root)));
-    for (const Json *i = ok ? json_first(root) : NULL; ok && i; i = json_next(i))
-        ok = read_key(p, json_key(i), i);
-    json_free(root);
-    if (!ok)
-        return false;
-    const char *absent = !p->c->d_model ? "dim" : !p->c->n_layers ? "n_layers" : !p->c->heads ? "n_heads" : NULL;
-    return absent ? fail(p->err, INPUT, "%s: %s: expected a size, found nothing", p->file, absent) : true;
 }
 
 /* ---- Shards ---- */
@@ -266,20 +243,20 @@ bool meta_folder_open(Source *s, Error *err)
 {
     char    file[PATH_BYTES];
     Config *c = &s->checkpoint.config;
-    Params  p = { .c = c, .file = file, .err = err };
+    bool    scaled = false;
     MetaBinder  b = { .s = s, .err = err };
     config_defaults(c);
     c->norm_eps = 1e-5;
     if (!path_in(s->path, "params.json", file))
         return fail(err, INPUT, "%s: expected a shorter path", s->path);
-    if (!read_params(&p) || !open_shards(s, &b.shards, err) || !sizes_of_tensors(&b, c))
+    if (!read_params(file, c, &scaled, err) || !open_shards(s, &b.shards, err) || !sizes_of_tensors(&b, c))
         return false;
     if (c->head_dim == 0 && c->d_model % c->heads != 0)
         return fail(err, INPUT, "%s: dim: expected a multiple of n_heads %d, found %d", file, c->heads, c->d_model);
     c->kv_heads   = c->kv_heads ? c->kv_heads : c->heads;
     c->head_dim   = c->head_dim ? c->head_dim : c->d_model / c->heads;
     c->rotary_dim = c->head_dim;
-    fill_in(&p, c->vocab_size);
+    fill_in(c, scaled);
     snprintf(c->family, sizeof c->family, "llama");
     if (!config_check(c, file, err) || !config_supported(c, file, err))
         return false;
