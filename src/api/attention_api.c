@@ -168,11 +168,7 @@ static tblock_attention *attention_new(tblock_context *c, const int32_t *tokens,
 tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens, size_t n, const tblock_attention_options *opt,
                                        tblock_error *err)
 {
-    HostEnv host;
-    host_env_enter(&host);
-    tblock_attention *made = attention_new(c, tokens, n, opt, err);
-    host_env_leave(&host);
-    return made;
+    HOST_ENV_RETURN(tblock_attention *, attention_new(c, tokens, n, opt, err));
 }
 
 const float *tblock_attention_head(const tblock_attention *a, int layer, int head)
@@ -300,11 +296,7 @@ static bool write_attention(const tblock_attention *a, const char *path, const c
 
 bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format, tblock_error *err)
 {
-    HostEnv host;
-    host_env_enter(&host);
-    bool ok = write_attention(a, path, format, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, write_attention(a, path, format, err));
 }
 
 typedef struct Printer { bool (*put)(void *user, const char *data, size_t n_bytes); void *user; } Printer;
@@ -327,9 +319,5 @@ static bool print_attention(const tblock_attention *a, const char *format, bool 
 bool tblock_attention_print(const tblock_attention *a, const char *format, bool (*put)(void *user, const char *data, size_t n_bytes),
                             void *user, tblock_error *err)
 {
-    HostEnv host;
-    host_env_enter(&host);
-    bool ok = print_attention(a, format, put, user, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, print_attention(a, format, put, user, err));
 }

@@ -294,9 +294,5 @@ static bool block(const char *path, const tblock_block_options *opt, char **text
 
 bool tblock_block(const char *path, const tblock_block_options *opt, char **text, tblock_error *err)
 {
-    HostEnv host;
-    host_env_enter(&host);
-    bool ok = block(path, opt, text, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, block(path, opt, text, err));
 }

@@ -256,13 +256,9 @@ static bool render_ids(const tblock_chat *c, const tblock_chat_message *messages
 bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, int32_t **ids, size_t *n_ids,
                         tblock_error *err)
 {
-    HostEnv host;
     *ids   = NULL;
     *n_ids = 0;
-    host_env_enter(&host);
-    bool ok = render_ids(c, messages, n, open, ids, n_ids, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, render_ids(c, messages, n, open, ids, n_ids, err));
 }
 
 FP_ENV_WORK
@@ -281,11 +277,7 @@ static bool render_text(const tblock_chat *c, const tblock_chat_message *message
 bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, char **text, size_t *n_bytes,
                       tblock_error *err)
 {
-    HostEnv host;
     *text    = NULL;
     *n_bytes = 0;
-    host_env_enter(&host);
-    bool ok = render_text(c, messages, n, open, text, n_bytes, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, render_text(c, messages, n, open, text, n_bytes, err));
 }

@@ -87,13 +87,9 @@ bool tblock_eval_text(tblock_context *c, const int32_t *tokens, size_t n, const 
                       tblock_error *err)
 {
     TextRun r = {.windows = {.model = {c}, .tokens = tokens, .n = n, .opt = opt, .score = score_text, .end_window = end_text_window}};
-    HostEnv host;
-    host_env_enter(&host);
     r.windows.user = &r;
     *out    = (tblock_eval_report){0};
-    bool ok = eval_text(&r, out, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, eval_text(&r, out, err));
 }
 
 /* ---- A model beside its parent --------------------------------------------------------------------------------- */
@@ -197,11 +193,7 @@ bool tblock_eval_against(tblock_context *c, tblock_context *parent, const int32_
 {
     AgainstRun r = {.windows = {.model = {c, parent}, .tokens = tokens, .n = n, .opt = opt, .score = score_against,
                                 .end_window = end_against_window}};
-    HostEnv host;
-    host_env_enter(&host);
     r.windows.user = &r;
     *out    = (tblock_against_report){.max_kl_at = -1};
-    bool ok = eval_against(&r, out, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, eval_against(&r, out, err));
 }

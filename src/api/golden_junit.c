@@ -138,9 +138,5 @@ static bool junit(const char *path, const char *name, const tblock_verify_report
 
 bool tblock_verify_junit(const char *path, const char *name, const tblock_verify_report *report, const tblock_error *why, tblock_error *err)
 {
-    HostEnv host;
-    host_env_enter(&host);
-    bool ok = junit(path, name, report, why, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, junit(path, name, report, why, err));
 }

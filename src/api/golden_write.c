@@ -127,9 +127,5 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
 bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, const char *path, const tblock_logits_options *opt,
                          tblock_error *err)
 {
-    HostEnv host;
-    host_env_enter(&host);
-    bool ok = write_logits(c, tokens, n, path, opt, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, write_logits(c, tokens, n, path, opt, err));
 }

@@ -140,11 +140,7 @@ static tblock_model *open_model(const char *path, const tblock_open_options *opt
 
 tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err)
 {
-    HostEnv host;
-    host_env_enter(&host);
-    tblock_model *made = open_model(path, opt, err);
-    host_env_leave(&host);
-    return made;
+    HOST_ENV_RETURN(tblock_model *, open_model(path, opt, err));
 }
 
 void tblock_close(tblock_model *m)
@@ -228,13 +224,9 @@ static bool tokenize(const tblock_model *m, const char *text, size_t n_bytes, un
 bool tblock_tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags, int32_t **ids, size_t *n_ids,
                      tblock_error *err)
 {
-    HostEnv host;
     *ids   = NULL;
     *n_ids = 0;
-    host_env_enter(&host);
-    bool ok = tokenize(m, text, n_bytes, flags, ids, n_ids, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, tokenize(m, text, n_bytes, flags, ids, n_ids, err));
 }
 
 bool tblock_detokenize(const tblock_model *m, const int32_t *ids, size_t n_ids, char **text, size_t *n_bytes, tblock_error *err)
@@ -252,12 +244,8 @@ static bool tokenize_json(const tblock_model *m, const char *line, size_t n_byte
 
 bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_bytes, char **answer, tblock_error *err)
 {
-    HostEnv host;
     *answer = NULL;
-    host_env_enter(&host);
-    bool ok = tokenize_json(m, line, n_bytes, answer, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, tokenize_json(m, line, n_bytes, answer, err));
 }
 
 struct tblock_stream { TextStream *text; };

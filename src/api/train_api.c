@@ -470,9 +470,6 @@ static bool train_file(const char *out_path, const tblock_train_options *opt, tb
 
 bool tblock_train(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, tblock_error *err)
 {
-    HostEnv host; /* losses, rotary angles and the optimizer's scalars are computed in this thread */
-    host_env_enter(&host);
-    bool ok = train_file(out_path, opt, report, err);
-    host_env_leave(&host);
-    return ok;
+    /* losses, rotary angles and the optimizer's scalars are computed in this thread */
+    HOST_ENV_RETURN(bool, train_file(out_path, opt, report, err));
 }

@@ -15,6 +15,16 @@ typedef struct HostEnv { fenv_t fp; locale_t c, old; } HostEnv;
 void host_env_enter(HostEnv *host);
 void host_env_leave(const HostEnv *host);
 
+/* All that most public functions do: return what a call of such a function gives. */
+#define HOST_ENV_RETURN(type, call) \
+    do { \
+        HostEnv host_; \
+        host_env_enter(&host_); \
+        type result_ = (call); \
+        host_env_leave(&host_); \
+        return result_; \
+    } while (0)
+
 /* After a callback, which may have set other rounding: again as host_env_enter made it. */
 void host_env_again(void);
 
