@@ -229,11 +229,6 @@ static bool apply_options(BlockInput *in, Error *err)
     return true;
 }
 
-static bool check_range(const char *name, int x, int min, int max, Error *err)
-{
-    return x >= min && x <= max ? true : fail(err, USAGE, "%s: expected %d to %d, found %d", name, min, max, x);
-}
-
 static bool check_options(const tblock_block_options *o, Error *err)
 {
     const struct { const char *name; int x, max; } numbers[] = {

@@ -71,11 +71,8 @@ static bool check_tokens(Grad *g, const char *path, Error *err)
 
 static bool check_options(const tblock_grad_options *opt, const tblock_adamw *a, Error *err)
 {
-    if (opt->adamw_steps < 0 || opt->adamw_steps > 1 << 20)
-        return fail(err, USAGE, "adamw_steps: expected 0 to %d, found %d", 1 << 20, opt->adamw_steps);
-    if (opt->threads < 0 || opt->threads > 1024)
-        return fail(err, USAGE, "threads: expected 0 to 1024, found %d", opt->threads);
-    return adamw_check(a, err);
+    return check_range("adamw_steps", opt->adamw_steps, 0, 1 << 20, err) && check_range("threads", opt->threads, 0, 1024, err)
+        && adamw_check(a, err);
 }
 
 static bool prepare(Grad *g, const char *model, const char *tokens, const char *out, Error *err)
@@ -229,9 +226,6 @@ static bool run(const char *model_path, const char *tokens_path, const char *out
 bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
                  tblock_grad_report *report, tblock_error *err)
 {
-    HostEnv host; /* losses, rotary angles and the optimizer's scalars are computed in this thread */
-    host_env_enter(&host);
-    bool  ok     = run(model_path, tokens_path, out_path, opt, report, err);
-    host_env_leave(&host);
-    return ok;
+    /* losses, rotary angles and the optimizer's scalars are computed in this thread */
+    HOST_ENV_RETURN(bool, run(model_path, tokens_path, out_path, opt, report, err));
 }

@@ -48,11 +48,8 @@ static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *
 
 static bool check_numbers(const tblock_grad_check_options *o, Error *err)
 {
-    if (o->n_tokens < 0 || o->n_tokens > 4096)
-        return fail(err, USAGE, "n_tokens: expected 0 to 4096, found %d", o->n_tokens);
-    if (o->samples < 0 || o->samples > 1 << 20)
-        return fail(err, USAGE, "samples: expected 0 to %d, found %d", 1 << 20, o->samples);
-    return o->threads >= 0 && o->threads <= 1024 ? true : fail(err, USAGE, "threads: expected 0 to 1024, found %d", o->threads);
+    return check_range("n_tokens", o->n_tokens, 0, 4096, err) && check_range("samples", o->samples, 0, 1 << 20, err)
+        && check_range("threads", o->threads, 0, 1024, err);
 }
 
 FP_ENV_WORK

@@ -10,7 +10,7 @@
 #include "report/roofline_plot.h"
 #include "tblock_tools.h"
 
-enum { MAX_THREADS = 1024, READ_ROUNDS = 3, MAX_ROOFS = 16, MAX_POINTS = 256 };
+enum { READ_ROUNDS = 3, MAX_ROOFS = 16, MAX_POINTS = 256 };
 
 static const size_t usual_bytes = (size_t)3 << 29, least_bytes = 1 << 16;
 
@@ -31,9 +31,7 @@ bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *o
 {
     static const tblock_measure_options defaults = { 0 };
     const tblock_measure_options       *o        = opt ? opt : &defaults;
-    if (o->threads < 0 || o->threads > MAX_THREADS)
-        return fail(err, USAGE, "threads: expected 0 to %d, found %d", MAX_THREADS, o->threads);
-    const Kernels *k = kernels_select(o->isa, err);
+    const Kernels *k = check_range("threads", o->threads, 0, 1024, err) ? kernels_select(o->isa, err) : NULL;
     if (!k)
         return false;
     int threads = o->threads ? o->threads : threads_default();
@@ -87,9 +85,5 @@ static bool plot(const char *path, const char *title, const tblock_roof *roof, s
 bool tblock_roofline_plot(const char *path, const char *title, const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point,
                           size_t n_points, tblock_error *err)
 {
-    HostEnv host;
-    host_env_enter(&host);
-    bool ok = plot(path, title, roof, n_roofs, point, n_points, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, plot(path, title, roof, n_roofs, point, n_points, err));
 }

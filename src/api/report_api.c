@@ -35,10 +35,8 @@ static unsigned ints_of(const Info *info, bool *quantized)
 
 static bool choose_load(Info *info, const tblock_report_options *opt, KvType *kv, Error *err)
 {
-    if (opt->seq < 0 || opt->seq > MAX_SEQ)
-        return fail(err, USAGE, "seq: expected 0 to %d, found %d", MAX_SEQ, opt->seq);
-    if (opt->batch < 0 || opt->batch > MAX_BATCH)
-        return fail(err, USAGE, "batch: expected 0 to %d, found %d", MAX_BATCH, opt->batch);
+    if (!check_range("seq", opt->seq, 0, MAX_SEQ, err) || !check_range("batch", opt->batch, 0, MAX_BATCH, err))
+        return false;
     bool quantized;
     ints_of(info, &quantized);
     if (!kv_type_parse(opt->kv_type, quantized, kv, err))
@@ -256,9 +254,5 @@ static bool report(const char *path, const tblock_report_options *opt, char **te
 
 bool tblock_report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err)
 {
-    HostEnv host;
-    host_env_enter(&host);
-    bool ok = report(path, opt, text, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, report(path, opt, text, err));
 }

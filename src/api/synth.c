@@ -155,18 +155,12 @@ static bool synth(const char *config_path, const char *out_path, const tblock_sy
         opt = &defaults;
     if (opt->type && !weight_type_parse_made(opt->type, &type))
         return fail(err, USAGE, "type: expected f32, f16, bf16, q8 or q4, found '%s'%s", opt->type, weight_type_hint(opt->type));
-    if (opt->threads < 0 || opt->threads > 1024)
-        return fail(err, USAGE, "threads: expected 0 to 1024, found %d", opt->threads);
-    return file_check_apart(out_path, config_path, err) && (!opt->sparse || file_check_holes(out_path, err))
+    return check_range("threads", opt->threads, 0, 1024, err) && file_check_apart(out_path, config_path, err) && (!opt->sparse || file_check_holes(out_path, err))
         && config_source_read(&c, config_path, err) && config_supported(&c, config_path, err)
         && write_file(out_path, config_path, &c, type, opt, err);
 }
 
 bool tblock_synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err)
 {
-    HostEnv host;
-    host_env_enter(&host);
-    bool ok = synth(config_path, out_path, opt, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, synth(config_path, out_path, opt, err));
 }

@@ -26,3 +26,8 @@ bool no_memory(const char *what, Error *err)
 {
     return fail(err, SYSTEM, "%s%sout of memory", what ? what : "", what ? ": " : "");
 }
+
+bool check_range(const char *name, int x, int min, int max, Error *err)
+{
+    return (x >= min && x <= max) || fail(err, USAGE, "%s: expected %d to %d, found %d", name, min, max, x);
+}

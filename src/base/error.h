@@ -19,4 +19,7 @@ bool fail(Error *err, int status, const char *fmt, ...);
 /* "WHAT: out of memory" (SYSTEM); what may be NULL. Always returns false. */
 bool no_memory(const char *what, Error *err);
 
+/* Is x one of min .. max? If not: "NAME: expected MIN to MAX, found X" (USAGE). */
+bool check_range(const char *name, int x, int min, int max, Error *err);
+
 #endif

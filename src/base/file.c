@@ -15,7 +15,7 @@
 #include "base/form.h"
 #include "base/path.h"
 
-static const char *kind_of(mode_t mode)
+const char *file_kind(mode_t mode)
 {
     return S_ISDIR(mode)    ? "a directory"
            : S_ISFIFO(mode) ? "a FIFO"
@@ -33,9 +33,7 @@ static int status_of(int error)
                ? INPUT : SYSTEM;
 }
 
-/* The descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1: another name. Opening the name would begin
- * a second time at byte 0 of a redirected file. */
-static int descriptor_of(const char *path)
+int file_descriptor(const char *path)
 {
     if (strcmp(path, "/dev/stdout") == 0)
         return STDOUT_FILENO;
@@ -99,7 +97,7 @@ static int take_descriptor(int number, const char *path, Error *err)
 static bool check_regular(const struct stat *st, const char *path, Error *err)
 {
     return S_ISREG(st->st_mode)
-        || fail(err, INPUT, "%s: expected a regular file, found %s", path, kind_of(st->st_mode));
+        || fail(err, INPUT, "%s: expected a regular file, found %s", path, file_kind(st->st_mode));
 }
 
 /* Open what is meant to be a regular file, without waiting for the writer of a FIFO; -1: err says
@@ -145,7 +143,7 @@ static bool map_fd(FileMap *f, int fd, const char *path, bool writable, Error *e
 
 static bool open_map(FileMap *f, const char *path, bool writable, Error *err)
 {
-    int number = descriptor_of(path);
+    int number = file_descriptor(path);
     int fd = number >= 0 ? take_descriptor(number, path, err) : open_regular(path, err);
     *f = (FileMap){ 0 };
     bool ok = fd >= 0 && map_fd(f, fd, path, writable, err);
@@ -266,7 +264,7 @@ static bool read_path(const char *path, bool regular, size_t max_bytes, char **t
     if (strcmp(path, "-") == 0)
         return read_all(STDIN_FILENO, "standard input", max_bytes, text, n_bytes, err);
     struct stat st;
-    int         number = strcmp(path, "/dev/stdin") == 0 ? STDIN_FILENO : descriptor_of(path);
+    int         number = strcmp(path, "/dev/stdin") == 0 ? STDIN_FILENO : file_descriptor(path);
     regular = regular && number < 0;
     int fd  = number >= 0 ? take_descriptor(number, path, err) : regular ? open_regular(path, err) : open_any(path, 0, err);
     if (fd < 0)
@@ -310,24 +308,21 @@ static bool open_in_place(OutFile *f, int fd, Error *err)
     return f->fd >= 0 || open_failed(f, strerror(errno), err);
 }
 
-/* Name number i for a temporary file in the target's folder: short, so that it fits where the target's long name fits. */
-static char *temp_name(const OutFile *f, int i)
+char *file_temp_name(const char *target, int i)
 {
-    const char *slash = strrchr(f->target, '/');
-    int         folder = slash ? (int)(slash - f->target) + 1 : 0;
+    const char *slash = strrchr(target, '/');
+    int         folder = slash ? (int)(slash - target) + 1 : 0;
     char       *name;
-    return asprintf(&name, "%.*s.tblock-%ld-%d.tmp", folder, f->target, (long)getpid(), i) < 0 ? NULL : name;
+    return asprintf(&name, "%.*s.tblock-%ld-%d.tmp", folder, target, (long)getpid(), i) < 0 ? NULL : name;
 }
-
-enum { MAX_TEMP_NAMES = 1000 };
 
 /* Give the file a temporary name of its own: create it under the name, or (unnamed) link the open file to it. */
 static bool name_temp(OutFile *f, bool unnamed, Error *err)
 {
     char from[32];
     snprintf(from, sizeof from, "/proc/self/fd/%d", f->fd);
-    for (int i = 0; i < MAX_TEMP_NAMES; i++) {
-        f->temp = temp_name(f, i);
+    for (int i = 0; i < FILE_TEMP_NAMES; i++) {
+        f->temp = file_temp_name(f->target, i);
         if (!f->temp)
             return fail(err, SYSTEM, "%s: cannot write: out of memory", f->path);
         int got = unnamed ? linkat(AT_FDCWD, from, AT_FDCWD, f->temp, AT_SYMLINK_FOLLOW)
@@ -375,8 +370,8 @@ bool out_file_open(OutFile *f, const char *path, Error *err)
         f->open = false;
         return no_memory(path, err);
     }
-    if (descriptor_of(path) >= 0)
-        return open_in_place(f, descriptor_of(path), err);
+    if (file_descriptor(path) >= 0)
+        return open_in_place(f, file_descriptor(path), err);
 
     struct stat st;
     bool        exists = stat(path, &st) == 0;
@@ -385,7 +380,7 @@ bool out_file_open(OutFile *f, const char *path, Error *err)
     if (exists && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)))
         return open_in_place(f, -1, err);
     if (exists && !S_ISREG(st.st_mode)) {
-        fail(err, SYSTEM, "%s: cannot write: expected a file, found %s", path, kind_of(st.st_mode));
+        fail(err, SYSTEM, "%s: cannot write: expected a file, found %s", path, file_kind(st.st_mode));
         out_file_abort(f);
         return false;
     }
@@ -432,7 +427,7 @@ static bool write_out(const OutFile *f, int fd, off_t at, const void *data, size
 static bool is_in_place(const char *path)
 {
     struct stat st;
-    return descriptor_of(path) >= 0 || (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)));
+    return file_descriptor(path) >= 0 || (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)));
 }
 
 bool file_check_output(const char *path, Error *err)

@@ -11,6 +11,17 @@ typedef struct FileMap {
     size_t               size;
 } FileMap;
 
+/* The descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1: another name. Opening the name would begin
+ * a second time at byte 0 of a redirected file. */
+int file_descriptor(const char *path);
+
+const char *file_kind(mode_t mode); /* "a directory", "a FIFO", ... */
+
+/* Name number i, below FILE_TEMP_NAMES, for a temporary file in the target's folder: short, so that it fits where the target's
+ * long name fits. The caller frees it; NULL: no memory. */
+enum { FILE_TEMP_NAMES = 1000 };
+char *file_temp_name(const char *target, int i);
+
 /* Map a regular file read-only; a name such as /dev/fd/N is the open descriptor, without a new open. A directory, FIFO, device or missing file is an error that says so (INPUT for what is
  * there but is not a regular file or does not exist, SYSTEM for other failures). A zeroed FileMap may be closed. */
 bool file_map_open(FileMap *f, const char *path, Error *err);

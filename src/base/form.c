@@ -60,3 +60,14 @@ const char *form_ratio(double v, char *buf, size_t n)
         snprintf(buf, n, "%.*f", v < 1 ? 2 : form_decimals(v < 999 ? v : 999, 3), v);
     return buf;
 }
+
+bool form_read_count(const char **s, int max, int *out)
+{
+    const char *start = *s;
+    long long   x = 0;
+    for (; **s >= '0' && **s <= '9'; ++*s)
+        if (x <= max)
+            x = 10 * x + (**s - '0');
+    *out = (int)(x <= max ? x : 0);
+    return *s > start && x <= max;
+}

@@ -2,6 +2,7 @@
 #ifndef BASE_FORM_H
 #define BASE_FORM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,5 +15,8 @@ const char *form_count(uint64_t v, char *buf, size_t n);    /* 1234567: "1,234,5
 const char *form_si(double v, char *buf, size_t n);         /* four digits: "274.9 G"                 */
 const char *form_percent(double part, double whole, char *buf, size_t n); /* "33.2%"                  */
 const char *form_ratio(double v, char *buf, size_t n);      /* three digits: "0.25", "1.33", "341"; "-" where not over 0 */
+
+/* Decimal digits at *s, which moves past them; false: there are none, or *out would be over max. */
+bool form_read_count(const char **s, int max, int *out);
 
 #endif

@@ -5,16 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static bool count_at(const char **s, int max, int *out)
-{
-    const char *start = *s;
-    long long   x = 0;
-    for (; **s >= '0' && **s <= '9'; ++*s)
-        if (x <= max)
-            x = 10 * x + (**s - '0');
-    *out = (int)(x <= max ? x : 0);
-    return *s > start && x <= max;
-}
+#include "base/form.h"
 
 bool counts_read(Counts *c, const char *option, const char *text, int min, int max, tblock_error *err)
 {
@@ -24,7 +15,7 @@ bool counts_read(Counts *c, const char *option, const char *text, int min, int m
         int x;
         if (c->n == COUNTS_MOST)
             return fail(err, TBLOCK_USAGE, "--%s: expected at most %d numbers, found '%s'", option, COUNTS_MOST, text);
-        if (!count_at(&s, max, &x) || x < min || (*s && *s != ','))
+        if (!form_read_count(&s, max, &x) || x < min || (*s && *s != ','))
             return fail(err, TBLOCK_USAGE, "--%s: expected integers from %d to %d separated by "
                                                "commas, found '%s'", option, min, max,
                             text);

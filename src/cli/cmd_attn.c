@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/form.h"
+
 typedef struct AttnArgs {
     const char    *model, *out, *format;
     bool           json;
@@ -32,27 +34,15 @@ static bool choose_range(Chosen *c, int from, int to)
     return from <= to;
 }
 
-/* Decimal digits at *s, at most `max`; false where there are none or more. */
-static bool number_at(const char **s, int max, int *out)
-{
-    const char *start = *s;
-    long        x = 0;
-    for (; **s >= '0' && **s <= '9'; ++*s)
-        if (x <= max)
-            x = 10 * x + (**s - '0');
-    *out = (int)x;
-    return *s > start && x <= max;
-}
-
 /* "0,2,5", "0-3", or both: "0-3,7" */
 static bool choose_list(Chosen *c, const char *s, int max)
 {
     int from, to;
     do {
-        if (!number_at(&s, max, &from))
+        if (!form_read_count(&s, max, &from))
             return false;
         to = from;
-        if (*s == '-' && (s++, !number_at(&s, max, &to)))
+        if (*s == '-' && (s++, !form_read_count(&s, max, &to)))
             return false;
         if (!choose_range(c, from, to))
             return false;

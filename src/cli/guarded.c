@@ -27,31 +27,9 @@ static bool failed(Guarded *g, int status, const char *what, int error, tblock_e
 
 static bool cannot_write(Guarded *g, int error, tblock_error *err) { return failed(g, TBLOCK_SYSTEM, "cannot write", error, err); }
 
-static const char *kind_of(mode_t mode)
-{
-    return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : S_ISCHR(mode) ? "a character device"
-         : S_ISBLK(mode) ? "a block device" : "a socket";
-}
-
-/* As in base/file.c: the descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1: another name. */
-static int descriptor_of(const char *path)
-{
-    static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
-    if (strcmp(path, "/dev/stdout") == 0)
-        return STDOUT_FILENO;
-    if (strcmp(path, "/dev/stderr") == 0)
-        return STDERR_FILENO;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        const char *digits = path + strlen(folders[i]);
-        if (strncmp(path, folders[i], strlen(folders[i])) == 0 && *digits && strlen(digits) <= 6 && strspn(digits, "0123456789") == strlen(digits))
-            return atoi(digits);
-    }
-    return -1;
-}
-
 int open_or_take(const char *path, int flags)
 {
-    int number = descriptor_of(path);
+    int number = file_descriptor(path);
     return number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : open(path, flags | O_CLOEXEC | O_NOCTTY);
 }
 
@@ -81,7 +59,7 @@ bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err
     if (!path || !sandbox)
         return true;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return fail(err, TBLOCK_INPUT, "%s: expected a regular file, found %s", path, kind_of(st.st_mode));
+        return fail(err, TBLOCK_INPUT, "%s: expected a regular file, found %s", path, file_kind(st.st_mode));
     return open_input(g, O_NONBLOCK, err);
 }
 
@@ -147,39 +125,36 @@ static bool start_helper(Guarded *g, const char *temp, const char *target, tbloc
 
 /* ---- Outputs ---------------------------------------------------------------------------------------------------- */
 
-/* Create a temporary file beside the target, named as base/file.c does. */
-static int open_temp(const char *target, char temp[PATH_MAX])
+/* Create a temporary file beside the target, as base/file.c does; -1: errno says why not. The caller frees *temp. */
+static int open_temp(const char *target, char **temp)
 {
-    enum { MOST_NAMES = 1000 };
-    const char *slash = strrchr(target, '/');
-    int         folder = slash ? (int)(slash - target) + 1 : 0, fd = -1;
-    for (int i = 0; i < MOST_NAMES; i++) {
-        if (snprintf(temp, PATH_MAX, "%.*s.tblock-%ld-%d.tmp", folder, target, (long)getpid(), i) >= PATH_MAX) {
-            errno = ENAMETOOLONG;
-            return -1;
-        }
-        fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST)
-            break;
+    for (int i = 0; i < FILE_TEMP_NAMES; i++) {
+        *temp = file_temp_name(target, i);
+        int fd = *temp ? open(*temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
+        if (fd >= 0 || !*temp || errno != EEXIST)
+            return fd;
+        free(*temp);
     }
-    return fd;
+    *temp = NULL;
+    errno = EEXIST;
+    return -1;
 }
 
 static bool open_renamed(Guarded *g, const struct stat *old, tblock_error *err)
 {
-    char target[PATH_MAX], temp[PATH_MAX];
+    char  target[PATH_MAX], *temp = NULL;
     if (old ? !realpath(g->shown, target) : snprintf(target, sizeof target, "%s", g->shown) >= (int)sizeof target)
         return cannot_write(g, old ? errno : ENAMETOOLONG, err);
-    int fd = open_temp(target, temp);
-    if (fd < 0)
-        return cannot_write(g, errno, err);
-    opened(g, fd);
-    if (old && fchmod(fd, old->st_mode & 0777) != 0) {
-        int error = errno;
+    int  fd = open_temp(target, &temp), error = errno;
+    bool made = fd >= 0 && opened(g, fd);
+    if (made && old && fchmod(fd, old->st_mode & 0777) != 0) {
+        error = errno;
         unlink(temp);
-        return cannot_write(g, error, err);
+        made = false;
     }
-    return start_helper(g, temp, target, err);
+    bool good = made ? start_helper(g, temp, target, err) : cannot_write(g, error, err);
+    free(temp);
+    return good;
 }
 
 /* The library writes anywhere in a file of ours: what is written in place may be no place to seek in. */
@@ -204,7 +179,7 @@ bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *er
     *g = (Guarded){ .path = path, .shown = path };
     if (!path || !sandbox || !*path)
         return true;
-    if (descriptor_of(path) >= 0)
+    if (file_descriptor(path) >= 0)
         return open_copied(g, err);
     bool exists = stat(path, &st) == 0;
     if (!exists && errno != ENOENT)
@@ -212,7 +187,7 @@ bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *er
     if (exists && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)))
         return open_copied(g, err);
     if (exists && !S_ISREG(st.st_mode))
-        return fail(err, TBLOCK_SYSTEM, "%s: cannot write: expected a file, found %s", path, kind_of(st.st_mode));
+        return fail(err, TBLOCK_SYSTEM, "%s: cannot write: expected a file, found %s", path, file_kind(st.st_mode));
     if (exists && access(path, W_OK) != 0)
         return cannot_write(g, errno, err);
     if (!exists && lstat(path, &link) == 0)
