@@ -1,13 +1,14 @@
-/* What byte-level BPE vocabularies share: the printable stand-ins of the bytes, and the split patterns that are known by a
- * name, for files that do not hold their own. */
+/* What all byte-level BPE vocabularies share: the printable characters that stand for bytes, and
+ * the split patterns by name, for files that do not hold their own. */
 #include <string.h>
 #include "base/utf8.h"
 #include "tokmake/vocab_draft.h"
 
-/* ---- Bytes ------------------------------------------------------------------------------------------------------ */
+/* ---- Bytes ----------------------------------------------------------------------------------- */
 
-/* The byte that a character stands for, -1: none. Printable bytes stand for themselves; the others, ascending, have the
- * characters from U+0100 on (openai/gpt-2, encoder.py, bytes_to_unicode). */
+/* The byte that a character stands for; -1: none. Printable bytes stand for themselves. The others
+ * get the characters from U+0100 on, in ascending order (openai/gpt-2, encoder.py,
+ * bytes_to_unicode). */
 static int byte_for(uint32_t c)
 {
     if ((c >= 0x21 && c <= 0x7E) || (c >= 0xA1 && c <= 0xFF && c != 0xAD))
@@ -34,9 +35,10 @@ bool byte_level_decode(Text spelling, char *out, size_t *n)
     return true;
 }
 
-/* ---- Patterns --------------------------------------------------------------------------------------------------- */
+/* ---- Patterns -------------------------------------------------------------------------------- */
 
-/* ByteLevel's own split (tokenizers: pre_tokenizers/byte_level.rs), which GPT-2 wrote; tiktoken's r50k and p50k. */
+/* The split of ByteLevel itself (tokenizers: pre_tokenizers/byte_level.rs). It comes from GPT-2,
+ * and tiktoken's r50k and p50k have it too. */
 const char BYTE_LEVEL_GPT2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 #define ENDINGS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -47,7 +49,8 @@ const char BYTE_LEVEL_GPT2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^
 
 static const struct { const char *name, *pattern; bool nfc; } patterns[] = {
     { "gpt2", BYTE_LEVEL_GPT2, false },
-    /* meta-llama/llama-models, models/llama3/tokenizer.py; tiktoken's cl100k cuts the same (tiktoken_ext/openai_public.py) */
+    /* meta-llama/llama-models, models/llama3/tokenizer.py. tiktoken's cl100k splits the same way
+     * (tiktoken_ext/openai_public.py). */
     { "llama3", LLAMA3("\\p{N}{1,3}"), false },
     { "cl100k", LLAMA3("\\p{N}{1,3}"), false },
     /* transformers, models/qwen2/tokenization_qwen2.py */

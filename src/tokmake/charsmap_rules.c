@@ -1,12 +1,13 @@
-/* SentencePiece's precompiled_charsmap: u32 length, a double-array trie of that many bytes (s-yata/darts-clone), then the
- * replacements, each ended by NUL; the trie's values are their offsets (sentencepiece: src/normalizer.cc). */
+/* Reads SentencePiece's precompiled_charsmap: u32 length, a double-array trie of that many bytes
+ * (s-yata/darts-clone), then the replacements, each ended by NUL. The values in the trie are
+ * offsets of replacements (sentencepiece: src/normalizer.cc). */
 #include <stdlib.h>
 #include <string.h>
 #include "base/checked.h"
 #include "tokmake/vocab_draft.h"
 
 enum {
-    DEEPEST = 127,             /* nodes under the root; published maps have about ten */
+    DEEPEST = 127,             /* nodes below the root; published maps have about ten */
     MOST_NODES = 1 << 20,
     LONGEST_REPLACEMENT = 1024,
     MOST_REPLACED = 64 << 20,  /* bytes of all replacements */
@@ -16,16 +17,16 @@ typedef struct Node {
     uint32_t parent, place;    /* place: where its children begin in the double array */
     uint8_t  label, depth;
     bool     used;             /* a rule ends here or below */
-    int32_t  text;             /* of a rule: its place in CharsmapReader.text; -1: none */
-    uint32_t index;            /* in the new trie */
+    int32_t  text;             /* of a rule: its index in CharsmapReader.text; -1: none */
+    uint32_t index;            /* number in the new trie */
 } Node;
 
 typedef struct CharsmapReader {
     VocabDraft       *d;
     const char  *what;
-    const char  *units;        /* u32, at any byte */
+    const char  *units;        /* u32, maybe unaligned */
     size_t       n_units;
-    Text         texts;        /* replacements, each with its NUL */
+    Text         texts;        /* the replacements, each with its NUL */
     Node        *node;
     size_t       n, cap;
     struct Replacement { Text text; uint32_t node; } *text;
@@ -61,7 +62,8 @@ static bool add_text(CharsmapReader *r, size_t at, Node *node)
 {
     if (at >= r->texts.n)
         return fail(r->d->err, INPUT, "%s: %s: expected offsets under %zu, found %zu", r->d->file, r->what, r->texts.n, at);
-    const char *p = r->texts.p + at, *end = memchr(p, 0, r->texts.n - at); /* the last byte is NUL */
+    /* memchr finds one, since the last byte is NUL. */
+    const char *p = r->texts.p + at, *end = memchr(p, 0, r->texts.n - at);
     size_t      n = (size_t)(end - p);
     if (n > LONGEST_REPLACEMENT)
         return fail(r->d->err, INPUT, "%s: %s: expected replacements of at most %d bytes, found %zu", r->d->file, r->what,
@@ -108,7 +110,8 @@ static int by_text(const void *a, const void *b)
     return order ? order : (x->n > y->n) - (x->n < y->n);
 }
 
-/* Number the replacements, ascending, equal ones alike; write them one after the other. */
+/* Number the replacements in ascending order, equal ones with one number, and write them one after
+ * the other. */
 static bool number_texts(CharsmapReader *r, CharsmapTable *m)
 {
     size_t total = 0;
@@ -136,7 +139,8 @@ static bool number_texts(CharsmapReader *r, CharsmapTable *m)
     return true;
 }
 
-/* The same trie without the branches that lead to no rule. The nodes are in breadth-first order already. */
+/* Build the same trie without the branches that lead to no rule. The nodes are in breadth-first
+ * order already. */
 static bool make_trie(CharsmapReader *r, TrieTable *t)
 {
     for (size_t i = r->n - 1; i > 0; i--)

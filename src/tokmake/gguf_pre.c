@@ -1,6 +1,7 @@
-/* How a text is cut into words, by the name that a GGUF file gives (tokenizer.ggml.pre). The names are those of llama.cpp
- * (src/llama-vocab.cpp); the patterns are the models' own, of their tokenizer.json, where llama.cpp's are approximations that
- * its own matcher needs. Steps cut one after the other, each what the one before left. */
+/* How a text is cut into words, by the name in a GGUF file (tokenizer.ggml.pre). The names are
+ * llama.cpp's (src/llama-vocab.cpp). The patterns are those of the models' tokenizer.json;
+ * llama.cpp's own patterns are approximations that its matcher needs. The steps run one after the
+ * other: each cuts the pieces that the step before left. */
 #include <string.h>
 #include "tokmake/vocab_draft.h"
 #include "tokmake/gguf_pre.h"
@@ -17,7 +18,7 @@
 #define NO_HAN(set) "(?:(?!\\p{Han})" set ")"
 #define BLOOM " ?[^(\\s|.,!?\xE2\x80\xA6\xE3\x80\x82\xEF\xBC\x8C\xE3\x80\x81\xE0\xA5\xA4\xDB\x94\xD8\x8C)]+"
 #define CJK "[\\x{0800}-\\x{9FA5}\\x{AC00}-\\x{D7FF}]+"
-/* Letters with case, as the tokenizer.json of deepseek-llm lists them. */
+/* Letters with case, as listed in the tokenizer.json of deepseek-llm. */
 #define CASED "[A-Za-z" \
     "\\x{B5}\\x{C0}-\\x{D6}\\x{D8}-\\x{F6}\\x{F8}-\\x{1BA}\\x{1BC}-\\x{1BF}\\x{1C4}-\\x{293}\\x{295}-\\x{2AF}" \
     "\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37B}-\\x{37D}\\x{37F}\\x{386}\\x{388}-\\x{38A}\\x{38C}\\x{38E}-\\x{3A1}" \
@@ -63,7 +64,8 @@ static const PreSplit
                       "[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|"
                       BLANKS } };
 
-enum { IGNORE_MERGES = 1, ADD_BOS = 2, NORMALIZE = 4 }; /* NORMALIZE: to NFC, as the model's tokenizer.json does */
+/* NORMALIZE: to NFC, as the model's tokenizer.json does. */
+enum { IGNORE_MERGES = 1, ADD_BOS = 2, NORMALIZE = 4 };
 
 static const struct Pre { const char *name; const PreSplit *cutter; int flags; } known[] = {
     { "default", &by_default, 0 },

@@ -4,7 +4,8 @@
 
 #include "tokmake/vocab_draft.h"
 
-/* Sets pretokenize, ignore_merges and normalizer; *add_bos: what holds where the file does not say it. INPUT: an unknown name. */
+/* Set pretokenize, ignore_merges and normalizer. *add_bos becomes the default for files that do not
+ * say whether BOS is added. Errors: INPUT (an unknown name), SYSTEM. */
 bool gguf_pre_settings(VocabDraft *d, Text name, bool *add_bos);
 
 #endif

@@ -1,5 +1,6 @@
-/* The vocabulary of a GGUF file (keys tokenizer.ggml.*): SentencePiece BPE ("llama") and byte-level BPE ("gpt2"). What the keys
- * mean: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; what holds where they are absent: llama.cpp,
+/* The vocabulary of a GGUF file (keys tokenizer.ggml.*): SentencePiece BPE ("llama") and byte-level
+ * BPE ("gpt2"). The keys are explained in
+ * https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; their defaults are in llama.cpp,
  * src/llama-vocab.cpp. */
 #include <ctype.h>
 #include <math.h>
@@ -11,28 +12,30 @@
 
 #define KEY "tokenizer.ggml."
 
-/* What the file says of its tokens. */
+/* What the file says about its tokens. */
 typedef struct Vocabulary {
     const GgufMeta *meta;
     VocabDraft          *d;
     GgufString     *token;
-    int32_t        *type;    /* NULL: the file does not say */
-    float          *score;   /* likewise */
+    int32_t        *type;    /* NULL: the file has no types */
+    float          *score;   /* NULL: the file has no scores */
     size_t          n;
-    bool            phi3;    /* white space after most special tokens goes */
+    bool            phi3;    /* most special tokens take the white space after them */
 } Vocabulary;
 
 static Text text_of(GgufString s) { return (Text){ s.bytes, s.n }; }
 
-/* ---- Keys ------------------------------------------------------------------------------------------------------- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
-static bool read_flag(const Vocabulary *v, const char *key, bool *flag) /* as it was where the key is absent */
+/* *flag keeps its value if the key is absent. */
+static bool read_flag(const Vocabulary *v, const char *key, bool *flag)
 {
     return !gguf_find(v->meta, key) || gguf_read_bool(v->meta, key, flag, v->d->err);
 }
 
-/* A token's id; one outside the vocabulary is told and left out. llama.cpp takes its default then, and where the key is absent: 1 for
- * bos and 2 for eos in a "llama" vocabulary, whatever these tokens are; here a file without the keys has no such tokens. */
+/* A token's id. An id outside the vocabulary gets a warning and is ignored. llama.cpp has defaults
+ * for that case and for absent keys: in a "llama" vocabulary 1 for bos and 2 for eos, whatever
+ * those tokens are. Here a file without the keys has no such tokens. */
 static bool read_id(const Vocabulary *v, const char *key, int32_t *id)
 {
     int64_t value;
@@ -73,9 +76,9 @@ static bool read_ids(Vocabulary *v)
            read_id(v, KEY "unknown_token_id", &v->d->unk);
 }
 
-/* ---- Types ------------------------------------------------------------------------------------------------------ */
+/* ---- Types ----------------------------------------------------------------------------------- */
 
-/* Ends of a turn or a text, which some files have as ordinary tokens. */
+/* Tokens that end a turn or a text. Some files list them as ordinary tokens. */
 static bool looks_like_control(Text t)
 {
     static const char *const names[] = { "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>",
@@ -86,7 +89,8 @@ static bool looks_like_control(Text t)
     return false;
 }
 
-/* SentencePiece's types are the file's. Without them: what the ids and the spellings say. */
+/* The type of token i in SentencePiece's numbering: the file's, or, without types, what its id and
+ * spelling say. */
 static int type_of(const Vocabulary *v, size_t i, bool bytes)
 {
     Text text = text_of(v->token[i]);
@@ -106,7 +110,8 @@ static int type_of(const Vocabulary *v, size_t i, bool bytes)
 
 static void mark(const Vocabulary *v, size_t i, int type)
 {
-    static const char *const keep[] = { "<unk>", "<s>", "<|endoftext|>" }; /* of phi-3: white space after them stays */
+    /* phi-3: the white space after these tokens is kept. */
+    static const char *const keep[] = { "<unk>", "<s>", "<|endoftext|>" };
     unsigned marks = type == TYPE_USER_DEFINED ? 0 : MARK_SPECIAL;
     bool     strip = v->phi3;
     if (type != TYPE_CONTROL && type != TYPE_USER_DEFINED && type != TYPE_UNKNOWN)
@@ -125,7 +130,7 @@ static bool set_template(Vocabulary *v, bool add_bos, bool add_eos)
            (!add_eos || d->eos < 0 || id_list_add(&d->suffix, d->eos, d->err));
 }
 
-/* ---- "llama": SentencePiece BPE --------------------------------------------------------------------------------- */
+/* ---- "llama": SentencePiece BPE -------------------------------------------------------------- */
 
 static bool add_spm_piece(Vocabulary *v, size_t i, bool byte_there[256])
 {
@@ -178,9 +183,10 @@ static bool make_spm(Vocabulary *v)
            set_template(v, true, false);
 }
 
-/* ---- "gpt2": byte-level BPE ------------------------------------------------------------------------------------- */
+/* ---- "gpt2": byte-level BPE ------------------------------------------------------------------ */
 
-/* Ordinary tokens are spelled in stand-ins of bytes; special and added ones as they are. */
+/* Ordinary tokens are spelled with the stand-ins of bytes; special and added ones are spelled as
+ * they are. */
 static bool add_bpe_piece(Vocabulary *v, size_t i)
 {
     VocabDraft *d = v->d;
@@ -201,7 +207,7 @@ static bool add_bpe_piece(Vocabulary *v, size_t i)
     return byte_map_put(&d->spelled, text.p ? text.p : "", text.n, (int32_t)i, &found, d->err) && (!ordinary || draft_index(d, (int32_t)i));
 }
 
-/* "left right"; a piece may begin with a space where it is spelled as it is. */
+/* Entries are "left right". A piece that is spelled as it is may begin with a space. */
 static bool read_merges(Vocabulary *v)
 {
     GgufString *merge = NULL;
@@ -215,7 +221,7 @@ static bool read_merges(Vocabulary *v)
     return ok;
 }
 
-/* llama.cpp leaves out a byte that no token stands for. */
+/* Like llama.cpp, leave out a byte that no token stands for. */
 static bool drop_unknown(VocabDraft *d)
 {
     bool   there[256] = { false };
@@ -248,9 +254,9 @@ static bool make_bpe(Vocabulary *v)
            draft_set_bool(d, "add_prefix_space", prefix) && set_template(v, add_bos, false);
 }
 
-/* ---- The whole -------------------------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
-/* The file does not say it of each token, so llama.cpp goes by the model's name. */
+/* The file does not say this about each token, so, like llama.cpp, we go by the model's name. */
 static bool is_phi3(const GgufMeta *m)
 {
     GgufString name;

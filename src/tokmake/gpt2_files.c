@@ -1,5 +1,6 @@
-/* vocab.json with merges.txt, as GPT-2 published them: {spelling: id} and one merge a line. How a text is split is not in the
- * files: it follows from the tokenizer's class in tokenizer_config.json, or is named by the option. */
+/* vocab.json with merges.txt, as published with GPT-2: {spelling: id}, and one merge per line. The
+ * files do not say how a text is split: that follows from the tokenizer's class in
+ * tokenizer_config.json, or the user names it (--pattern). */
 #include <string.h>
 #include "base/utf8.h"
 #include "tokmake/vocab_draft.h"
@@ -74,7 +75,8 @@ bool gpt2_files_read(VocabDraft *d, const char *folder)
         !read_merges(d, draft_path(d, folder, "merges.txt")))
         return false;
     int32_t end = byte_map_find(&d->spelled, "<|endoftext|>", 13, -1);
-    if (strcmp(d->pattern, "gpt2") == 0 && end >= 0) { /* GPT2Tokenizer's default for all three */
+    /* GPT2Tokenizer's default for bos, eos and unk. */
+    if (strcmp(d->pattern, "gpt2") == 0 && end >= 0) {
         d->bos = d->eos = d->unk = end;
         draft_mark(d, end, MARK_SPECIAL);
     }

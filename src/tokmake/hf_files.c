@@ -1,5 +1,5 @@
-/* Which tokenizer a file or a folder holds, and what the small JSON files beside it add: added tokens, names of bos and eos, the
- * template that goes around a text. */
+/* Finds out which tokenizer a file or folder holds, and adds what the small JSON files beside it
+ * say: added tokens, names of bos and eos, the template around a text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +16,17 @@ bool no_pattern(VocabDraft *d, const char *path)
     return !d->pattern || fail(d->err, USAGE, "pattern: expected a file that does not hold its split pattern, found %s", path);
 }
 
-/* Is U+2581 somewhere in it? */
+/* Does it mention U+2581 anywhere? */
 static bool mentions_blank(const JsonNode *j)
 {
-    for (const JsonNode *i = j, *end = node_end(j); i != end; i++) /* all nodes inside, in the order of the file */
+    /* This visits all nodes inside, in the order of the file. */
+    for (const JsonNode *i = j, *end = node_end(j); i != end; i++)
         if (node_is(i, "\xE2\x96\x81"))
             return true;
     return false;
 }
 
-/* Is it a SentencePiece vocabulary in tokenizer.json's clothes: spaces become U+2581? */
+/* Is this tokenizer.json a converted SentencePiece vocabulary? Then it turns spaces into U+2581. */
 static bool is_sentencepiece_json(const JsonNode *root)
 {
     const JsonNode *model = node_get(root, "model"), *type = node_get(model, "type");
@@ -33,9 +34,9 @@ static bool is_sentencepiece_json(const JsonNode *root)
            (mentions_blank(node_get(root, "normalizer")) || mentions_blank(node_get(root, "pre_tokenizer")));
 }
 
-/* ---- Spellings -------------------------------------------------------------------------------------------------- */
+/* ---- Spellings ------------------------------------------------------------------------------- */
 
-/* Bytes that are no UTF-8 become U+FFFD. */
+/* Replace bytes that are not UTF-8 by U+FFFD. */
 static bool as_text(VocabDraft *d, Text *t)
 {
     char    *out = NULL, *at = NULL;
@@ -60,7 +61,8 @@ static bool as_text(VocabDraft *d, Text *t)
     return true;
 }
 
-/* The base vocabulary of a SentencePiece model, as the files beside it spell its entries; the first of equal ones holds. */
+/* Index the base vocabulary of a SentencePiece model by the spellings that the files beside it use.
+ * Of equal ones the first counts. */
 static bool spell_pieces(VocabDraft *d)
 {
     bool found;
@@ -72,9 +74,9 @@ static bool spell_pieces(VocabDraft *d)
     return true;
 }
 
-/* ---- Files beside it -------------------------------------------------------------------------------------------- */
+/* ---- Files beside it ------------------------------------------------------------------------- */
 
-/* Digits; a number too large for an id is some number too large for an id. */
+/* Read an id from digits. A number too large for an id stays too large for an id. */
 static bool read_key_id(const JsonNode *entry, int64_t *id)
 {
     *id = 0;
@@ -87,7 +89,7 @@ static bool read_key_id(const JsonNode *entry, int64_t *id)
     return entry->key_n > 0;
 }
 
-/* added_tokens_decoder ({id: token}) of tokenizer_config.json */
+/* Add the entries of added_tokens_decoder ({id: token}) in tokenizer_config.json. */
 static bool merge_decoder(VocabDraft *d, const char *path, const JsonNode *settings)
 {
     char            found[NODE_TEXT];
@@ -105,7 +107,7 @@ static bool merge_decoder(VocabDraft *d, const char *path, const JsonNode *setti
     return true;
 }
 
-/* added_tokens.json ({content: id}) */
+/* Add the entries of added_tokens.json ({content: id}). */
 static bool merge_added(VocabDraft *d, const char *folder)
 {
     char            found[NODE_TEXT];
@@ -129,13 +131,14 @@ static bool merge_added(VocabDraft *d, const char *folder)
     return true;
 }
 
-/* A name that is given as null or "": the model has no such token, whatever its other files say. */
+/* Is the name null or ""? Then the model has no such token, whatever its other files say. */
 static bool names_none(const JsonNode *name)
 {
     return name && (name->kind == NODE_NULL || node_is(name, ""));
 }
 
-/* bos, eos, unk: by name from tokenizer_config.json, else from special_tokens_map.json, else from the model's config. */
+/* Set bos, eos and unk: by their names in tokenizer_config.json, else in special_tokens_map.json.
+ * For bos and eos, the model's config comes last. */
 static bool name_ids(VocabDraft *d, const char *folder, const JsonNode *settings, const TokenizerMakeOptions *opt)
 {
     const struct { const char *key; int32_t *id; } row[] = { { "bos_token", &d->bos }, { "eos_token", &d->eos }, { "unk_token", &d->unk } };
@@ -157,9 +160,11 @@ static bool name_ids(VocabDraft *d, const char *folder, const JsonNode *settings
             draft_mark(d, id, MARK_SPECIAL);
         }
     }
-    if (none[0] && is_sentencepiece_draft(d)) /* whose library puts it in front of a text */
+    /* SentencePiece puts bos before a text by default, so a model without bos must undo that. */
+    if (none[0] && is_sentencepiece_draft(d))
         d->prefix.n = 0;
-    for (int i = 0; i < 2; i++) /* an unknown token the vocabulary itself has or has not */
+    /* Not for unk: only the vocabulary decides whether it has an unknown token. */
+    for (int i = 0; i < 2; i++)
         if (none[i])
             *row[i].id = -1;
         else if (*row[i].id < 0 && config[i] >= 0 && (size_t)config[i] < d->size)
@@ -177,7 +182,8 @@ static bool set_template(VocabDraft *d, const JsonNode *flag, int32_t id, IdArra
     return flag->kind == NODE_FALSE || id < 0 || id_list_add(out, id, d->err);
 }
 
-/* add_bos_token and add_eos_token rule the Llama classes; elsewhere they are only compared with the template. */
+/* add_bos_token and add_eos_token set the template in the Llama classes. Elsewhere add_bos_token is
+ * only compared with the template, with a warning. */
 static bool read_template(VocabDraft *d, const char *path, const JsonNode *settings)
 {
     static const char *const classes[] = { "LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast" };
@@ -193,12 +199,12 @@ static bool read_template(VocabDraft *d, const char *path, const JsonNode *setti
     return true;
 }
 
-/* ---- Folders and files ------------------------------------------------------------------------------------------ */
+/* ---- Folders and files ----------------------------------------------------------------------- */
 
 static bool from_file(VocabDraft *d, const char *path, const TokenizerMakeOptions *opt, bool *there);
 
-/* Reads tokenizer.json, tokenizer.model, or vocab.json with merges.txt. *json: the first, where it stands beside a SentencePiece
- * model that is taken instead. */
+/* Read tokenizer.json, tokenizer.model, or vocab.json with merges.txt. *json is the parsed
+ * tokenizer.json, also if a SentencePiece model beside it was read instead. */
 static bool read_base(VocabDraft *d, const char *folder, bool gpt2, const TokenizerMakeOptions *opt, bool *there, const JsonNode **json)
 {
     const char *json_path = draft_path(d, folder, JSON_NAME), *model_path = draft_path(d, folder, MODEL_NAME);
@@ -239,7 +245,7 @@ static bool from_folder(VocabDraft *d, const char *folder, bool gpt2, const Toke
            name_ids(d, folder, settings, opt) && read_template(d, config_path, settings);
 }
 
-/* {spelling: id}, and nothing else. */
+/* Is it {spelling: id} and nothing else? */
 static bool is_vocab_json(const JsonNode *root)
 {
     JSON_NODES (i, root)
@@ -257,7 +263,8 @@ static bool from_json_file(VocabDraft *d, const char *path, const TokenizerMakeO
     if (!is_vocab_json(root))
         return hf_json_read(d, root);
     const char *folder = draft_folder(d, path);
-    json_doc_free(&d->doc[--d->n_docs]); /* read again from there, as vocab.json */
+    /* from_folder reads the file again, as vocab.json. */
+    json_doc_free(&d->doc[--d->n_docs]);
     return folder && from_folder(d, folder, true, opt, there);
 }
 
@@ -277,7 +284,7 @@ static bool from_file(VocabDraft *d, const char *path, const TokenizerMakeOption
     return !*there || (no_pattern(d, path) && (llama2c ? llama2c_vocab_read : spm_model_read)(d, path));
 }
 
-/* ---- The whole -------------------------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 bool tokenizer_looks_like(const char *head, size_t n)
 {

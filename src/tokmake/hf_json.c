@@ -1,12 +1,13 @@
-/* tokenizer.json as written by the library tokenizers (0.23): BPE of bytes or of characters, and Unigram. Everything in the
- * file that would change ids and that the model file cannot say is refused by name. */
+/* tokenizer.json as the library tokenizers (0.23) writes it: BPE of bytes or of characters, and
+ * Unigram. Anything in the file that would change ids and that a model file cannot express is
+ * refused by name. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "tokmake/vocab_draft.h"
 
-/* ---- BPE -------------------------------------------------------------------------------------------------------- */
+/* ---- BPE ------------------------------------------------------------------------------------- */
 
 static bool read_id(VocabDraft *d, const JsonNode *entry, const char *what, const JsonNode **by_id)
 {
@@ -28,7 +29,8 @@ static bool read_id(VocabDraft *d, const JsonNode *entry, const char *what, cons
 static bool add_entry(VocabDraft *d, const JsonNode *entry)
 {
     Text piece = { entry->key, entry->key_n };
-    bool meant = true; /* another entry can never be met: no text gives such a piece */
+    /* An entry that is not made of stand-ins is not indexed: no text can give such a piece. */
+    bool meant = true;
     if (d->type == DRAFT_BPE) {
         size_t n;
         char  *raw = draft_bytes(d, piece.n + 1);
@@ -41,7 +43,7 @@ static bool add_entry(VocabDraft *d, const JsonNode *entry)
     return draft_add(d, entry->integer, piece, TYPE_NORMAL) && (!meant || draft_index(d, (int32_t)entry->integer));
 }
 
-/* The largest id of a vocabulary and one more: room for all. 0 where it is no id. */
+/* The largest id of a vocabulary plus one, to reserve room. 0: it has no valid id. */
 static size_t ids_of(const JsonNode *ids)
 {
     int64_t most = -1;
@@ -88,7 +90,8 @@ static bool read_merges(VocabDraft *d, const JsonNode *merges)
     return ok;
 }
 
-/* Without an unknown token the library leaves out what it has no piece for: do so too, and say it. */
+/* Without an unknown token the library leaves out text that it has no piece for. Do the same, and
+ * say so in the settings. */
 static bool drop_unknown(VocabDraft *d)
 {
     bool   there[256] = { false };
@@ -147,7 +150,7 @@ static bool read_bpe(VocabDraft *d, const JsonNode *model)
     return drop_unknown(d);
 }
 
-/* ---- Unigram ---------------------------------------------------------------------------------------------------- */
+/* ---- Unigram --------------------------------------------------------------------------------- */
 
 static bool read_piece(VocabDraft *d, const JsonNode *entry)
 {
@@ -181,7 +184,7 @@ static bool read_unigram(VocabDraft *d, const JsonNode *model)
     return (!node_truth(node_get(model, "byte_fallback")) || draft_byte_pieces(d, &all)) && draft_set_bool(d, "byte_fallback", all);
 }
 
-/* ---- Added tokens ----------------------------------------------------------------------------------------------- */
+/* ---- Added tokens ---------------------------------------------------------------------------- */
 
 bool hf_json_added_tokens(VocabDraft *d, const JsonNode *entries, const ByteMap *spellings, bool known)
 {
@@ -199,9 +202,10 @@ bool hf_json_added_tokens(VocabDraft *d, const JsonNode *entries, const ByteMap 
     return true;
 }
 
-/* ---- The file --------------------------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
-/* truncation and padding act on batches, version is the format's */
+/* Refuse unknown keys. Of the known ones, truncation and padding concern batches and version is the
+ * format's own, so they are not read. */
 static bool check_keys(VocabDraft *d, const JsonNode *root)
 {
     static const char *const known[] = { "version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
@@ -234,7 +238,8 @@ static bool set_steps(VocabDraft *d, const JsonNode *root, bool unigram)
            hf_decoder(d, node_get(root, "decoder"));
 }
 
-/* Special tokens are found by their name, byte pieces by their byte, never as ordinary text. */
+/* Drop special tokens and byte pieces from the index: special tokens are found by name, byte pieces
+ * by byte, and neither as ordinary text. */
 static void keep_ordinary(VocabDraft *d)
 {
     size_t n = 0;

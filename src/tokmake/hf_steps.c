@@ -1,5 +1,6 @@
-/* The parts of a tokenizer.json around its model, as the library tokenizers (0.23) runs them: normalizer, pre_tokenizer, decoder
- * and post_processor become what the model file can say; what it cannot is refused by name. */
+/* The parts of a tokenizer.json around its model: normalizer, pre_tokenizer, decoder and
+ * post_processor. Each becomes settings of the model file with the meaning it has in tokenizers
+ * 0.23. What a model file cannot express is refused by name. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +11,10 @@ enum { MOST_STEPS = 16, MOST_NODES = 64 };
 
 static const char META[] = "\xE2\x96\x81";
 
-/* ---- Lists of parts --------------------------------------------------------------------------------------------- */
+/* ---- Lists of parts -------------------------------------------------------------------------- */
 
-/* The parts of a Sequence, Sequences inside it too; a single part; nothing. */
+/* The parts of a Sequence, with Sequences inside it unpacked. A single part is a list of one; null
+ * is an empty list. */
 typedef struct Parts { const JsonNode *node[MOST_NODES]; size_t n; } Parts;
 
 static const JsonNode *type_of(const JsonNode *j) { return node_get(j, "type"); }
@@ -41,7 +43,7 @@ static bool flatten(VocabDraft *d, const JsonNode *j, const char *what, const ch
     return true;
 }
 
-/* A text without NUL. */
+/* Read a text without NUL. */
 static bool text_of(VocabDraft *d, const JsonNode *j, const char *what, const char *key, Text *out)
 {
     char            found[NODE_TEXT];
@@ -52,7 +54,7 @@ static bool text_of(VocabDraft *d, const JsonNode *j, const char *what, const ch
     return true;
 }
 
-/* The pattern {"Regex": text} or {"String": text}. */
+/* Read the pattern {"Regex": text} or {"String": text}. */
 static bool pattern_of(VocabDraft *d, const JsonNode *j, const char *what, bool *is_regex, Text *out)
 {
     char            found[NODE_TEXT];
@@ -66,7 +68,7 @@ static bool pattern_of(VocabDraft *d, const JsonNode *j, const char *what, bool 
     return text_of(d, pattern, what, *is_regex ? "Regex" : "String", out) && (!*is_regex || regex_syntax_check(d, what, *out));
 }
 
-/* ---- normalizer ------------------------------------------------------------------------------------------------- */
+/* ---- normalizer ------------------------------------------------------------------------------ */
 
 static bool precompiled(VocabDraft *d, const JsonNode *j, bool *there)
 {
@@ -105,7 +107,7 @@ static bool replace_step(VocabDraft *d, const JsonNode *j, TextOut *o)
     return true;
 }
 
-/* Writes the step, or nothing where it does nothing. */
+/* Write one step, or nothing if the part has no effect. */
 static bool normalizer_step(VocabDraft *d, const JsonNode *j, TextOut *o)
 {
     static const char *const form[][2] = { { "NFC", "nfc" }, { "NFD", "nfd" }, { "NFKC", "nfkc" }, { "NFKD", "nfkd" } };
@@ -179,16 +181,17 @@ bool hf_normalizer(VocabDraft *d, const JsonNode *node)
     return true;
 }
 
-/* ---- pre_tokenizer ---------------------------------------------------------------------------------------------- */
+/* ---- pre_tokenizer --------------------------------------------------------------------------- */
 
-/* char::is_ascii_punctuation, or category P as the Rust crate unicode_categories knows it, of Unicode 8: without what came later */
+/* char::is_ascii_punctuation, or category P as the Rust crate unicode_categories has it. That is
+ * Unicode 8, so the characters that came later are excluded. */
 #define PUNCTUATION \
     "(?![\\x{61D}\\x{9FD}-\\x{A76}\\x{C77}-\\x{C84}\\x{1B4E}-\\x{1B4F}\\x{1B7D}-\\x{1B7F}\\x{2E43}-\\x{2E5D}\\x{10D6E}-\\x{10F89}" \
     "\\x{113D4}-\\x{1145D}\\x{11660}-\\x{116B9}\\x{1183B}-\\x{11FFF}\\x{12FF1}-\\x{12FF2}\\x{16D6D}-\\x{16FE2}\\x{1E5FF}-\\x{1E95F}])" \
     "[!-/:-@\\[-`{-~\\p{P}\\x{166D}\\x{111C9}]"
-/* Rust's is_numeric: \p{N} with that of Unicode 17 */
+/* Rust's is_numeric: \p{N}, with the digits that Unicode 17 added. */
 #define DIGIT "[\\p{N}\\x{11DE0}-\\x{11DE9}\\x{16FF4}-\\x{16FF6}]"
-/* \w of the Rust crate regex: Alphabetic, marks, decimal digits, connectors, joiners */
+/* \w of the Rust crate regex: Alphabetic, marks, decimal digits, connectors, joiners. */
 #define WORD "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}" \
              "\\x{200C}\\x{200D}"
 
@@ -200,7 +203,7 @@ static void split(Steps *s, const char *regex, const char *behavior, bool invert
     s->n++;
 }
 
-/* A regex for exactly this text. */
+/* Split at exactly this text: a regex with everything escaped. */
 static bool split_literal(Steps *s, Text text, const char *behavior, bool invert)
 {
     char *regex = draft_bytes(s->d, 2 * text.n + 1), *out = regex;
@@ -311,7 +314,7 @@ static bool pre_tokenizer_step(Steps *s, const JsonNode *j)
     return true;
 }
 
-/* *byte_level: is it of bytes? Then ByteLevel is the last. */
+/* *byte_level: do the pieces consist of bytes? Then ByteLevel must be the last part. */
 bool hf_pre_tokenizer(VocabDraft *d, const JsonNode *node, TextOut *o, bool *byte_level, bool *add_prefix_space)
 {
     Parts parts = { 0 };
@@ -329,7 +332,8 @@ bool hf_pre_tokenizer(VocabDraft *d, const JsonNode *node, TextOut *o, bool *byt
         if (!use_regex || node_truth(use_regex))
             split(&s, BYTE_LEVEL_GPT2, "isolated", false);
         *add_prefix_space = !prefix || node_truth(prefix);
-        if (*add_prefix_space && parts.n > 1) /* there it would prefix every piece of the steps before */
+        /* After other steps it would put a prefix on each of their pieces. */
+        if (*add_prefix_space && parts.n > 1)
             return fail(d->err, INPUT, "%s: pre_tokenizer ByteLevel add_prefix_space: expected false after other steps, found true",
                         d->file);
     }
@@ -339,7 +343,7 @@ bool hf_pre_tokenizer(VocabDraft *d, const JsonNode *node, TextOut *o, bool *byt
     return true;
 }
 
-/* ---- decoder ---------------------------------------------------------------------------------------------------- */
+/* ---- decoder --------------------------------------------------------------------------------- */
 
 static bool wrong_decoder(VocabDraft *d, const char *wanted, const Parts *parts)
 {
@@ -350,7 +354,8 @@ static bool wrong_decoder(VocabDraft *d, const char *wanted, const Parts *parts)
     return fail(d->err, INPUT, "%s: decoder: expected %s, found %s", d->file, wanted, list);
 }
 
-/* Replace, then any of ByteFallback, Fuse and Strip in this order, Strip only with Fuse. */
+/* Is it Replace, then any of ByteFallback, Fuse and Strip in this order, with Strip only after
+ * Fuse? *strip is the Strip. */
 static bool is_usual_decoder(const Parts *parts, const JsonNode **strip)
 {
     static const char *const order[] = { "ByteFallback", "Fuse", "Strip" };
@@ -375,7 +380,8 @@ static bool set_strip(VocabDraft *d, const char *value)
     return draft_set(d, "decode_strip", &o);
 }
 
-/* The parts that turn U+2581 into spaces and byte pieces into bytes are the model file's way anyhow. */
+/* Decoders turn U+2581 into spaces and byte pieces into bytes, which the model file's tokenizer
+ * always does. So they are only checked, and what they strip is noted. */
 bool hf_decoder(VocabDraft *d, const JsonNode *node)
 {
     Parts           parts = { 0 };
@@ -404,7 +410,7 @@ bool hf_decoder(VocabDraft *d, const JsonNode *node)
     return set_strip(d, "space");
 }
 
-/* ---- post_processor --------------------------------------------------------------------------------------------- */
+/* ---- post_processor -------------------------------------------------------------------------- */
 
 static const JsonNode *template_ids(const JsonNode *processor, const JsonNode *item)
 {
@@ -453,7 +459,8 @@ static bool read_template(VocabDraft *d, const JsonNode *processor, IdArray *bef
     return texts == 1 || bad_template(d);
 }
 
-/* The ids of the template for one text. ByteLevel only moves offsets. A later processor works around what the one before made. */
+/* Read the ids that the template puts around one text. ByteLevel only moves offsets, so it is
+ * skipped. Each processor wraps what the one before it made. */
 bool hf_post_processor(VocabDraft *d, const JsonNode *node)
 {
     Parts parts = { 0 };

@@ -1,15 +1,17 @@
-/* A tiktoken rank file (lines of base64 and rank), with special_tokens.json beside it. The split pattern is not in the file:
- * it is known for the published rank files by their number of ranks, or named by the option. */
+/* A tiktoken rank file (lines of base64 and rank), with special_tokens.json beside it. The file
+ * does not hold the split pattern. For a published rank file the pattern follows from the number of
+ * ranks; for any other the user names it. */
 #include <stdlib.h>
 #include <string.h>
 #include "tokmake/vocab_draft.h"
 
-enum { LONGEST_PIECE = 1024, LLAMA3_RANKS = 128000 }; /* published pieces are under 130 bytes; every cut of one is looked at */
+/* Published pieces are under 130 bytes. A bound is needed since every cut of a piece is tried. */
+enum { LONGEST_PIECE = 1024, LLAMA3_RANKS = 128000 };
 
 typedef struct Special { const char *token; int32_t id; } Special;
 
-/* tiktoken_ext/openai_public.py, and meta-llama/llama-models models/llama3/tokenizer.py (only the tokens that Llama 3 and 3.1
- * share) */
+/* From tiktoken_ext/openai_public.py, and from meta-llama/llama-models, models/llama3/tokenizer.py
+ * (only the tokens that Llama 3 and 3.1 share). */
 static const struct Published { size_t ranks; const char *pattern; Special special[6]; } published[] = {
     { 50256, "gpt2", { { "<|endoftext|>", 50256 } } },
     { 50280, "gpt2", { { "<|endoftext|>", 50256 } } },
@@ -20,7 +22,7 @@ static const struct Published { size_t ranks; const char *pattern; Special speci
                                 { "<|end_header_id|>", 128007 }, { "<|eot_id|>", 128009 } } },
 };
 
-/* ---- Base64 ----------------------------------------------------------------------------------------------------- */
+/* ---- Base64 ---------------------------------------------------------------------------------- */
 
 static int digit64(char c)
 {
@@ -48,7 +50,7 @@ bool base64_decode(Text t, char *out, size_t *n)
     return true;
 }
 
-/* ---- Ranks ------------------------------------------------------------------------------------------------------ */
+/* ---- Ranks ----------------------------------------------------------------------------------- */
 
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
@@ -114,7 +116,7 @@ static bool read_ranks(VocabDraft *d, Text t)
     return true;
 }
 
-/* ---- Merges ----------------------------------------------------------------------------------------------------- */
+/* ---- Merges ---------------------------------------------------------------------------------- */
 
 static int by_left(const void *a, const void *b)
 {
@@ -122,8 +124,8 @@ static int by_left(const void *a, const void *b)
     return x->left != y->left ? (x->left > y->left) - (x->left < y->left) : (x->right > y->right) - (x->right < y->right);
 }
 
-/* Every way to split a piece into two pieces is a merge, in the order of the rank of what it makes, then of the left and the
- * right rank (as transformers' TikTokenConverter does). */
+/* Every way to cut a piece into two pieces is a merge. Merges are ordered by the rank of the
+ * result, then of the left and the right piece (as in transformers' TikTokenConverter). */
 static bool make_merges(VocabDraft *d)
 {
     for (size_t rank = 0; rank < d->size; rank++) {
@@ -145,7 +147,7 @@ static bool make_merges(VocabDraft *d)
     return true;
 }
 
-/* ---- Special tokens --------------------------------------------------------------------------------------------- */
+/* ---- Special tokens -------------------------------------------------------------------------- */
 
 static bool add_special(VocabDraft *d, const char *path, Text token, int64_t id, size_t n_ranks)
 {
@@ -189,9 +191,9 @@ static bool set_pattern(VocabDraft *d, const struct Published *p)
     return byte_level_settings(d, pattern) && draft_set_bool(d, "ignore_merges", true);
 }
 
-/* ---- The file --------------------------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
-/* The first line is a short base64 word, a space and a number. */
+/* Is the first line a short base64 word, a space and a number? */
 bool rank_file_looks_like(const char *head, size_t n)
 {
     const char *end = n ? memchr(head, '\n', n) : NULL, *space;
@@ -227,6 +229,7 @@ bool rank_file_read(VocabDraft *d, const char *path)
         text_out(&d->warnings, "%s: no special_tokens.json beside it: so only the special tokens that Llama 3 and 3.1 share are known\n", path);
     else if (!listed && !p)
         text_out(&d->warnings, "%s: no special_tokens.json beside it: no special tokens\n", path);
-    byte_map_free(&d->spelled); /* the files beside it know its pieces by their ids */
+    /* The files beside it refer to the pieces by id, not by spelling. */
+    byte_map_free(&d->spelled);
     return set_pattern(d, p) && (d->bos < 0 || id_list_add(&d->prefix, d->bos, d->err));
 }

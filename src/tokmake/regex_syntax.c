@@ -1,4 +1,5 @@
-/* Refuses what Oniguruma, which runs the patterns of a tokenizer.json for the library tokenizers, and PCRE2 read differently. */
+/* Refuses parts of a pattern that Oniguruma and PCRE2 read differently. The library tokenizers runs
+ * the patterns of a tokenizer.json with Oniguruma. */
 #include <stdlib.h>
 #include <string.h>
 #include "tokmake/vocab_draft.h"
@@ -10,7 +11,7 @@ static bool refuse(VocabDraft *d, const char *what, Text regex, Text part)
 
 static bool is_name(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || (c & 0x80); }
 
-/* Bytes of "[:alpha:]" at p, 0: none there. */
+/* Bytes of "[:alpha:]" at p; 0: no such class. */
 static size_t posix_class(const char *p, const char *end)
 {
     const char *at = p + 2;
@@ -23,7 +24,8 @@ static size_t posix_class(const char *p, const char *end)
     return at > name && end - at >= 2 && at[0] == ':' && at[1] == ']' ? (size_t)(at + 2 - p) : 0;
 }
 
-/* The ']' that ends a set whose members begin at p; NULL: it has no end. Where only a named class has one, that is the end. */
+/* The ']' that ends a set whose members begin at p; NULL: the set has no end. If the only ']' is
+ * that of a named class, it is the end. */
 static const char *set_end(const char *p, const char *end)
 {
     const char *last = NULL;
@@ -36,7 +38,8 @@ static const char *set_end(const char *p, const char *end)
     return p < end ? p : last;
 }
 
-/* "[...]" at p: its last character, and where its members begin; NULL: none. A ']' at the front is a member. */
+/* If "[...]" begins at p: its last character, and where its members begin. NULL: it does not. A ']'
+ * at the front is a member. */
 static const char *set_at(const char *p, const char *end, const char **members)
 {
     if (p == end || *p != '[')
@@ -60,7 +63,8 @@ static bool check_members(VocabDraft *d, const char *what, Text regex, const cha
             return refuse(d, what, regex, TEXT("&&"));
         n = posix_class(p, end);
         if (n && (n != sizeof "[:digit:]" - 1 || memcmp(p, "[:digit:]", n) != 0))
-            return refuse(d, what, regex, (Text){ p, n }); /* sets of their own in each */
+            /* Both libraries have such classes, but with different members. */
+            return refuse(d, what, regex, (Text){ p, n });
         if (!n && *p == '[')
             return refuse(d, what, regex, TEXT("[ in ["));
         n = n ? n : 1;
@@ -68,7 +72,8 @@ static bool check_members(VocabDraft *d, const char *what, Text regex, const cha
     return true;
 }
 
-/* "(?x:" and the like, with x or m: m is the dot's in Oniguruma. Its bytes, 0: none at p. */
+/* Bytes of "(?x:" and the like with x or m at p; 0: none. x and m are refused: in Oniguruma, m
+ * concerns the dot. */
 static size_t option_at(const char *p, const char *end)
 {
     const char *at = p + 2;
@@ -89,8 +94,9 @@ static const char *after_digits(const char *p, const char *end)
     return p;
 }
 
-/* "{,3}", which is text in PCRE2; "{3}?" and "{1,3}+", where the last character repeats what is before it in Oniguruma, and in PCRE2
- * says how. Its bytes, 0: none at p. */
+/* Bytes of a repeat at p that the two read differently; 0: none. "{,3}" is text in PCRE2. In "{3}?"
+ * and "{1,3}+", Oniguruma takes the last character as a second repeat; in PCRE2 it makes the first
+ * one lazy or possessive. */
 static size_t odd_repeat_at(const char *p, const char *end)
 {
     if (*p != '{')
@@ -104,13 +110,14 @@ static size_t odd_repeat_at(const char *p, const char *end)
     return odd || low == low_end ? (size_t)(close - p) + 1 + odd : 0;
 }
 
-/* Outside sets. */
+/* Check what begins at p, outside sets. */
 static bool check_part(VocabDraft *d, const char *what, Text regex, const char *p, const char *end)
 {
     size_t n = option_at(p, end);
     n = n ? n : odd_repeat_at(p, end);
     if (*p == '^' || *p == '$')
-        return refuse(d, what, regex, (Text){ p, 1 }); /* lines there, the text here */
+        /* In Oniguruma these match at lines, in PCRE2 at the whole text. */
+        return refuse(d, what, regex, (Text){ p, 1 });
     return !n || refuse(d, what, regex, (Text){ p, n });
 }
 
@@ -125,7 +132,7 @@ static bool check_plain(VocabDraft *d, const char *what, Text regex, const char 
     return true;
 }
 
-/* Bytes of "{1F600}" at p, 0: something else. */
+/* Bytes of "{1F600}" at p; 0: something else. */
 static size_t code_at(const char *p, const char *end)
 {
     const char *at = p + 1;
@@ -136,7 +143,8 @@ static size_t code_at(const char *p, const char *end)
 
 bool regex_syntax_check(VocabDraft *d, const char *what, Text regex)
 {
-    char *plain = draft_bytes(d, regex.n + 1), *out = plain; /* escapes that both know, out of the way */
+    /* The pattern with each escape that both know replaced by a letter. */
+    char *plain = draft_bytes(d, regex.n + 1), *out = plain;
     if (!plain)
         return false;
     for (size_t i = 0; i < regex.n; i++) {

@@ -1,5 +1,6 @@
-/* tokenizer.model: a SentencePiece model, BPE or unigram. Field numbers are those of sentencepiece_model.proto (sentencepiece
- * 0.2); the wire format is https://protobuf.dev/programming-guides/encoding. */
+/* tokenizer.model: a SentencePiece model, BPE or unigram. Field numbers are from
+ * sentencepiece_model.proto (sentencepiece 0.2); the wire format is
+ * https://protobuf.dev/programming-guides/encoding. */
 #include <math.h>
 #include <string.h>
 #include "tokmake/vocab_draft.h"
@@ -11,17 +12,17 @@ enum { TRAINER_MODEL_TYPE = 3, TRAINER_WHITESPACE_SUFFIX = 24, TRAINER_BYTE_FALL
 enum { NORMALIZER_CHARSMAP = 2, NORMALIZER_FLAGS = 3 };
 enum { KNOWN_FIELDS = 48 };
 
-/* ---- Protocol buffers ------------------------------------------------------------------------------------------- */
+/* ---- Protocol buffers ------------------------------------------------------------------------ */
 
 typedef enum Wire { WIRE_VARINT, WIRE_FIXED64, WIRE_BYTES, WIRE_FIXED32 = 5 } Wire;
 
 typedef struct Field {
-    bool     there, is_bytes; /* bytes: of lengths and of fixed sizes */
+    bool     there, is_bytes; /* is_bytes: a length and bytes, or a fixed size */
     uint64_t number, value;
     Text     bytes;
 } Field;
 
-/* The last value of each field of a message without repeated ones. */
+/* The last value of each field, for messages without repeated fields. */
 typedef struct Message { Field field[KNOWN_FIELDS]; } Message;
 
 static bool broken(VocabDraft *d, const char *why)
@@ -65,7 +66,7 @@ static bool next_field(VocabDraft *d, Text *t, Field *f)
     return f->number > 0 || broken(d, "field number 0");
 }
 
-/* Adds to what m has already. */
+/* Read fields into m, over what it has already. */
 static bool read_message(VocabDraft *d, Text t, Message *m)
 {
     Field f;
@@ -84,7 +85,7 @@ static bool truth(const Message *m, int number, bool otherwise)
     return !f->there ? otherwise : f->is_bytes ? f->bytes.n > 0 : f->value != 0;
 }
 
-/* ---- Pieces ----------------------------------------------------------------------------------------------------- */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 static bool piece_score(const Field *f, double *score)
 {
@@ -95,7 +96,8 @@ static bool piece_score(const Field *f, double *score)
     return !isnan(value);
 }
 
-/* A piece is three fields, of which a published model has up to a million: no Message for each. */
+/* A piece has three fields, and a published model up to a million pieces, so this does without a
+ * whole Message for each. */
 static bool read_piece(VocabDraft *d, Text t)
 {
     Field  f, field[PIECE_TYPE + 1] = { 0 };
@@ -126,7 +128,7 @@ static bool read_piece(VocabDraft *d, Text t)
     return (type != TYPE_NORMAL && type != TYPE_USER_DEFINED && type != TYPE_UNUSED) || draft_index(d, (int32_t)id);
 }
 
-/* The library finds bos and eos by their piece, and takes them only if they are control pieces. */
+/* Like SentencePiece, find bos and eos by their text, and only among control pieces. */
 static bool find_ids(VocabDraft *d, const Message *trainer)
 {
     ByteMap control = { 0 };
@@ -142,7 +144,7 @@ static bool find_ids(VocabDraft *d, const Message *trainer)
             continue;
         int32_t *id = byte_map_put(&control, d->piece[i].p, d->piece[i].n, (int32_t)i, &found, d->err);
         if (id)
-            *id = (int32_t)i; /* of equal ones the last */
+            *id = (int32_t)i; /* the last of equal ones */
         ok = id != NULL;
     }
     const Field *bos = &trainer->field[TRAINER_BOS_PIECE], *eos = &trainer->field[TRAINER_EOS_PIECE];
@@ -159,7 +161,7 @@ static bool find_ids(VocabDraft *d, const Message *trainer)
     return ok && (d->bos < 0 || id_list_add(&d->prefix, d->bos, d->err));
 }
 
-/* ---- Settings --------------------------------------------------------------------------------------------------- */
+/* ---- Settings -------------------------------------------------------------------------------- */
 
 static bool set_surface(VocabDraft *d, const Field *f)
 {
@@ -209,9 +211,9 @@ static bool set_all(VocabDraft *d, const Message *trainer, const Message *normal
            set_surface(d, &trainer->field[TRAINER_UNK_SURFACE]) && set_charsmap(d, normalizer);
 }
 
-/* ---- The file --------------------------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
-/* The first field of every model is a piece: tag 0x0A, a length, then tag 0x0A of its text. */
+/* Every model begins with a piece: tag 0x0A, a length, then tag 0x0A of the piece's text. */
 bool spm_model_looks_like(const char *head, size_t n) { return n > 4 && head[0] == 0x0A && head[2] == 0x0A; }
 
 bool spm_model_read(VocabDraft *d, const char *path)

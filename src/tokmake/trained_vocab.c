@@ -1,4 +1,4 @@
-/* A byte-level BPE vocabulary that was made here (text/bpe_train.h). */
+/* Makes a tokenizer from a byte-level BPE vocabulary that tblock trained (text/bpe_train.h). */
 #include <stdlib.h>
 #include <string.h>
 

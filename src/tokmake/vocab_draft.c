@@ -1,3 +1,4 @@
+/* The draft: it owns memory for pieces, collects pieces, tokens and settings, and reads files. */
 #include "tokmake/vocab_draft.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 enum { LARGEST_FILE = 256 << 20, CHUNK = 1 << 20 };
 
-/* ---- Memory ----------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 typedef struct DraftChunk {
     struct DraftChunk *before;
@@ -77,7 +78,7 @@ void draft_free(VocabDraft *d)
     *d = (VocabDraft){ 0 };
 }
 
-/* ---- Pieces ----------------------------------------------------------------------------------------------------- */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 static bool grow(void *array, size_t n, size_t item)
 {
@@ -91,7 +92,8 @@ bool draft_reserve(VocabDraft *d, size_t size)
 {
     if (size <= d->cap)
         return true;
-    size_t cap = size < 2 * d->cap ? 2 * d->cap : size < 256 ? 256 : size; /* far from overflow: ids are bounded */
+    /* This is far from overflow, since ids are bounded. */
+    size_t cap = size < 2 * d->cap ? 2 * d->cap : size < 256 ? 256 : size;
     if (!grow(&d->piece, cap, sizeof *d->piece) || !grow(&d->types, cap, 1) || !grow(&d->marks, cap, 1) ||
         !grow(&d->scores, cap, sizeof *d->scores))
         return fail(d->err, SYSTEM, "%s: out of memory for %zu tokens", d->file, cap);
@@ -199,7 +201,7 @@ bool draft_byte_pieces(VocabDraft *d, bool *all)
     return true;
 }
 
-/* ---- Special and added tokens ----------------------------------------------------------------------------------- */
+/* ---- Special and added tokens ---------------------------------------------------------------- */
 
 void draft_mark(VocabDraft *d, int32_t id, unsigned marks)
 {
@@ -222,7 +224,8 @@ bool draft_add_plain_token(VocabDraft *d, int64_t id, Text content, bool special
 {
     int32_t known = byte_map_find(spellings, content.p, content.n, -1);
     if (known >= 0)
-        id = known; /* the library tokenizers looks a token up before it gives it an id */
+        /* tokenizers looks a token up before it gives it an id. */
+        id = known;
     else if (id >= 0 && id < (int64_t)d->size && d->types[id] != TYPE_UNUSED && !text_is(d->piece[id], content))
         return fail(d->err, INPUT, "%s: added token '%.*s': expected an id of its own, found %lld, which is '%.*s'", d->file,
                     SHOWN(content), (long long)id, SHOWN(d->piece[id]));
@@ -243,11 +246,12 @@ bool draft_add_known(VocabDraft *d, int64_t id, const JsonNode *entry, const Byt
     Text content = node_bytes(node_get(entry, "content"));
     if (!is_sentencepiece_draft(d) || id < 0 || id >= (int64_t)d->size || !text_is(d->piece[id], content))
         return draft_add_token(d, id, entry, spellings);
-    draft_mark(d, (int32_t)id, marks_of(entry)); /* keeps its type: SentencePiece's types say how plain text is read */
+    /* The piece keeps its type, because SentencePiece's types say how plain text is read. */
+    draft_mark(d, (int32_t)id, marks_of(entry));
     return true;
 }
 
-/* ---- Settings --------------------------------------------------------------------------------------------------- */
+/* ---- Settings -------------------------------------------------------------------------------- */
 
 bool draft_set(VocabDraft *d, const char *key, TextOut *value)
 {
@@ -290,7 +294,7 @@ void draft_set_split(TextOut *o, const char *regex, size_t n, const char *behavi
     text_out(o, ",\"behavior\":\"%s\",\"invert\":%s}", behavior, invert ? "true" : "false");
 }
 
-/* ---- Files ------------------------------------------------------------------------------------------------------ */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 const char *draft_path(VocabDraft *d, const char *folder, const char *name)
 {

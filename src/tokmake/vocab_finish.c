@@ -1,12 +1,12 @@
-/* A draft in the form of the model file: docs/format.md, section Tokenizer. The order of everything is that of
- * tools/tblock_convert/vocab.py. */
+/* Writes a draft in the form of the model file (docs/format.md, section "Tokenizer"). The order of
+ * keys and tensors is fixed: the same source always gives the same bytes. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/checked.h"
 #include "base/hash.h"
 #include "tokmake/vocab_draft.h"
 
-/* ---- The metadata entry ----------------------------------------------------------------------------------------- */
+/* ---- The metadata entry ---------------------------------------------------------------------- */
 
 static void ids_out(TextOut *o, const char *key, const IdArray *ids)
 {
@@ -55,9 +55,9 @@ static bool make_metadata(const VocabDraft *d, TokenizerData *out)
     return out->metadata != NULL;
 }
 
-/* ---- Tensors ---------------------------------------------------------------------------------------------------- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
-/* data belongs to out from here on. NULL: no memory. */
+/* Add a tensor. out owns data from here on; data NULL means that there was no memory for it. */
 static bool put(const VocabDraft *d, TokenizerData *out, const char *name, DType dtype, size_t rows, int cols, void *data)
 {
     if (!data)
@@ -68,7 +68,7 @@ static bool put(const VocabDraft *d, TokenizerData *out, const char *name, DType
     return true;
 }
 
-/* malloc that a size of 0 does not turn into NULL. */
+/* malloc that does not return NULL for size 0. */
 static void *allocate(size_t n, size_t item)
 {
     size_t bytes;
@@ -110,7 +110,7 @@ static bool put_pieces(const VocabDraft *d, TokenizerData *out)
            put(d, out, "tok.types", DT_U8, d->size, 0, copy_of(d->types, d->size, 1));
 }
 
-/* F32, unless a unigram tokenizer.json has scores that need all of a double. */
+/* Scores are F32, unless those of a unigram tokenizer.json need a double. */
 static bool put_scores(const VocabDraft *d, TokenizerData *out)
 {
     float *shorter = allocate(d->size, sizeof *shorter);
@@ -131,8 +131,8 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The ids that can be looked up, ascending: of equal pieces the one that was indexed first, or last where the library for Unigram
- * reads the vocabulary into a map. */
+/* The ids that can be looked up, ascending. Of equal pieces the one that was indexed first counts.
+ * For Unigram it is the last, because the library reads that vocabulary into a map. */
 static bool indexed_ids(const VocabDraft *d, IdArray *ids)
 {
     ByteMap seen = { 0 };
@@ -186,7 +186,7 @@ static bool put_merges(const VocabDraft *d, TokenizerData *out)
     return put_table(d, out, "tok.merge_index", hashes, NULL, d->n_merges);
 }
 
-/* Takes the trie's arrays. */
+/* Add a trie, whose arrays out then owns. */
 static bool put_trie(const VocabDraft *d, TokenizerData *out, const char *name, const char *labels_name, TrieTable *t)
 {
     bool ok = put(d, out, name, DT_U32, t->n, 3, t->nodes);
@@ -234,7 +234,7 @@ static bool make_tensors(VocabDraft *d, TokenizerData *out)
     return ok;
 }
 
-/* ---- The whole -------------------------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 bool draft_finish(VocabDraft *d, TokenizerData *out)
 {

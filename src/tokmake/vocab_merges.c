@@ -1,9 +1,10 @@
-/* Merges of a vocabulary, whose pieces have to be there. */
+/* Merges given by spelling: both pieces and the piece that they form must be in the vocabulary. If
+ * a pair comes twice, only one of the two rows counts. */
 #include <stdlib.h>
 #include <string.h>
 #include "tokmake/vocab_draft.h"
 
-/* ---- Pairs ------------------------------------------------------------------------------------------------------ */
+/* ---- Pairs ----------------------------------------------------------------------------------- */
 
 static bool pair_map_grow(PairMap *m, Error *err)
 {
@@ -49,7 +50,7 @@ static void pair_map_free(PairMap *m)
     *m = (PairMap){ 0 };
 }
 
-/* ---- Merges ----------------------------------------------------------------------------------------------------- */
+/* ---- Merges ---------------------------------------------------------------------------------- */
 
 enum { GONE = -1 };
 

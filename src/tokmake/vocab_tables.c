@@ -1,12 +1,13 @@
-/* The tables of docs/format.md. What goes in comes from files, and so do the hashes, which everybody can compute: nothing
- * here may get slow because keys were chosen to collide. */
+/* The hash tables and tries of docs/format.md. Their keys come from files, and anybody can compute
+ * the hashes. So nothing here may become slow when keys were chosen to collide. */
 #include <stdlib.h>
 #include <string.h>
 #include "tokmake/vocab_draft.h"
 
-/* ---- Hash tables of the model file ------------------------------------------------------------------------------ */
+/* ---- Hash tables of the model file ----------------------------------------------------------- */
 
-/* The first free slot from i on: full slots point to where the search goes on, and each search shortens the way. */
+/* The first free slot from i on. A full slot points to where the search goes on; each search
+ * shortens these paths (as in union-find). */
 static uint32_t free_slot(uint32_t *next, uint32_t i)
 {
     while (next[i] != i) {
@@ -28,23 +29,25 @@ bool table_make(const uint64_t *hashes, const int32_t *values, size_t n, int32_t
         free(next);
         return fail(err, SYSTEM, "out of memory for a table of %zu entries", n);
     }
-    uint32_t mask = (uint32_t)*slots - 1; /* n is under 2^31 */
+    uint32_t mask = (uint32_t)*slots - 1; /* n is below 2^31 */
     memset(t, -1, *slots * sizeof *t);
     for (size_t i = 0; i < *slots; i++)
         next[i] = (uint32_t)i;
     for (size_t i = 0; i < n; i++) {
         uint32_t slot = free_slot(next, (uint32_t)hashes[i] & mask);
         t[slot]    = values ? values[i] : (int32_t)i;
-        next[slot] = (slot + 1) & mask; /* at most half are full, so this never closes a circle */
+        /* At most half the slots are full, so this never closes a circle. */
+        next[slot] = (slot + 1) & mask;
     }
     free(next);
     return true;
 }
 
-/* ---- Tries ------------------------------------------------------------------------------------------------------ */
+/* ---- Tries ----------------------------------------------------------------------------------- */
 
 typedef struct Key { Text text; int32_t value; } Key;
-typedef struct Range { size_t first, last; uint32_t depth; } Range; /* the keys below a node, and its own length */
+/* The keys below a node, and the length of the node's own string. */
+typedef struct Range { size_t first, last; uint32_t depth; } Range;
 
 static int by_bytes(const void *a, const void *b)
 {
@@ -53,7 +56,8 @@ static int by_bytes(const void *a, const void *b)
     return order ? order : (x->n > y->n) - (x->n < y->n);
 }
 
-/* Append the children of node i, which are the bytes that its keys go on with. The keys are sorted. */
+/* Append the children of node i, one for each byte that its keys go on with. The keys are
+ * sorted. */
 static size_t add_children(const Key *key, Range *range, TrieTable *t, size_t i, size_t n)
 {
     Range  r = range[i];
@@ -74,7 +78,7 @@ static size_t add_children(const Key *key, Range *range, TrieTable *t, size_t i,
     return n;
 }
 
-/* Nodes: one for each distinct prefix of the sorted keys, and the root. */
+/* One node for each distinct prefix of the sorted keys, and the root. */
 static size_t count_nodes(const Key *key, size_t n)
 {
     size_t count = 1;
@@ -103,7 +107,9 @@ bool trie_make(const Text *keys, const int32_t *values, size_t n, TrieTable *out
         memset(out->nodes[0], 0, sizeof out->nodes[0]);
         out->labels[0] = 0;
         out->n = 1;
-        for (size_t i = 0; i < out->n; i++) /* breadth first, so that children lie together and behind */
+        /* Breadth first, so that the children of a node are next to each other and come after
+         * it. */
+        for (size_t i = 0; i < out->n; i++)
             out->n = add_children(key, range, out, i, out->n);
     } else {
         fail(err, SYSTEM, "out of memory for a trie of %zu nodes", most);
