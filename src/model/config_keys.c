@@ -228,10 +228,7 @@ const Json *key_left(const KeyReader *r, const Json *at)
 
 /* ---- Values ---- */
 
-enum { GGUF_NAME = 128 };
-
-/* "llama.context_length" */
-static const char *gguf_name(const KeyReader *r, const char *name, char buf[GGUF_NAME])
+const char *gguf_name(const KeyReader *r, const char *name, char buf[GGUF_NAME])
 {
     snprintf(buf, GGUF_NAME, "%s%s", r->prefix, name);
     return buf;

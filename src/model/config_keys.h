@@ -97,8 +97,10 @@ const char *key_found(const Json *j, char *buf, size_t n);
 /* Are two values the same? Arrays and objects are so only where they are empty or one. */
 bool key_same(const Json *a, const Json *b);
 
-/* GGUF. Is there such a key? */
-bool key_there(const KeyReader *r, const char *name);
+/* GGUF. Is there such a key? And its whole name, "llama.context_length". */
+enum { GGUF_NAME = 128 };
+bool        key_there(const KeyReader *r, const char *name);
+const char *gguf_name(const KeyReader *r, const char *name, char buf[GGUF_NAME]);
 
 /* A value into a field. j: it, in JSON; the metadata of a GGUF file is asked for name, which must
  * be there. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/math64.h"
+#include "model/config_keys.h"
 #include "source/gguf_model.h"
 
 enum {
@@ -53,7 +54,10 @@ static const GgufArch archs[] = {
     { .name = "gptneox",   .family = "gpt_neox", .norm = NORM_LAYER, .norm_bias = true, .parallel = PLACE_PARALLEL2, .ffn = FFN_GELU,
       .flags = PARALLEL },
 };
-enum { N_ARCHS = sizeof archs / sizeof archs[0], KEY_MAX = 96, SIZE_MAX_KEY = 1 << 24 };
+enum { N_ARCHS = sizeof archs / sizeof archs[0] };
+
+#define WINDOW_PATTERN "attention.sliding_window_pattern"
+
 
 bool gguf_arch_pairs(const GgufArch *a) { return a->flags & PAIRS; }
 
@@ -76,84 +80,55 @@ const GgufArch *gguf_arch(const GgufFile *f, Error *err)
 
 /* ---- Keys ---- */
 
-typedef struct Reader {
+typedef struct GgufReader {
+    KeyReader       keys;
     const GgufArch *arch;
     const GgufFile *f;
     Config         *c;
     Source         *source; /* for what the user should know */
-    Error          *err;
-} Reader;
+} GgufReader;
 
-/* "llama.context_length" */
-static const char *full_key(const Reader *r, const char *key, char *buf)
-{
-    snprintf(buf, KEY_MAX, "%s.%s", r->arch->name, key);
-    return buf;
-}
-
-static bool has(const Reader *r, const char *key)
-{
-    char full[KEY_MAX];
-    return gguf_find(r->f->meta, full_key(r, key, full)) != NULL;
-}
-
-/* A size that must be there. */
-static bool size(const Reader *r, const char *key, int *out)
-{
-    char    full[KEY_MAX];
-    int64_t v;
-    if (!gguf_read_int(r->f->meta, full_key(r, key, full), 1, SIZE_MAX_KEY, &v, r->err))
-        return false;
-    *out = (int)v;
-    return true;
-}
+static bool has(const GgufReader *r, const char *key) { return key_there(&r->keys, key); }
 
 /* The readers below leave *out as it is where the file has no such key. */
-static bool maybe_size(const Reader *r, const char *key, int *out)
+static bool maybe_size(GgufReader *r, const char *key, int *out)
 {
-    char    full[KEY_MAX];
-    int64_t v;
-    if (!has(r, key))
-        return true;
-    if (!gguf_read_int(r->f->meta, full_key(r, key, full), 0, SIZE_MAX_KEY, &v, r->err))
-        return false;
-    *out = (int)v;
-    return true;
+    return !has(r, key) || key_int(&r->keys, key, NULL, 0, KEY_LARGEST, out);
 }
 
-static bool maybe_number(const Reader *r, const char *key, double *out)
+static bool maybe_number(GgufReader *r, const char *key, double *out)
 {
-    char full[KEY_MAX];
-    return !has(r, key) || gguf_read_number(r->f->meta, full_key(r, key, full), out, r->err);
+    return !has(r, key) || key_number(&r->keys, key, NULL, out);
 }
 
-static bool maybe_flag(const Reader *r, const char *key, bool *out)
+static bool maybe_flag(GgufReader *r, const char *key, bool *out)
 {
-    char full[KEY_MAX];
-    return !has(r, key) || gguf_read_bool(r->f->meta, full_key(r, key, full), out, r->err);
+    return !has(r, key) || key_bool(&r->keys, key, NULL, out);
 }
 
 /* A setting of any type as a number: true is 1; of an array the largest magnitude. */
-static bool any_number(const Reader *r, const char *full, double *out)
+static bool any_number(GgufReader *r, const char *key, double *out)
 {
-    const GgufEntry *e = gguf_find(r->f->meta, full);
+    const GgufMeta  *m = r->keys.gguf;
+    char             full[GGUF_NAME];
+    const GgufEntry *e = gguf_find(m, gguf_name(&r->keys, key, full));
     int64_t          whole;
     int32_t         *list;
     size_t           n;
     bool             flag;
     if (e->type == GGUF_BOOL) {
-        bool ok = gguf_read_bool(r->f->meta, full, &flag, r->err);
+        bool ok = gguf_read_bool(m, full, &flag, r->keys.err);
         *out    = flag;
         return ok;
     }
     if (e->type == GGUF_F32 || e->type == GGUF_F64)
-        return gguf_read_number(r->f->meta, full, out, r->err);
+        return gguf_read_number(m, full, out, r->keys.err);
     if (e->type != GGUF_ARRAY) {
-        bool ok = gguf_read_int(r->f->meta, full, INT64_MIN, INT64_MAX, &whole, r->err);
+        bool ok = gguf_read_int(m, full, INT64_MIN, INT64_MAX, &whole, r->keys.err);
         *out    = ok ? (double)whole : 0;
         return ok;
     }
-    if (!gguf_read_ints(r->f->meta, full, &list, &n, r->err))
+    if (!gguf_read_ints(m, full, &list, &n, r->keys.err))
         return false;
     *out = 0;
     for (size_t i = 0; i < n; i++)
@@ -162,97 +137,88 @@ static bool any_number(const Reader *r, const char *full, double *out)
     return true;
 }
 
-/* Settings that change what is computed and that nothing here computes: with these values they ask for nothing. Keys that are not
- * here say what the tensors say, or nothing about the result; llama.cpp skips those that it does not know as well. */
-static bool nothing_unknown(const Reader *r)
+/* Settings that change what is computed and that nothing here computes: with these values they ask for nothing. */
+static const struct Unknown { const char *key; double harmless[2]; } unknown[] = {
+    { "attention.max_alibi_bias", { 0, 0 } },      { "attention.clamp_kqv", { 0, 0 } },
+    { "attention.causal", { 1, 1 } },              { "attention.temperature_scale", { 0, 0 } },
+    { "attention.temperature_length", { 0, 0 } },  { "attention.output_scale", { 0, 1 } },
+    { "attention.value_scale", { 0, 1 } },         { "attention.shared_kv_layers", { 0, 0 } },
+    { "attention.q_lora_rank", { 0, 0 } },         { "attention.kv_lora_rank", { 0, 0 } },
+    { "expert_weights_scale", { 0, 1 } },          { "expert_gating_func", { 0, 1 } },
+    { "expert_group_count", { 0, 1 } },            { "leading_dense_block_count", { 0, 0 } },
+    { "interleave_moe_layer_step", { 0, 1 } },     { "moe_every_n_layers", { 0, 1 } },
+    { "no_rope_layer_step", { 0, 0 } },            { "rope.scaling.alpha", { 0, 1 } },
+    { "rope.scaling.yarn_log_multiplier", { 0, 0 } }, { "rope.scaling.yarn_ext_factor", { -1, 1 } },
+    { "rope.scaling.yarn_attn_factor", { -1, 1 } }, { "swin_norm", { 0, 0 } },
+};
+
+/* Keys that are not in that list say what the tensors say, or nothing about the result; llama.cpp skips those that it does not
+ * know as well. */
+static bool nothing_unknown(GgufReader *r)
 {
-    static const struct Unknown { const char *key; double harmless[2]; } unknown[] = {
-        { "attention.max_alibi_bias", { 0, 0 } },      { "attention.clamp_kqv", { 0, 0 } },
-        { "attention.causal", { 1, 1 } },              { "attention.temperature_scale", { 0, 0 } },
-        { "attention.temperature_length", { 0, 0 } },  { "attention.output_scale", { 0, 1 } },
-        { "attention.value_scale", { 0, 1 } },         { "attention.shared_kv_layers", { 0, 0 } },
-        { "attention.q_lora_rank", { 0, 0 } },         { "attention.kv_lora_rank", { 0, 0 } },
-        { "expert_weights_scale", { 0, 1 } },          { "expert_gating_func", { 0, 1 } },
-        { "expert_group_count", { 0, 1 } },            { "leading_dense_block_count", { 0, 0 } },
-        { "interleave_moe_layer_step", { 0, 1 } },     { "moe_every_n_layers", { 0, 1 } },
-        { "no_rope_layer_step", { 0, 0 } },            { "rope.scaling.alpha", { 0, 1 } },
-        { "rope.scaling.yarn_log_multiplier", { 0, 0 } }, { "rope.scaling.yarn_ext_factor", { -1, 1 } },
-        { "rope.scaling.yarn_attn_factor", { -1, 1 } }, { "swin_norm", { 0, 0 } },
-    };
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
-        char   full[KEY_MAX];
-        double x;
-        if (!has(r, unknown[i].key))
+        const struct Unknown *u = &unknown[i];
+        double                x;
+        if (!has(r, u->key))
             continue;
-        if (!any_number(r, full_key(r, unknown[i].key, full), &x))
+        if (!any_number(r, u->key, &x))
             return false;
-        if (x != unknown[i].harmless[0] && x != unknown[i].harmless[1])
-            return fail(r->err, INPUT, "%s: key %s: expected %g, found %g: it would change the result, and is not supported",
-                        r->f->meta->path, full, unknown[i].harmless[1], x);
+        if (x != u->harmless[0] && x != u->harmless[1])
+            return key_wrong(&r->keys, u->key, "expected %g, found %g: it would change the result, and is not supported",
+                             u->harmless[1], x);
     }
     return true;
 }
 
-/* A size that the file has for each layer; it must be the same for all. */
-static bool layer_size(const Reader *r, const char *key, int *out)
+static const Tensor *first_layer_tensor(const GgufReader *r, const char *name)
 {
-    char             full[KEY_MAX];
-    const GgufEntry *e = gguf_find(r->f->meta, full_key(r, key, full));
-    if (!e || e->type != GGUF_ARRAY)
-        return maybe_size(r, key, out);
-    int32_t *v;
-    size_t   n;
-    if (!gguf_read_ints(r->f->meta, full, &v, &n, r->err))
-        return false;
-    bool same = n > 0;
-    for (size_t i = 1; same && i < n; i++)
-        same = v[i] == v[0];
-    if (same)
-        *out = v[0];
-    free(v);
-    return same ? true : fail(r->err, INPUT, "%s: key %s: expected the same number for all layers, found others", r->f->meta->path, full);
-}
-
-static const Tensor *first_layer_tensor(const Reader *r, const char *name)
-{
-    char full[KEY_MAX];
+    char full[GGUF_NAME];
     snprintf(full, sizeof full, "blk.0.%s", name);
     return gguf_tensor(r->f, full);
 }
 
 /* ---- Parts of the config ---- */
 
-static bool read_sizes(const Reader *r)
+/* All keys of the table that the file has; those of experts only where there are any. */
+static bool read_table(GgufReader *r)
+{
+    static const size_t needed[] = { offsetof(Config, d_model), offsetof(Config, n_layers), offsetof(Config, n_ctx) };
+    Config *c = r->c;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!key_size(&r->keys, config_key_at(needed[i])->gguf, NULL, (int *)(void *)((char *)c + needed[i])))
+            return false;
+    for (const ConfigKey *k = config_keys; k->name; k++)
+        if (k->gguf && (c->n_experts || !(k->flags & KEY_OF_EXPERTS)) && has(r, k->gguf) && !key_read(&r->keys, k, k->gguf, NULL, c))
+            return false;
+    return c->heads >= 1 || key_size(&r->keys, "attention.head_count", NULL, &c->heads);
+}
+
+/* What follows from the sizes that the file has. */
+static bool read_sizes(GgufReader *r)
 {
     Config       *c = r->c;
     const Tensor *embed = gguf_tensor(r->f, "token_embd.weight");
-    if (!size(r, "embedding_length", &c->d_model) || !size(r, "block_count", &c->n_layers) || !size(r, "context_length", &c->n_ctx)
-        || !layer_size(r, "attention.head_count", &c->heads))
-        return false;
-    if (c->heads < 1)
-        return size(r, "attention.head_count", &c->heads); /* its message */
-    if (c->d_model % c->heads != 0 && !has(r, "attention.key_length"))
-        return fail(r->err, INPUT, "%s: key %s.embedding_length: expected a multiple of head_count %d, found %d", r->f->meta->path,
-                    r->arch->name, c->heads, c->d_model);
-    c->kv_heads = c->heads;
-    c->head_dim = c->d_model / c->heads;
-    if (!layer_size(r, "attention.head_count_kv", &c->kv_heads) || !layer_size(r, "feed_forward_length", &c->d_ff)
-        || !maybe_size(r, "attention.key_length", &c->head_dim))
-        return false;
+    if (!has(r, "attention.key_length") && c->d_model % c->heads != 0)
+        return key_wrong(&r->keys, "embedding_length", "expected a multiple of head_count %d, found %d", c->heads, c->d_model);
+    if (!has(r, "attention.head_count_kv"))
+        c->kv_heads = c->heads;
+    if (!has(r, "attention.key_length"))
+        c->head_dim = c->d_model / c->heads;
+    if (!has(r, "rope.dimension_count"))
+        c->rotary_dim = c->head_dim;
     int v_dim = c->head_dim;
     if (!maybe_size(r, "attention.value_length", &v_dim))
         return false;
     if (v_dim != c->head_dim)
-        return fail(r->err, INPUT, "%s: key %s.attention.value_length: expected key_length %d, found %d", r->f->meta->path,
-                    r->arch->name, c->head_dim, v_dim);
-    if (!embed || embed->rank != 2 || embed->shape[0] > SIZE_MAX_KEY)
-        return fail(r->err, INPUT, "%s: tensor token_embd.weight: expected a matrix, found %s", r->f->meta->path,
+        return key_wrong(&r->keys, "attention.value_length", "expected key_length %d, found %d", c->head_dim, v_dim);
+    if (!embed || embed->rank != 2 || embed->shape[0] > KEY_LARGEST)
+        return fail(r->keys.err, INPUT, "%s: tensor token_embd.weight: expected a matrix, found %s", r->keys.path,
                     embed ? "another shape" : "no such tensor");
     c->vocab_size = (int)embed->shape[0];
     return true;
 }
 
-static bool read_norms(const Reader *r)
+static bool read_norms(GgufReader *r)
 {
     Config *c = r->c;
     bool    parallel = r->arch->flags & PARALLEL;
@@ -264,12 +230,11 @@ static bool read_norms(const Reader *r)
     if (r->arch->parallel == PLACE_PARALLEL && r->arch->place == PLACE_PRE && !first_layer_tensor(r, "ffn_norm.weight"))
         parallel = true;
     c->norm_placement = parallel ? r->arch->parallel : r->arch->place;
-    const char *key = c->norm == NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
-    char        full[KEY_MAX];
-    return gguf_read_number(r->f->meta, full_key(r, key, full), &c->norm_eps, r->err);
+    return key_number(&r->keys, c->norm == NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", NULL,
+                      &c->norm_eps);
 }
 
-static void see_tensors(const Reader *r)
+static void see_tensors(const GgufReader *r)
 {
     Config *c = r->c;
     c->tied_embeddings = !gguf_tensor(r->f, "output.weight");
@@ -281,16 +246,16 @@ static void see_tensors(const Reader *r)
 }
 
 /* The layers without a window from a list of flags, true where there is one. */
-static bool listed_windows(const Reader *r)
+static bool listed_windows(GgufReader *r)
 {
     Config  *c = r->c;
-    char     full[KEY_MAX];
+    char     full[GGUF_NAME];
     int32_t *list;
     size_t   n;
-    if (!gguf_read_ints(r->f->meta, full_key(r, "attention.sliding_window_pattern", full), &list, &n, r->err))
+    if (!gguf_read_ints(r->keys.gguf, gguf_name(&r->keys, WINDOW_PATTERN, full), &list, &n, r->keys.err))
         return false;
-    bool ok = n >= (size_t)c->n_layers || fail(r->err, INPUT, "%s: key %s: expected %d items, one for each layer, found %zu",
-                                               r->f->meta->path, full, c->n_layers, n);
+    bool ok = n >= (size_t)c->n_layers
+           || key_wrong(&r->keys, WINDOW_PATTERN, "expected %d items, one for each layer, found %zu", c->n_layers, n);
     for (int l = 0; ok && c->window && l < c->n_layers && l < MAX_LAYERS; l++)
         if (!list[l])
             layers_add(&c->full_layers, l);
@@ -298,15 +263,14 @@ static bool listed_windows(const Reader *r)
     return ok;
 }
 
-static bool read_window(const Reader *r)
+static bool read_window(GgufReader *r)
 {
     Config          *c     = r->c;
     int              every = r->arch->full_every, n_full = 0;
-    char             full[KEY_MAX];
-    const GgufEntry *pattern = gguf_find(r->f->meta, full_key(r, "attention.sliding_window_pattern", full));
+    char             full[GGUF_NAME];
+    const GgufEntry *pattern = gguf_find(r->keys.gguf, gguf_name(&r->keys, WINDOW_PATTERN, full));
     bool             listed  = pattern && pattern->type == GGUF_ARRAY;
-    if (!maybe_size(r, "attention.sliding_window", &c->window)
-        || !(listed ? listed_windows(r) : maybe_size(r, "attention.sliding_window_pattern", &every)))
+    if (!(listed ? listed_windows(r) : maybe_size(r, WINDOW_PATTERN, &every)))
         return false;
     for (int l = 0; !listed && c->window && every > 0 && l < c->n_layers && l < MAX_LAYERS; l++)
         if ((l + 1) % every == 0)
@@ -320,57 +284,47 @@ static bool read_window(const Reader *r)
     return true;
 }
 
-static bool read_scales(const Reader *r)
+static void read_scales(const GgufReader *r)
 {
     Config  *c     = r->c;
     unsigned flags = r->arch->flags;
-    if (flags & EMBED_SQRT)
+    if (flags & EMBED_SQRT && !has(r, "embedding_scale"))
         c->embed_scale = sqrt((double)c->d_model);
-    if (flags & LAST_SCALE && c->n_layers == r->arch->big_layers)
+    if (flags & LAST_SCALE && c->n_layers == r->arch->big_layers && !has(r, "attention.scale"))
         c->attn_scale = 1 / sqrt((double)c->d_model / c->heads);
-    if (!maybe_number(r, "embedding_scale", &c->embed_scale) || !maybe_number(r, "residual_scale", &c->residual_scale)
-        || !maybe_number(r, "attention.scale", &c->attn_scale) || !maybe_number(r, "logit_scale", &c->logit_scale)
-        || !maybe_number(r, "attn_logit_softcapping", &c->attn_softcap)
-        || !maybe_number(r, "final_logit_softcapping", &c->logit_softcap))
-        return false;
     if (flags & DIVIDE && c->logit_scale != 0)
         c->logit_scale = 1 / c->logit_scale;
-    return true;
 }
 
-static bool read_experts(const Reader *r)
+static bool read_experts(GgufReader *r)
 {
     Config *c = r->c;
-    if (!maybe_size(r, "expert_count", &c->n_experts))
-        return false;
     if (c->n_experts == 0)
         return true;
-    c->expert_d_ff = c->d_ff;
-    if (!size(r, "expert_used_count", &c->experts_used) || !maybe_size(r, "expert_feed_forward_length", &c->expert_d_ff)
-        || !maybe_size(r, "expert_shared_feed_forward_length", &c->shared_d_ff))
+    if (!has(r, "expert_feed_forward_length"))
+        c->expert_d_ff = c->d_ff;
+    if (c->experts_used < 1 && !key_size(&r->keys, "expert_used_count", NULL, &c->experts_used))
         return false;
     const Tensor *shared = first_layer_tensor(r, "ffn_gate_shexp.weight");
-    if (shared && c->shared_d_ff == 0 && shared->rank == 2 && shared->shape[0] <= SIZE_MAX_KEY)
+    if (shared && c->shared_d_ff == 0 && shared->rank == 2 && shared->shape[0] <= KEY_LARGEST)
         c->shared_d_ff = (int)shared->shape[0];
-    c->renormalize   = r->arch->flags & RENORMALIZE;
-    if (!maybe_flag(r, "expert_weights_norm", &c->renormalize))
-        return false;
+    if (!has(r, "expert_weights_norm"))
+        c->renormalize = r->arch->flags & RENORMALIZE;
     c->shared_router = r->arch->flags & SHARED_GATE && c->shared_d_ff > 0;
     if (c->d_ff == 0)
         c->d_ff = c->expert_d_ff;
     return true;
 }
 
-static bool read_yarn(const Reader *r)
+static bool read_yarn(GgufReader *r)
 {
-    Rope *rope = &r->c->rope;
-    rope->original_n_ctx = r->c->n_ctx;
-    double n = rope->original_n_ctx, attn = -1;
-    if (!maybe_number(r, "rope.scaling.attn_factor", &attn) || !maybe_number(r, "rope.scaling.yarn_beta_fast", &rope->beta_fast)
-        || !maybe_number(r, "rope.scaling.yarn_beta_slow", &rope->beta_slow))
-        return false;
-    int original = (int)n;
-    if (!maybe_size(r, "rope.scaling.original_context_length", &original))
+    Rope  *rope = &r->c->rope;
+    double attn = -1;
+    int    original = r->c->n_ctx;
+    for (const ConfigKey *k = rope_keys; k->name; k++)
+        if (k->gguf && has(r, k->gguf) && !key_read(&r->keys, k, k->gguf, NULL, rope))
+            return false;
+    if (!maybe_number(r, "rope.scaling.attn_factor", &attn) || !maybe_size(r, "rope.scaling.original_context_length", &original))
         return false;
     rope->original_n_ctx = original;
     if (attn > 0 && attn != 1) /* there it is times what the factor gives */
@@ -378,46 +332,49 @@ static bool read_yarn(const Reader *r)
     return true;
 }
 
-static bool read_rope(const Reader *r)
+/* The kind of scaling: none, linear or yarn. */
+static bool rope_kind(GgufReader *r, RopeType *kind)
 {
-    Config    *c = r->c;
-    Rope      *rope = &c->rope;
-    char       full[KEY_MAX];
-    GgufString type = { "linear", 6 };  /* what llama.cpp takes it for where only a factor is said */
-    c->rotary_dim = c->head_dim;
-    if (!maybe_number(r, "rope.freq_base", &c->theta) || !maybe_size(r, "rope.dimension_count", &c->rotary_dim))
+    char       full[GGUF_NAME];
+    GgufString type = { "linear", 6 }; /* what llama.cpp takes it for where only a factor is said */
+    if (has(r, "rope.scaling.type")
+        && !gguf_read_string(r->keys.gguf, gguf_name(&r->keys, "rope.scaling.type", full), &type, r->keys.err))
         return false;
-    if (has(r, "rope.scaling.type") && !gguf_read_string(r->f->meta, full_key(r, "rope.scaling.type", full), &type, r->err))
-        return false;
-    if (gguf_tensor(r->f, "rope_freqs.weight"))
-        rope->type = ROPE_FACTORS;
     if (gguf_tensor(r->f, "rope_factors_long.weight") || gguf_tensor(r->f, "rope_factors_short.weight")
         || gguf_string_is(type, "longrope"))
-        return fail(r->err, INPUT, "%s: rope type longrope is not supported", r->f->meta->path);
-    if (gguf_string_is(type, "none"))
+        return fail(r->keys.err, INPUT, "%s: rope type longrope is not supported", r->keys.path);
+    *kind = gguf_string_is(type, "linear") ? ROPE_LINEAR : gguf_string_is(type, "yarn") ? ROPE_YARN : ROPE_DEFAULT;
+    return *kind != ROPE_DEFAULT || gguf_string_is(type, "none")
+        || key_wrong(&r->keys, "rope.scaling.type", "expected none, linear or yarn, found '%.*s'", (int)(type.n < 40 ? type.n : 40),
+                     type.bytes);
+}
+
+static bool read_rope(GgufReader *r)
+{
+    Config  *c = r->c;
+    RopeType kind = ROPE_DEFAULT;
+    double   factor = 0;
+    if (!rope_kind(r, &kind))
+        return false;
+    if (gguf_tensor(r->f, "rope_freqs.weight"))
+        c->rope.type = ROPE_FACTORS;
+    if (kind == ROPE_DEFAULT)
         return true;
-    bool linear = gguf_string_is(type, "linear");
-    if (!linear && !gguf_string_is(type, "yarn"))
-        return fail(r->err, INPUT, "%s: key %s: expected none, linear or yarn, found '%.*s'", r->f->meta->path, full,
-                    (int)(type.n < 40 ? type.n : 40), type.bytes);
-    double factor = 0;
     if (!maybe_number(r, has(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", &factor)) /* the older name */
         return false;
     if (factor == 0 || factor == 1) /* 0: none */
         return true;
-    if (rope->type == ROPE_FACTORS)
-        return fail(r->err, INPUT, "%s: key %s: expected 1 beside tensor rope_freqs.weight, found %g", r->f->meta->path,
-                    full_key(r, "rope.scaling.factor", full), factor);
-    rope->factor = factor;
+    if (c->rope.type == ROPE_FACTORS)
+        return key_wrong(&r->keys, "rope.scaling.factor", "expected 1 beside tensor rope_freqs.weight, found %g", factor);
     if (c->window && strcmp(r->arch->name, "olmo2") == 0)
-        return fail(r->err, INPUT, "%s: key %s: expected 1 in a model with windows, found %g", r->f->meta->path,
-                    full_key(r, "rope.scaling.factor", full), factor);
-    rope->type = linear ? ROPE_LINEAR : ROPE_YARN;
-    return linear || read_yarn(r);
+        return key_wrong(&r->keys, "rope.scaling.factor", "expected 1 in a model with windows, found %g", factor);
+    c->rope.type   = kind;
+    c->rope.factor = factor;
+    return kind == ROPE_LINEAR || read_yarn(r);
 }
 
 /* Gemma 3: layers with a window rotate by a base of their own, not scaled. */
-static bool read_window_theta(const Reader *r)
+static bool read_window_theta(GgufReader *r)
 {
     Config *c = r->c;
     if (strcmp(r->arch->name, "gemma3") != 0 || c->window == 0)
@@ -427,23 +384,23 @@ static bool read_window_theta(const Reader *r)
 }
 
 /* An id of the vocabulary; -1 where there is no such key, or an id (such as -1) that no token has and that never occurs. */
-static bool read_id(const Reader *r, const char *key, int *out)
+static bool read_id(GgufReader *r, const char *key, int *out)
 {
     int64_t id;
     *out = -1;
-    if (!gguf_find(r->f->meta, key))
+    if (!gguf_find(r->keys.gguf, key))
         return true;
-    if (!gguf_read_int(r->f->meta, key, INT64_MIN, INT64_MAX, &id, r->err))
+    if (!gguf_read_int(r->keys.gguf, key, INT64_MIN, INT64_MAX, &id, r->keys.err))
         return false;
     if (id >= 0 && id < r->c->vocab_size)
         *out = (int)id;
     else if (id != -1 && id != UINT32_MAX)
-        return source_warn(r->source, r->err, "%s: key %s: %lld is outside of the vocabulary of %d: left out", r->f->meta->path, key,
+        return source_warn(r->source, r->keys.err, "%s: key %s: %lld is outside of the vocabulary of %d: left out", r->keys.path, key,
                            (long long)id, r->c->vocab_size);
     return true;
 }
 
-static bool read_ids(const Reader *r)
+static bool read_ids(GgufReader *r)
 {
     static const char *const ends[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id" };
     Config *c = r->c;
@@ -464,16 +421,19 @@ static bool read_ids(const Reader *r)
 
 bool gguf_config(Source *s, const GgufArch *a, Error *err)
 {
-    Config     *out  = &s->checkpoint.config;
-    const char *path = s->path;
-    Reader      r    = { a, &s->gguf, out, s, err };
-    config_defaults(out);
-    out->ffn       = a->ffn;
-    out->positions = a->flags & LEARNED ? POS_LEARNED : POS_ROPE;
-    if (!read_sizes(&r) || !read_norms(&r) || !read_window(&r) || !read_scales(&r) || !read_experts(&r) || !read_rope(&r)
+    Config    *c = &s->checkpoint.config;
+    char       prefix[32];
+    GgufReader r = { .keys = { .path = s->path, .prefix = prefix, .gguf = s->gguf.meta, .err = err },
+                     .arch = a, .f = &s->gguf, .c = c, .source = s };
+    snprintf(prefix, sizeof prefix, "%s.", a->name);
+    config_defaults(c);
+    c->ffn       = a->ffn;
+    c->positions = a->flags & LEARNED ? POS_LEARNED : POS_ROPE;
+    if (!read_table(&r) || !read_sizes(&r) || !read_norms(&r) || !read_window(&r) || !read_experts(&r) || !read_rope(&r)
         || !read_window_theta(&r) || !read_ids(&r) || !nothing_unknown(&r))
         return false;
+    read_scales(&r);
     see_tensors(&r);
-    snprintf(out->family, sizeof out->family, "%s", out->n_experts && a->moe_family ? a->moe_family : a->family);
-    return config_check(out, path, err) && config_supported(out, path, err);
+    snprintf(c->family, sizeof c->family, "%s", c->n_experts && a->moe_family ? a->moe_family : a->family);
+    return config_check(c, s->path, err) && config_supported(c, s->path, err);
 }
