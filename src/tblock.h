@@ -326,6 +326,96 @@ TBLOCK_API void            tblock_sampler_free(tblock_sampler *s);
 TBLOCK_API bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
                                     uint32_t index, int32_t *token, tblock_error *err);
 
+/* ---- Generation ------------------------------------------------------------------------------ */
+
+/* One sequence of a context that draws its own next tokens. Any number of them go on together, and
+ * each draws what it would draw alone, to the bit. */
+typedef struct tblock_generation tblock_generation;
+
+/* Called for each token that is drawn: `index` is its place in the sequence, logits [vocab_size]
+ * are those that it was drawn from. A token that ends the generation is told too. */
+typedef void (*tblock_token_fn)(void *user, size_t index, int32_t token, const float *logits);
+
+typedef struct tblock_generation_options {
+    const int32_t         *ids;       /* [n_ids] the text to go on from: at least one token */
+    size_t                 n_ids;
+    tblock_sampler_options sampling;  /* zeroed: greedy */
+    int                    max_tokens; /* most to draw; 0: until the context is full; -1: none */
+    const int32_t         *stop_ids;  /* [n_stop_ids] tokens that end it; NULL: the model's own */
+    size_t                 n_stop_ids;
+    const char *const     *stop_texts; /* [n_stop_texts] it ends before one of these appears */
+    size_t                 n_stop_texts;
+    const char            *skip;      /* dropped where the new text begins with it; may be NULL
+                                         (tblock_chat_info.answer_prefix) */
+    int                    draft;     /* guess at most so many tokens ahead, up to 63; 0: none. A
+                                         guess is what followed the last tokens where they occurred
+                                         before. All are checked in one batch, which takes less time
+                                         where a text repeats itself and draws the same tokens */
+    int                    draft_match; /* fewest tokens that must have occurred before; 0: 2 */
+    bool                   prompt_logits; /* call on_token for ids too, from the second on; none of
+                                             them is reused then */
+    tblock_token_fn        on_token;  /* may be NULL */
+    void                  *user;      /* passed to on_token */
+} tblock_generation_options;
+
+/* Take a free sequence of the context: the one that holds the longest beginning of ids, which is
+ * not computed again. Until it is closed, only the generation may change that sequence. Options are
+ * copied. Fails with TBLOCK_USAGE (no token, more than the context holds, an id or number out of
+ * range, an empty stop text, no free sequence), TBLOCK_INPUT (stop texts, but the model has no
+ * tokenizer) and TBLOCK_SYSTEM. */
+TBLOCK_API tblock_generation *tblock_generation_open(tblock_context *c,
+                                                     const tblock_generation_options *opt,
+                                                     tblock_error *err);
+
+/* Close it before its context; NULL is accepted. The sequence is free again. It keeps its tokens
+ * for the next generation that begins with them, until tblock_seq_rewind. */
+TBLOCK_API void tblock_generation_close(tblock_generation *g);
+
+/* Take n generations one step on, in one batch: each computes a piece of its prompt, or its last
+ * token and a draft, and then draws. One that has ended does nothing. prompt_tokens: at most so
+ * many tokens of prompts, given out in the order of the list; 0: the context's n_batch. Which
+ * generations take part and how prompts are cut changes no bit.
+ * What fails for one generation (a NaN logit) ends that one, and its info says why. False: no one
+ * moved (TBLOCK_SYSTEM: no memory; TBLOCK_USAGE: a generation of another context, or one that is in
+ * the list twice); the call may be tried again. */
+TBLOCK_API bool tblock_advance(tblock_context *c, tblock_generation *const *generations, size_t n,
+                               size_t prompt_tokens, tblock_error *err);
+
+/* End it with its next step, which computes nothing more of it. May be called from on_token, from
+ * another thread and from a signal handler. */
+TBLOCK_API void tblock_generation_stop(tblock_generation *g);
+
+enum tblock_end {
+    TBLOCK_GOES_ON     = 0,
+    TBLOCK_END_TOKEN   = 1, /* drew a token of stop_ids */
+    TBLOCK_END_TEXT    = 2, /* a stop text appeared */
+    TBLOCK_END_LENGTH  = 3, /* max_tokens are drawn */
+    TBLOCK_END_CONTEXT = 4, /* the context is full */
+    TBLOCK_END_STOPPED = 5, /* tblock_generation_stop */
+    TBLOCK_END_FAILED  = 6  /* error says why */
+};
+
+typedef struct tblock_generation_info {
+    int                 end;    /* enum tblock_end */
+    const tblock_error *error;  /* of TBLOCK_END_FAILED */
+    const int32_t      *ids;    /* [n_ids] given, then drawn; not the token that ended it */
+    size_t              n_ids, n_given;
+    size_t              n_reused, n_read; /* of those given: found in the sequence; read so far,
+                                             found ones included */
+    const char         *text;   /* [n_bytes] of the tokens drawn, in whole UTF-8 characters and as
+                                   far as it is no part of a stop text; the rest comes at the
+                                   end. What is there stays. "" for a model without tokenizer */
+    size_t              n_bytes;
+    const float        *logits; /* [vocab_size] that the last token was drawn from, until the
+                                   context computes again; NULL: none, or gone */
+    int32_t             seq;    /* the sequence; it holds all ids but the last, perhaps more */
+    size_t              n_steps; /* after the prompt: each computes one token and a draft */
+    size_t              n_proposed, n_accepted; /* tokens of drafts; those that were right */
+} tblock_generation_info;
+
+/* What has come of it. Pointers are good until its next step. Cannot fail. */
+TBLOCK_API void tblock_generation_describe(const tblock_generation *g, tblock_generation_info *out);
+
 /* ---- Drafts --------------------------------------------------------------------------------------------------- */
 
 typedef struct tblock_draft_options {

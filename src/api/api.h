@@ -6,6 +6,7 @@
 #include "format/tensors.h"
 #include "model/model.h"
 #include "runtime/forward.h"
+#include "runtime/sampler.h"
 #include "source/source.h"
 #include "text/tokenizer.h"
 
@@ -20,11 +21,19 @@ struct tblock_model {
     char      *retyped;         /* "q4 embed=f16": what was asked for when it was opened; NULL: as stored */
 };
 
+/* What a context knows of a sequence besides its KV cache. */
+typedef struct SeqTokens {
+    int32_t *id;    /* the tokens that it holds, as many as kv.seq[].length says */
+    size_t   cap;
+    bool     taken; /* by an open generation */
+} SeqTokens;
+
 struct tblock_context {
     const tblock_model *model;
     const Kernels      *kernels;
     Forward            *forward;
     KvCache             kv;
+    SeqTokens          *seq_tokens;     /* [n_seqs] */
     int                 n_ctx, n_seqs, n_batch, threads;
     bool                allow_nan;
     Numerics            numerics;
@@ -32,9 +41,13 @@ struct tblock_context {
     Profile            *profile;        /* NULL until tblock_profile                  */
     BatchToken         *token;          /* the last batch, [cap_items] */
     size_t              n_items, cap_items;
+    uint64_t            n_decodes;      /* so far: logits of an earlier one are gone */
     int                *next_pos;       /* [n_seqs] scratch of the batch check */
     float              *logits;         /* [n_logits, logits_stride] */
     size_t              cap_logits, logits_stride;
+    tblock_item        *step;           /* the batch of a tblock_advance, [cap_step] */
+    size_t              cap_step;
+    Sampler            *sampler;        /* scratch of all generations; NULL before the first */
     tblock_observer     observer;
     void               *observer_user;
 };
@@ -44,6 +57,14 @@ bool tokenizer_fits(const Tokenizer *t, int vocab_size, const char *path, Error 
 
 /* How many tokens a context computes at once; n_batch 0: the default. One sequence never needs more than n_ctx. */
 int context_batch(int n_batch, int n_ctx, int n_seqs);
+
+/* tblock_decode, but NaN logits are not looked for. */
+bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items, Error *err);
+/* Fails (INPUT, naming the weight to blame) where a logit of the last batch's item i is NaN and the
+ * context does not allow it. */
+bool context_check_logits(const tblock_context *c, size_t i, Error *err);
+/* Room to note n tokens of a sequence; fails with SYSTEM. */
+bool context_reserve_tokens(tblock_context *c, int32_t seq, size_t n, Error *err);
 /* Loading reads no weight. Now that `what` is NaN, all are read, to say where it comes from (INPUT; SYSTEM). Returns false. */
 bool context_explain_nan(const tblock_context *c, const char *what, Error *err);
 /* "auto" (or NULL), "f32", "f16" or "q8"; else USAGE. auto: f32 for float weights, f16 for quantized ones. */

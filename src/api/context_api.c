@@ -108,8 +108,11 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
         forward_all_threads(c->forward); /* a number that was asked for is meant */
     if (ok && opt->affinity && strcmp(opt->affinity, "cores") == 0)
         forward_pin_threads(c->forward);
-    if (ok && !(c->next_pos = malloc((size_t)c->n_seqs * sizeof *c->next_pos)))
-        ok = no_memory(NULL, err);
+    if (ok) {
+        c->next_pos   = malloc((size_t)c->n_seqs * sizeof *c->next_pos);
+        c->seq_tokens = calloc((size_t)c->n_seqs, sizeof *c->seq_tokens);
+        ok            = (c->next_pos && c->seq_tokens) || no_memory(NULL, err);
+    }
     if (!ok) {
         tblock_context_free(c);
         return NULL;
@@ -131,6 +134,11 @@ void tblock_context_free(tblock_context *c)
         return;
     forward_free(c->forward);
     kv_cache_free(&c->kv);
+    sampler_free(c->sampler);
+    for (int i = 0; c->seq_tokens && i < c->n_seqs; i++)
+        free(c->seq_tokens[i].id);
+    free(c->seq_tokens);
+    free(c->step);
     free(c->token);
     free(c->next_pos);
     free(c->logits);
@@ -213,28 +221,55 @@ bool context_explain_nan(const tblock_context *c, const char *what, Error *err)
                             "large for its type", path, what);
 }
 
-/* No wanted logit of the tokens is NaN. */
-static bool check_logits(const tblock_context *c, const BatchToken *token, size_t n, Error *err)
+bool context_check_logits(const tblock_context *c, size_t i, Error *err)
 {
-    size_t vocab = (size_t)c->model->weights.cfg.vocab_size;
-    for (size_t i = 0; i < n; i++) {
-        size_t id = token[i].logits ? first_nan(token[i].logits, vocab) : vocab;
-        char   what[64];
-        if (id < vocab) {
-            snprintf(what, sizeof what, "the logit of token %zu after position %d", id, token[i].pos);
-            return context_explain_nan(c, what, err);
-        }
+    const size_t vocab  = (size_t)c->model->weights.cfg.vocab_size;
+    const float *logits = c->token[i].logits;
+    size_t       id     = logits && !c->allow_nan ? first_nan(logits, vocab) : vocab;
+    char         what[64];
+    if (id == vocab)
+        return true;
+    snprintf(what, sizeof what, "the logit of token %zu after position %d", id, c->token[i].pos);
+    return context_explain_nan(c, what, err);
+}
+
+bool context_reserve_tokens(tblock_context *c, int32_t seq, size_t n, Error *err)
+{
+    SeqTokens *t = &c->seq_tokens[seq];
+    if (n <= t->cap)
+        return true;
+    size_t   cap = n > 2 * t->cap ? n : 2 * t->cap;
+    int32_t *id  = realloc(t->id, cap * sizeof *id);
+    if (!id)
+        return no_memory(NULL, err);
+    t->id  = id;
+    t->cap = cap;
+    return true;
+}
+
+/* Room in the KV cache for a piece of a batch, for each run of one sequence's tokens. */
+static bool reserve_piece(tblock_context *c, const tblock_item *item, size_t n, Error *err)
+{
+    for (size_t j = 0, run; j < n; j += run) {
+        int32_t seq = item[j].seq;
+        for (run = 1; j + run < n && item[j + run].seq == seq;)
+            run++;
+        int pending = item[j].pos - c->kv.seq[seq].length; /* tokens of this piece before the run */
+        if (!kv_cache_reserve(&c->kv, seq, pending + (int)run, err)
+            || !context_reserve_tokens(c, seq, (size_t)item[j].pos + run, err))
+            return false;
     }
     return true;
 }
 
-bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, tblock_error *err)
+bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items, Error *err)
 {
     size_t n_logits = 0;
     void  *token = c->token, *logits = c->logits;
     if (!check_batch(c, items, n_items, err))
         return false;
     c->n_items = 0;
+    c->n_decodes++;
     for (size_t i = 0; i < n_items; i++)
         n_logits += items[i].want_logits;
     bool grown = grow(&token, &c->cap_items, n_items, sizeof *c->token, err)
@@ -249,20 +284,24 @@ bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, 
         c->token[i] = (BatchToken){items[i].seq, items[i].pos, items[i].token,
                                    items[i].want_logits ? c->logits + at++ * c->logits_stride : NULL};
     forward_observe(c->forward, c->observer, c->observer_user);
-    for (size_t i = 0; i < n_items;) {
-        size_t piece = n_items - i < (size_t)c->n_batch ? n_items - i : (size_t)c->n_batch;
-        for (size_t j = i, run; j < i + piece; j += run) { /* room for each run of one sequence's tokens */
-            for (run = 1; j + run < i + piece && items[j + run].seq == items[j].seq;)
-                run++;
-            int pending = items[j].pos - c->kv.seq[items[j].seq].length; /* tokens of this piece before the run */
-            if (!kv_cache_reserve(&c->kv, items[j].seq, pending + (int)run, err))
-                return false;
-        }
-        forward(c->forward, &c->kv, c->token + i, (int)piece, i);
-        i += piece;
+    for (size_t i = 0, n; i < n_items; i += n) {
+        n = n_items - i < (size_t)c->n_batch ? n_items - i : (size_t)c->n_batch;
+        if (!reserve_piece(c, items + i, n, err))
+            return false;
+        forward(c->forward, &c->kv, c->token + i, (int)n, i);
+        for (size_t j = i; j < i + n; j++)
+            c->seq_tokens[items[j].seq].id[items[j].pos] = items[j].token;
     }
     c->n_items = n_items;
-    return c->allow_nan || check_logits(c, c->token, n_items, err);
+    return true;
+}
+
+bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, tblock_error *err)
+{
+    bool ok = context_decode(c, items, n_items, err);
+    for (size_t i = 0; ok && i < n_items; i++)
+        ok = context_check_logits(c, i, err);
+    return ok;
 }
 
 const float *tblock_logits(const tblock_context *c, size_t i) { return i < c->n_items ? c->token[i].logits : NULL; }

@@ -22,7 +22,12 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
     if (n_tokens < 0 || n_tokens > c->kv.seq[from].length)
         return fail(err, USAGE, "sequence %d: tokens to copy: expected 0 to %d, found %d", from, c->kv.seq[from].length,
                     n_tokens);
-    return kv_cache_share(&c->kv, from, to, n_tokens, err);
+    if (!context_reserve_tokens(c, to, (size_t)n_tokens, err)
+        || !kv_cache_share(&c->kv, from, to, n_tokens, err))
+        return false;
+    if (n_tokens > 0)
+        memcpy(c->seq_tokens[to].id, c->seq_tokens[from].id, (size_t)n_tokens * sizeof(int32_t));
+    return true;
 }
 
 /* ---- What a state is bound to ---- */
@@ -249,7 +254,9 @@ static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tok
     bool ok = check_format(&f, err) && bind(&b, c, err) && check_binding(&f, &b, err) && read_tokens(&f, c, &id, &n, err);
     if (ok && f.n_tensors != c->kv.shape.n_layers + 1)
         ok = fail(err, INPUT, "%s: expected %d tensors, found %d", path, c->kv.shape.n_layers + 1, f.n_tensors);
-    ok = ok && load_layers(&f, c, seq, n, err);
+    ok = ok && context_reserve_tokens(c, seq, (size_t)n, err) && load_layers(&f, c, seq, n, err);
+    if (ok)
+        memcpy(c->seq_tokens[seq].id, id, (size_t)n * sizeof *id);
     tensor_file_close(&f);
     if (!ok) {
         free(id);

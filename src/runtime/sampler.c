@@ -36,35 +36,41 @@ static bool allocate(Sampler *s)
     return s->x && s->candidate && s->seen && s->buckets.p && s->buckets.bucket;
 }
 
-Sampler *sampler_new(int vocab_size, const SamplerOptions *opt, Error *err)
+bool sampler_set(Sampler *s, const SamplerOptions *opt, Error *err)
 {
     static const char *const range = "%s: expected a number %s, found %g";
-    bool ok = true;
     if (opt->temp != 0 && !(opt->temp >= MIN_TEMP && opt->temp < INFINITY))
-        ok = fail(err, USAGE, range, "temp", "that is 0 or at least 1e-6", (double)opt->temp);
-    else if (opt->top_k < 0)
-        ok = fail(err, USAGE, range, "top-k", "of at least 0", (double)opt->top_k);
-    else if (!(opt->top_p >= 0 && opt->top_p <= 1))
-        ok = fail(err, USAGE, range, "top-p", "from 0 to 1", opt->top_p);
-    else if (!(opt->min_p >= 0 && opt->min_p <= 1))
-        ok = fail(err, USAGE, range, "min-p", "from 0 to 1", (double)opt->min_p);
-    else if (!(opt->repeat_penalty >= 0 && opt->repeat_penalty < INFINITY))
-        ok = fail(err, USAGE, range, "repeat-penalty", "of at least 0", (double)opt->repeat_penalty);
-    else if (vocab_size < 1)
-        ok = fail(err, USAGE, "vocab_size: expected at least 1, found %d", vocab_size);
-    if (!ok)
-        return NULL;
+        return fail(err, USAGE, range, "temp", "that is 0 or at least 1e-6", (double)opt->temp);
+    if (opt->top_k < 0)
+        return fail(err, USAGE, range, "top-k", "of at least 0", (double)opt->top_k);
+    if (!(opt->top_p >= 0 && opt->top_p <= 1))
+        return fail(err, USAGE, range, "top-p", "from 0 to 1", opt->top_p);
+    if (!(opt->min_p >= 0 && opt->min_p <= 1))
+        return fail(err, USAGE, range, "min-p", "from 0 to 1", (double)opt->min_p);
+    if (!(opt->repeat_penalty >= 0 && opt->repeat_penalty < INFINITY))
+        return fail(err, USAGE, range, "repeat-penalty", "of at least 0",
+                    (double)opt->repeat_penalty);
+    s->opt = *opt;
+    if (opt->top_p == 0)
+        s->opt.top_p = 1;
+    if (opt->repeat_penalty == 0)
+        s->opt.repeat_penalty = 1;
+    return true;
+}
 
-    Sampler *s = calloc(1, sizeof *s);
-    if (s) {
-        s->opt        = *opt;
-        if (opt->top_p == 0)
-            s->opt.top_p = 1;
-        if (opt->repeat_penalty == 0)
-            s->opt.repeat_penalty = 1;
-        s->vocab_size = vocab_size;
-        s->buckets    = (Buckets){.kernels = kernels_select(NULL, NULL), .n = vocab_size};
+Sampler *sampler_new(int vocab_size, const SamplerOptions *opt, Error *err)
+{
+    Sampler made = {.vocab_size = vocab_size};
+    if (!sampler_set(&made, opt, err))
+        return NULL;
+    if (vocab_size < 1) {
+        fail(err, USAGE, "vocab_size: expected at least 1, found %d", vocab_size);
+        return NULL;
     }
+    made.buckets = (Buckets){.kernels = kernels_select(NULL, NULL), .n = vocab_size};
+    Sampler *s   = malloc(sizeof *s);
+    if (s)
+        *s = made;
     if (!s || !allocate(s)) {
         sampler_free(s);
         fail(err, SYSTEM, "out of memory for a sampler of %d tokens", vocab_size);

@@ -17,6 +17,9 @@ typedef struct Candidate { float x, p; int32_t id; } Candidate;
 Sampler *sampler_new(int vocab_size, const SamplerOptions *opt, Error *err);
 void     sampler_free(Sampler *s); /* accepts NULL */
 
+/* Other options, same vocabulary. Fails as sampler_new does; the options stay as they were then. */
+bool sampler_set(Sampler *s, const SamplerOptions *opt, Error *err);
+
 /* The distribution to draw from. *candidates belongs to s and is valid until the next call. They
  * are in order (x descending, id ascending), with weights p > 0 whose sum is *total. temp 0: one
  * candidate. Returns how many; 0 on failure (INPUT: a NaN logit, an id out of range). */

@@ -73,6 +73,42 @@ static bool runs(tblock_error *err)
     return good;
 }
 
+/* What generations drew when nothing failed; a step that failed and was repeated changes nothing of it. */
+static bool drew_the_same(const tblock_generation_info *now, int which)
+{
+    static int32_t id[2][32];
+    static size_t  n[2];
+    if (n[which] == 0)
+        memcpy(id[which], now->ids, (n[which] = now->n_ids) * sizeof id[0][0]);
+    return n[which] == now->n_ids && memcmp(id[which], now->ids, n[which] * sizeof id[0][0]) == 0;
+}
+
+/* Two at once, one with a draft and one with a stop text. */
+static bool generates(tblock_error *err)
+{
+    static const int32_t            ids[] = { 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2 };
+    static const char *const        never = "never in it";
+    const tblock_generation_options o[2]  = {
+        { .ids = ids, .n_ids = 11, .max_tokens = 20, .draft = 7 },
+        { .ids = ids + 2, .n_ids = 5, .max_tokens = 9, .sampling = { .temp = 9 }, .stop_texts = &never, .n_stop_texts = 1 },
+    };
+    tblock_context         *c = tblock_context_new(shared, &(tblock_context_options){ .threads = 1, .n_seqs = 2 }, err);
+    tblock_generation      *g[2] = { NULL, NULL };
+    tblock_generation_info  info;
+    bool                    good = c && (g[0] = tblock_generation_open(c, &o[0], err)) && (g[1] = tblock_generation_open(c, &o[1], err));
+    for (int step = 0; good && step < 30; step++)
+        good = tblock_advance(c, g, 2, 7, err) || tblock_advance(c, g, 2, 7, err);
+    for (int i = 0; good && i < 2; i++) {
+        tblock_generation_describe(g[i], &info);
+        good = info.end == TBLOCK_END_LENGTH || info.end == TBLOCK_END_TOKEN;
+        *err = *info.error;
+        CHECK(!good || drew_the_same(&info, i), "generation %d drew other tokens", i);
+    }
+    tblock_generation_close(g[0]), tblock_generation_close(g[1]);
+    tblock_context_free(c);
+    return good;
+}
+
 static bool saves_and_loads(tblock_error *err)
 {
     static const int32_t ids[] = { 1, 2, 3 };
@@ -298,7 +334,7 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
 }
 
 #define CASES(X) X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(opens_gguf) X(opens_llama2c) X(opens_pth) X(opens_legacy_pth) \
-    X(runs) X(saves_and_loads) X(tokenizes) X(chats) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) X(converts) \
+    X(runs) X(generates) X(saves_and_loads) X(tokenizes) X(chats) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) X(converts) \
     X(records_and_verifies) X(evaluates) X(attends)
 #define TRAINING(X) X(trains) X(trains_a_model) X(resumes) X(checks_gradients) X(writes_gradients) X(looks_into_a_block) X(looks_into_a_layer)
 #define DEFINE(name) static void name##_without_memory(void) { every_allocation(name); }

@@ -82,6 +82,20 @@ static bool sequence_session(tblock_error *err)
            && tblock_seq_copy(kept, seq, (seq + 1) % 4, 1, err);
 }
 
+static bool generation_session(tblock_error *err)
+{
+    static const int32_t ids[] = { 5, 6, 7, 5, 6, 7, 5, 6 };
+    tblock_generation_options o = { .ids = ids, .n_ids = 1 + (size_t)rand() % 8, .max_tokens = 1 + rand() % 9, .draft = rand() % 5,
+                                    .sampling = { .temp = 5, .seed = (uint64_t)rand() }, .stop_texts = (const char *const[]){ "e" },
+                                    .n_stop_texts = 1 };
+    tblock_generation *g = tblock_generation_open(kept, &o, err);
+    bool               good = g != NULL;
+    for (int step = rand() % 12; good && step > 0; step--)
+        good = tblock_advance(kept, &g, 1, 3, err);
+    tblock_generation_close(g);
+    return good;
+}
+
 static bool model_session(tblock_error *err)
 {
     tblock_model *m = tblock_open(path, &(tblock_open_options){ .type = rand() & 1 ? "q8" : NULL }, err);
@@ -164,6 +178,7 @@ static bool gradient_session(tblock_error *err)
 
 static void contexts_leave_nothing(void) { repeat(context_session, sessions); }
 static void sequences_reuse_memory(void) { repeat(sequence_session, sessions); }
+static void generations_leave_nothing(void) { repeat(generation_session, sessions); }
 static void models_leave_nothing(void) { repeat(model_session, sessions / 10); }
 static void failures_leave_nothing(void) { repeat(failing_session, sessions); }
 static void texts_leave_nothing(void) { repeat(text_session, sessions); }
@@ -193,6 +208,7 @@ int main(int argc, char **argv)
     }
     TEST(contexts_leave_nothing);
     TEST(sequences_reuse_memory);
+    TEST(generations_leave_nothing);
     TEST(models_leave_nothing);
     TEST(failures_leave_nothing);
     TEST(texts_leave_nothing);

@@ -1,0 +1,516 @@
+/* api/generation.c: sequences that draw their own next tokens, any number of them in one batch.
+ *
+ * A step has three parts: each generation plans what it computes (plan_step), all of that is one
+ * batch, and each takes its logits and draws (take_step). A generation computes at positions of its
+ * own sequence and draws by its own seed and index, so the others never show in its bits. */
+#include "api/api.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/host_env.h"
+#include "runtime/draft.h"
+
+enum {
+    DRAFT_MOST    = 63,
+    DRAFT_START   = 4,
+    DRAFT_MATCH   = 2,
+    DRAFT_LONGEST = 16,
+    DRAFT_WINDOW  = 65536
+};
+
+struct tblock_generation {
+    tblock_context           *context;
+    tblock_generation_options opt; /* its arrays and texts lie in memory */
+    void                     *memory;
+    int32_t                   seq;
+    int32_t                  *ids; /* [cap_ids] given, then drawn */
+    size_t                    n_ids, cap_ids, n_given, n_reused;
+    size_t                    n_held; /* tokens that are computed; the sequence may hold more */
+    TextStream               *stream; /* NULL: the model has no tokenizer */
+    const char               *skip;   /* of opt.skip, what may still come */
+    StopTexts                 stop;
+    TextOut                   text;
+    atomic_bool               stopped;
+    int                       end;
+    Error                     error;
+    const float              *logits; /* of batch number n_decodes */
+    uint64_t                  n_decodes;
+    size_t                    n_steps, n_proposed, n_accepted;
+    size_t                    draft_length; /* how many to guess: more while all are right */
+    int32_t                   draft[DRAFT_MOST];
+    size_t                    n_items, first_item; /* of the step that is under way */
+};
+
+/* ---- Opening and closing ---- */
+
+static bool check_options(const tblock_context *c, const tblock_generation_options *o, Error *err)
+{
+    const int vocab = c->model->weights.cfg.vocab_size;
+    if (o->n_ids == 0)
+        return fail(err, USAGE, "ids: expected at least one token, found none");
+    if (o->n_ids > (size_t)c->n_ctx)
+        return fail(err, USAGE,
+                    "ids: expected at most the %d tokens that the context holds, found %zu",
+                    c->n_ctx, o->n_ids);
+    for (size_t i = 0; i < o->n_ids; i++)
+        if (o->ids[i] < 0 || o->ids[i] >= vocab)
+            return fail(err, USAGE, "ids: token %zu: expected 0 to %d, found %d", i, vocab - 1,
+                        o->ids[i]);
+    if (o->max_tokens < -1)
+        return fail(err, USAGE, "max_tokens: expected at least -1, found %d", o->max_tokens);
+    if (o->draft < 0 || o->draft > DRAFT_MOST)
+        return fail(err, USAGE, "draft: expected 0 to %d, found %d", DRAFT_MOST, o->draft);
+    if (o->draft_match < 0)
+        return fail(err, USAGE, "draft_match: expected at least 0, found %d", o->draft_match);
+    for (size_t i = 0; i < o->n_stop_texts; i++)
+        if (!*o->stop_texts[i])
+            return fail(err, USAGE, "stop text %zu: expected a text, found an empty one", i);
+    return o->n_stop_texts == 0 || c->model->tokenizer ||
+           fail(err, INPUT, "%s: no tokenizer, which stop texts need", c->model->source.path);
+}
+
+/* Options as the generation keeps them: pointers to texts, ids and bytes in one piece of memory. */
+static bool copy_options(tblock_generation *g, const tblock_generation_options *o, Error *err)
+{
+    tblock_model_info m;
+    tblock_model_describe(g->context->model, &m);
+    const char    *skip       = o->skip ? o->skip : "";
+    const int32_t *stop_ids   = o->stop_ids ? o->stop_ids : m.eos;
+    const size_t   n_stop_ids = o->stop_ids ? o->n_stop_ids : (size_t)m.n_eos;
+    size_t         bytes =
+        o->n_stop_texts * sizeof(char *) + n_stop_ids * sizeof(int32_t) + strlen(skip) + 1;
+    for (size_t i = 0; i < o->n_stop_texts; i++)
+        bytes += strlen(o->stop_texts[i]) + 1;
+    const char **texts = g->memory = malloc(bytes);
+    g->ids                         = malloc(o->n_ids * sizeof *g->ids);
+    if (!g->memory || !g->ids)
+        return no_memory(NULL, err);
+    int32_t *ids = (int32_t *)(texts + o->n_stop_texts);
+    char    *at  = (char *)(ids + n_stop_ids);
+    for (size_t i = 0; i < o->n_stop_texts; i++) {
+        texts[i] = strcpy(at, o->stop_texts[i]);
+        at += strlen(at) + 1;
+    }
+    if (n_stop_ids)
+        memcpy(ids, stop_ids, n_stop_ids * sizeof *ids);
+    memcpy(g->ids, o->ids, o->n_ids * sizeof *g->ids);
+    g->n_ids = g->cap_ids = g->n_given = o->n_ids;
+    g->opt                             = *o;
+    g->opt.ids                         = NULL;
+    g->opt.stop_ids                    = ids;
+    g->opt.n_stop_ids                  = n_stop_ids;
+    g->opt.draft_match                 = o->draft_match ? o->draft_match : DRAFT_MATCH;
+    g->skip = g->opt.skip = strcpy(at, skip);
+    g->stop               = (StopTexts){ .texts = texts, .n = o->n_stop_texts };
+    return true;
+}
+
+/* How many tokens at the start of g->ids a sequence holds; at least the last one is computed again,
+ * since its logits are needed. */
+static size_t same_tokens(const tblock_generation *g, int32_t seq)
+{
+    const tblock_context *c    = g->context;
+    size_t                most = (size_t)c->kv.seq[seq].length, n = 0;
+    most = most < g->n_ids ? most : g->n_ids - 1;
+    while (n < most && c->seq_tokens[seq].id[n] == g->ids[n])
+        n++;
+    return g->opt.prompt_logits ? 0 : n;
+}
+
+/* The free sequence that holds most of the beginning; of those that hold nothing of it, an empty
+ * one goes first, so that the tokens of others stay for who can use them. */
+static bool take_sequence(tblock_generation *g, Error *err)
+{
+    tblock_context *c    = g->context;
+    int32_t         best = -1;
+    for (int32_t s = 0; s < c->n_seqs; s++) {
+        if (c->seq_tokens[s].taken)
+            continue;
+        size_t same    = same_tokens(g, s);
+        bool   emptier = best >= 0 && same == g->n_reused && c->kv.seq[s].length == 0 &&
+                       c->kv.seq[best].length > 0;
+        if (best < 0 || same > g->n_reused || (same == 0 && emptier)) {
+            best        = s;
+            g->n_reused = same;
+        }
+    }
+    if (best < 0)
+        return fail(err, USAGE,
+                    "expected a free sequence, but all %d of the context are in use by "
+                    "generations",
+                    c->n_seqs);
+    if (!kv_cache_rewind(&c->kv, best, (int)g->n_reused)) { /* behind a sliding window */
+        g->n_reused = 0;
+        kv_cache_rewind(&c->kv, best, 0);
+    }
+    g->seq                    = best;
+    g->n_held                 = g->n_reused;
+    c->seq_tokens[best].taken = true;
+    return true;
+}
+
+/* The first generation makes the scratch memory that all draw with. */
+static bool check_sampling(tblock_context *c, const tblock_sampler_options *o, Error *err)
+{
+    if (c->sampler)
+        return sampler_set(c->sampler, o, err);
+    c->sampler = sampler_new(c->model->weights.cfg.vocab_size, o, err);
+    return c->sampler != NULL;
+}
+
+tblock_generation *tblock_generation_open(tblock_context *c, const tblock_generation_options *opt,
+                                          tblock_error *err)
+{
+    if (!check_options(c, opt, err) || !check_sampling(c, &opt->sampling, err))
+        return NULL;
+    tblock_generation *g = calloc(1, sizeof *g);
+    if (!g) {
+        no_memory(NULL, err);
+        return NULL;
+    }
+    g->context      = c;
+    g->seq          = -1;
+    g->draft_length = DRAFT_START;
+    bool ok         = copy_options(g, opt, err);
+    if (ok && c->model->tokenizer) {
+        /* the text begins here where nothing but the BOS is before it: its dummy space goes */
+        bool only_bos = g->n_ids == 1 && g->ids[0] == c->model->weights.cfg.bos;
+        g->stream     = text_stream_new(c->model->tokenizer, !only_bos);
+        ok            = g->stream || no_memory(NULL, err);
+    }
+    if (!ok || !take_sequence(g, err)) {
+        tblock_generation_close(g);
+        return NULL;
+    }
+    return g;
+}
+
+void tblock_generation_close(tblock_generation *g)
+{
+    if (!g)
+        return;
+    if (g->seq >= 0)
+        g->context->seq_tokens[g->seq].taken = false;
+    text_stream_free(g->stream);
+    text_out_free(&g->stop.held);
+    text_out_free(&g->text);
+    free(g->ids);
+    free(g->memory);
+    free(g);
+}
+
+void tblock_generation_stop(tblock_generation *g)
+{
+    atomic_store(&g->stopped, true);
+}
+
+/* ---- Text and ends ---- */
+
+static bool put_text(tblock_generation *g, const char *text, size_t n)
+{
+    for (; n && *g->skip && *text == *g->skip; n--)
+        g->skip++, text++;
+    if (n)
+        g->skip = "";
+    return stop_texts_put(&g->stop, text, n, &g->text, &g->error);
+}
+
+/* With the rest of the text: half a character, and what might have become a stop text. */
+static void end_with(tblock_generation *g, int why)
+{
+    size_t      n    = 0;
+    const char *rest = g->stream ? text_stream_flush(g->stream, &n) : "";
+    bool        told = put_text(g, rest, n) && stop_texts_flush(&g->stop, &g->text, &g->error);
+    g->end           = !told                                        ? TBLOCK_END_FAILED
+                       : g->stop.found && why != TBLOCK_END_STOPPED ? TBLOCK_END_TEXT
+                                                                    : why;
+}
+
+/* One generation ends with its error; the text stays what it was. */
+static bool give_up(tblock_generation *g)
+{
+    g->end = TBLOCK_END_FAILED;
+    return false;
+}
+
+/* Whether something other than a token ends it now. */
+static bool is_over(tblock_generation *g)
+{
+    const size_t n_drawn = g->n_ids - g->n_given, most = (size_t)g->opt.max_tokens;
+    if (g->stop.found)
+        end_with(g, TBLOCK_END_TEXT);
+    else if (atomic_load(&g->stopped))
+        end_with(g, TBLOCK_END_STOPPED);
+    else if (g->opt.max_tokens != 0 && (g->opt.max_tokens < 0 || n_drawn >= most))
+        end_with(g, TBLOCK_END_LENGTH);
+    else if (g->n_ids >= (size_t)g->context->n_ctx)
+        end_with(g, TBLOCK_END_CONTEXT);
+    return g->end != TBLOCK_GOES_ON;
+}
+
+static bool ends_text(const tblock_generation *g, int32_t id)
+{
+    for (size_t i = 0; i < g->opt.n_stop_ids; i++)
+        if (g->opt.stop_ids[i] == id)
+            return true;
+    return false;
+}
+
+/* ---- A step ---- */
+
+static bool reserve_ids(tblock_generation *g, size_t n, Error *err)
+{
+    if (n <= g->cap_ids)
+        return true;
+    size_t   cap = n > 2 * g->cap_ids ? n : 2 * g->cap_ids;
+    int32_t *ids = realloc(g->ids, cap * sizeof *ids);
+    if (!ids)
+        return no_memory(NULL, err);
+    g->ids     = ids;
+    g->cap_ids = cap;
+    return true;
+}
+
+/* Guess what follows, no further than the text may grow, at most `most` tokens. */
+static size_t propose(tblock_generation *g, size_t most)
+{
+    const size_t left = (size_t)g->opt.max_tokens - (g->n_ids - g->n_given) - 1;
+    const size_t room = (size_t)g->context->n_ctx - g->n_ids;
+    DraftOptions o    = { .min_match = g->opt.draft_match,
+                          .max_match = DRAFT_LONGEST,
+                          .window    = DRAFT_WINDOW };
+    if (o.max_match < o.min_match)
+        o.max_match = o.min_match;
+    most = most < g->draft_length ? most : g->draft_length;
+    most = most < room ? most : room;
+    most = g->opt.max_tokens && left < most ? left : most;
+    return g->opt.draft ? draft_ngram(g->ids, g->n_ids, &o, g->draft, most) : 0;
+}
+
+/* Does the sequence hold what is computed, and nothing else? A wrong draft is forgotten here, and
+ * the tokens of a batch that failed. */
+static bool settle_sequence(tblock_generation *g)
+{
+    KvCache  *kv     = &g->context->kv;
+    const int length = kv->seq[g->seq].length, held = (int)g->n_held;
+    if (length < held)
+        return fail(&g->error, USAGE,
+                    "sequence %d: expected the %d tokens of its generation, found %d", g->seq, held,
+                    length);
+    return length == held || kv_cache_rewind(kv, g->seq, held) ||
+           fail(&g->error, USAGE,
+                "sequence %d: its sliding window no longer holds what follows token %d", g->seq,
+                held);
+}
+
+/* How many items it adds to a batch of `before`. A draft lies in one piece of n_batch tokens, so
+ * that a sliding window can be taken back to its start. */
+static bool plan_step(tblock_generation *g, size_t before, size_t *prompt_tokens, Error *err)
+{
+    const size_t n_batch = (size_t)g->context->n_batch;
+    if (g->end != TBLOCK_GOES_ON)
+        return true;
+    if (atomic_load(&g->stopped)) {
+        end_with(g, TBLOCK_END_STOPPED);
+    } else if (!settle_sequence(g)) {
+        give_up(g);
+    } else if (g->n_held < g->n_given) {
+        size_t left = g->n_given - g->n_held;
+        g->n_items  = left < *prompt_tokens ? left : *prompt_tokens;
+        *prompt_tokens -= g->n_items;
+        return reserve_ids(g, g->n_given + 1, err);
+    } else {
+        g->n_items = 1 + propose(g, n_batch - before % n_batch - 1);
+        return reserve_ids(g, g->n_ids + g->n_items, err);
+    }
+    return true;
+}
+
+static void fill_items(const tblock_generation *g, tblock_item *item)
+{
+    const bool reads = g->n_held < g->n_given;
+    for (size_t i = 0; i < g->n_items; i++) {
+        size_t pos = g->n_held + i;
+        item[i] =
+            (tblock_item){ .seq         = g->seq,
+                           .pos         = (int32_t)pos,
+                           .want_logits = !reads || pos + 1 == g->n_given || g->opt.prompt_logits,
+                           .token       = pos < g->n_ids ? g->ids[pos] : g->draft[pos - g->n_ids] };
+    }
+}
+
+static void tell(tblock_generation *g, size_t index, int32_t token, const float *logits)
+{
+    if (!g->opt.on_token)
+        return;
+    g->opt.on_token(g->opt.user, index, token, logits);
+    host_env_again(); /* whatever the callback set */
+}
+
+/* Draw a token from g->logits; false: the text ends with it, or it failed. */
+static bool draw_token(tblock_generation *g)
+{
+    tblock_context *c = g->context;
+    int32_t         id;
+    size_t          n;
+    Error           why;
+    if (!sampler_set(c->sampler, &g->opt.sampling, &why) ||
+        !sampler_next(c->sampler, g->logits, g->ids, g->n_ids, (uint32_t)g->n_ids, &id, &why)) {
+        fail(&g->error, why.status, "%s: %s", c->model->source.path, why.msg);
+        return give_up(g);
+    }
+    tell(g, g->n_ids, id, g->logits);
+    if (ends_text(g, id)) {
+        end_with(g, TBLOCK_END_TOKEN);
+        return false;
+    }
+    g->ids[g->n_ids++] = id;
+    if (g->stream) {
+        const char *text = text_stream_put(g->stream, id, &n);
+        if (!put_text(g, text, n))
+            return give_up(g);
+    }
+    return !is_over(g);
+}
+
+/* A draft that was right to its end makes the next one longer, a wrong one as long as it was
+ * right. */
+static void adapt_draft(tblock_generation *g, size_t right, size_t n)
+{
+    const size_t most = (size_t)g->opt.draft;
+    g->draft_length   = right == n ? 2 * g->draft_length : right;
+    g->draft_length   = g->draft_length < 1 ? 1 : g->draft_length < most ? g->draft_length : most;
+}
+
+/* Draw from the logits of n items, the first of which is the last token, as long as the tokens
+ * drawn are those of the draft. */
+static void draw_tokens(tblock_generation *g, size_t item, size_t n)
+{
+    const size_t before = g->n_ids;
+    for (size_t i = 0; i < n; i++) {
+        g->n_held    = g->n_ids; /* all are computed whose next token can be drawn */
+        g->logits    = tblock_logits(g->context, item + i);
+        g->n_decodes = g->context->n_decodes;
+        if (!context_check_logits(g->context, item + i, &g->error)) {
+            give_up(g);
+            return;
+        }
+        if ((i == 0 && is_over(g)) || !draw_token(g) || i + 1 == n ||
+            g->ids[g->n_ids - 1] != g->draft[i])
+            break;
+        g->n_accepted++;
+    }
+    if (n > 1)
+        adapt_draft(g, g->n_ids - before, n);
+}
+
+/* What the logits of the prompt say of its own tokens. */
+static bool tell_prompt(tblock_generation *g)
+{
+    for (size_t i = 0; i < g->n_items; i++) {
+        size_t next = g->n_held + i + 1;
+        if (!context_check_logits(g->context, g->first_item + i, &g->error))
+            return give_up(g);
+        if (next < g->n_given)
+            tell(g, next, g->ids[next], tblock_logits(g->context, g->first_item + i));
+    }
+    return true;
+}
+
+static void take_step(tblock_generation *g)
+{
+    const size_t n = g->n_items, last = g->first_item + n - 1;
+    if (n == 0)
+        return;
+    if (g->n_held < g->n_given) {
+        if (g->opt.prompt_logits && !tell_prompt(g))
+            return;
+        g->n_held += n;
+        if (g->n_held == g->n_given)
+            draw_tokens(g, last, 1);
+        return;
+    }
+    g->n_steps++;
+    g->n_proposed += n - 1;
+    draw_tokens(g, g->first_item, n);
+}
+
+/* ---- All of them ---- */
+
+static bool check_generations(const tblock_context *c, tblock_generation *const *g, size_t n,
+                              Error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (g[i]->context != c)
+            return fail(err, USAGE, "generation %zu: expected one of this context, found another's",
+                        i);
+    return true;
+}
+
+static bool reserve_step(tblock_context *c, size_t n, Error *err)
+{
+    if (n <= c->cap_step)
+        return true;
+    free(c->step);
+    c->step     = malloc(n * sizeof *c->step);
+    c->cap_step = c->step ? n : 0;
+    return c->step || no_memory(NULL, err);
+}
+
+FP_ENV_WORK
+static bool advance(tblock_context *c, tblock_generation *const *g, size_t n, size_t prompt_tokens,
+                    Error *err)
+{
+    size_t n_items = 0, left = prompt_tokens ? prompt_tokens : (size_t)c->n_batch;
+    bool   ok = check_generations(c, g, n, err);
+    for (size_t i = 0; ok && i < n; i++) {
+        if (g[i]->n_items > 0)
+            ok = fail(err, USAGE, "generation %zu: expected each once, found it twice", i);
+        ok               = ok && plan_step(g[i], n_items, &left, err);
+        g[i]->first_item = n_items;
+        n_items += g[i]->n_items;
+    }
+    ok = ok && reserve_step(c, n_items, err);
+    for (size_t i = 0; ok && i < n; i++)
+        fill_items(g[i], c->step + g[i]->first_item);
+    ok = ok && (n_items == 0 || context_decode(c, c->step, n_items, err));
+    for (size_t i = 0; i < n; i++) {
+        if (ok)
+            take_step(g[i]);
+        g[i]->n_items = 0;
+    }
+    return ok;
+}
+
+bool tblock_advance(tblock_context *c, tblock_generation *const *generations, size_t n,
+                    size_t prompt_tokens, tblock_error *err)
+{
+    HostEnv host;
+    host_env_enter(&host);
+    bool ok = advance(c, generations, n, prompt_tokens, err);
+    host_env_leave(&host);
+    return ok;
+}
+
+void tblock_generation_describe(const tblock_generation *g, tblock_generation_info *out)
+{
+    bool kept = g->logits && g->n_decodes == g->context->n_decodes;
+    *out      = (tblock_generation_info){
+             .end        = g->end,
+             .error      = &g->error,
+             .seq        = g->seq,
+             .ids        = g->ids,
+             .n_ids      = g->n_ids,
+             .n_given    = g->n_given,
+             .n_reused   = g->n_reused,
+             .n_read     = g->n_held < g->n_given ? g->n_held : g->n_given,
+             .text       = g->text.text ? g->text.text : "",
+             .n_bytes    = g->text.n,
+             .logits     = kept ? g->logits : NULL,
+             .n_steps    = g->n_steps,
+             .n_proposed = g->n_proposed,
+             .n_accepted = g->n_accepted,
+    };
+}

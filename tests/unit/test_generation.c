@@ -1,0 +1,587 @@
+/* tests/unit/test_generation.c: generations draw together what each draws alone. */
+#include "test.h"
+
+#include <unistd.h>
+
+#include "api/api.h"
+#include "tblock_tools.h"
+#include "temp_folder.h"
+
+enum { VOCAB = 48, N_CTX = 200, MOST = 200 };
+
+static Error         err;
+static tblock_model *plain, *windowed, *text_model;
+
+static uint32_t random_state = 1;
+static int      below(int n)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (int)((random_state >> 8) % (uint32_t)n);
+}
+
+static tblock_model *model_of(const char *name, int window)
+{
+    char json[300];
+    snprintf(json, sizeof json,
+             "{\"d_model\": 36, \"n_layers\": 2, \"heads\": 6, \"kv_heads\": 2, \"head_dim\": 10, "
+             "\"d_ff\": 40, \"vocab_size\": %d, \"n_ctx\": %d, \"window\": %d%s}",
+             VOCAB, N_CTX, window, window ? ", \"full_layers\": [1]" : "");
+    tblock_synth_options o = { .type = "f32", .seed = 5 };
+    bool                 made =
+        write_config(json) && tblock_synth(in_folder("config.json"), in_folder(name), &o, &err);
+    return made ? tblock_open(in_folder(name), NULL, &err) : NULL;
+}
+
+static tblock_context *context_of(const tblock_model *m, int n_seqs, int n_batch, int threads)
+{
+    tblock_context *c = tblock_context_new(
+        m, &(tblock_context_options){ .n_seqs = n_seqs, .n_batch = n_batch, .threads = threads },
+        &err);
+    CHECK(c, "%s", err.msg);
+    return c;
+}
+
+static tblock_generation_info info_of(const tblock_generation *g)
+{
+    tblock_generation_info i;
+    tblock_generation_describe(g, &i);
+    return i;
+}
+
+static void expect(bool done, int status, const char *words)
+{
+    CHECK(!done && err.status == status && strstr(err.msg, words),
+          "expected status %d, '%s'; found %d, '%s'", status, words, err.status,
+          done ? "done" : err.msg);
+}
+
+/* ---- What it should be: token by token, alone ---- */
+
+typedef struct Story {
+    int32_t  prompt[MOST], stop_id, id[MOST]; /* id: given, then drawn */
+    size_t   n_id;
+    uint64_t hash[MOST], told[MOST]; /* of the logits that id [i] was drawn from: expected, told */
+    int      end;
+    tblock_generation_options o;
+    tblock_generation        *g;
+} Story;
+
+static void note_logits(void *user, size_t index, int32_t token, const float *logits)
+{
+    Story *s = user;
+    (void)token;
+    if (index < MOST)
+        s->told[index] = tblock_hash_floats(logits, VOCAB);
+}
+
+/* Any text: of few different tokens, so that drafts are right at times. */
+static void make_story(Story *s)
+{
+    static const float temps[] = { 0, 0.2f, 1 };
+    *s                         = (Story){ .stop_id = below(4) ? -1 : below(VOCAB) };
+    size_t n                   = 1 + (size_t)below(below(3) ? 20 : 150);
+    int    first = below(VOCAB - 3), common = below(2) ? (int)n : below((int)n);
+    for (size_t i = 0; i < n; i++)
+        s->prompt[i] = (int)i < common ? (int)i % 3 : first + below(3);
+    s->o          = (tblock_generation_options){ .ids         = s->prompt,
+                                                 .n_ids       = n,
+                                                 .max_tokens  = below(5) ? 1 + below(40) : 0,
+                                                 .stop_ids    = &s->stop_id,
+                                                 .n_stop_ids  = 1,
+                                                 .draft       = below(3) ? below(64) : 0,
+                                                 .draft_match = below(3),
+                                                 .on_token    = note_logits,
+                                                 .user        = s };
+    s->o.sampling = (tblock_sampler_options){ .temp           = temps[below(3)],
+                                              .top_k          = below(2) ? 5 : 0,
+                                              .repeat_penalty = below(3) ? 0 : 1.3f,
+                                              .seed           = (uint64_t)below(1000) };
+}
+
+static void tell_alone(Story *s, const tblock_model *m)
+{
+    tblock_context *c       = context_of(m, 1, 0, 1);
+    tblock_sampler *sampler = tblock_sampler_new(VOCAB, &s->o.sampling, &err);
+    bool            good    = c && sampler;
+    memcpy(s->id, s->prompt, s->o.n_ids * sizeof *s->id);
+    s->n_id = s->o.n_ids;
+    for (size_t i = 0; good; i++) {
+        good = tblock_decode(c, &(tblock_item){ 0, (int32_t)i, s->id[i], true }, 1, &err);
+        if (!good || i + 1 < s->o.n_ids)
+            continue;
+        s->end = s->o.max_tokens && s->n_id - s->o.n_ids == (size_t)s->o.max_tokens
+                     ? TBLOCK_END_LENGTH
+                 : s->n_id == N_CTX ? TBLOCK_END_CONTEXT
+                                    : TBLOCK_GOES_ON;
+        int32_t id;
+        if (s->end != TBLOCK_GOES_ON)
+            break;
+        good = tblock_sampler_next(sampler, tblock_logits(c, 0), s->id, s->n_id, (uint32_t)s->n_id,
+                                   &id, &err);
+        if (s->n_id < MOST)
+            s->hash[s->n_id] = tblock_hash_floats(tblock_logits(c, 0), VOCAB);
+        s->end = id == s->stop_id ? TBLOCK_END_TOKEN : TBLOCK_GOES_ON;
+        if (s->end != TBLOCK_GOES_ON)
+            break;
+        s->id[s->n_id++] = id;
+    }
+    CHECK(good, "%s", err.msg);
+    tblock_sampler_free(sampler);
+    tblock_context_free(c);
+}
+
+static void compare(Story *s, const tblock_model *m)
+{
+    tblock_generation_info i = info_of(s->g);
+    tell_alone(s, m);
+    CHECK(i.end == s->end && i.n_ids == s->n_id, "end %d after %zu tokens (%s), alone %d after %zu",
+          i.end, i.n_ids, i.error->msg, s->end, s->n_id);
+    CHECK(memcmp(i.ids, s->id, i.n_ids * sizeof *i.ids) == 0, "other tokens than alone");
+    CHECK(memcmp(s->told, s->hash, sizeof s->told) == 0, "other logits than alone");
+    CHECK(i.n_read == i.n_given && i.n_reused < i.n_given && i.n_accepted <= i.n_proposed,
+          "%zu of %zu read, %zu reused, %zu of %zu accepted", i.n_read, i.n_given, i.n_reused,
+          i.n_accepted, i.n_proposed);
+}
+
+/* ---- Company ---- */
+
+enum { N_SEQS = 5, STORIES = 60 };
+
+/* Stories come and go; in each step some of them take part, in any order, with any budget. */
+static void tell_together(const tblock_model *m, int n_batch, int threads)
+{
+    static Story       story[N_SEQS];
+    tblock_generation *taking[N_SEQS];
+    tblock_context    *c      = context_of(m, N_SEQS, n_batch, threads);
+    size_t             reused = 0, accepted = 0, wrong = 0;
+    memset(story, 0, sizeof story);
+    for (int told = 0, steps = 0; c && told < STORIES && steps < 100000 && test_case_state == 0;
+         steps++) {
+        size_t n = 0;
+        for (int i = 0, from = below(N_SEQS); i < N_SEQS; i++) {
+            Story *s = &story[(i + from) % N_SEQS];
+            if (!s->g && below(3) == 0) {
+                make_story(s);
+                s->g = tblock_generation_open(c, &s->o, &err);
+                CHECK(s->g, "%s", err.msg);
+            }
+            if (s->g && below(4))
+                taking[n++] = s->g;
+        }
+        CHECK(tblock_advance(c, taking, n, (size_t)below(30), &err), "%s", err.msg);
+        for (int i = 0; i < N_SEQS; i++) {
+            Story *s = &story[i];
+            if (!s->g || (info_of(s->g).end == TBLOCK_GOES_ON && below(200)))
+                continue; /* some leave early */
+            tblock_generation_info info = info_of(s->g);
+            if (info.end != TBLOCK_GOES_ON)
+                compare(s, m);
+            told += info.end != TBLOCK_GOES_ON;
+            reused += info.n_reused;
+            accepted += info.n_accepted;
+            wrong += info.n_proposed - info.n_accepted;
+            tblock_generation_close(s->g);
+            s->g = NULL;
+        }
+    }
+    for (int i = 0; i < N_SEQS; i++)
+        tblock_generation_close(story[i].g);
+    CHECK(reused > 100 && accepted > 50 && wrong > 50,
+          "too little to tell: %zu reused, %zu accepted, %zu wrong", reused, accepted, wrong);
+    tblock_context_free(c);
+}
+
+static void company_changes_no_bit(void)
+{
+    tell_together(plain, 64, 1);
+}
+static void threads_change_no_bit(void)
+{
+    tell_together(plain, 0, 2);
+}
+static void small_batches_change_no_bit(void)
+{
+    tell_together(plain, 7, 1);
+}
+static void a_window_changes_no_bit(void)
+{
+    tell_together(windowed, 16, 1);
+}
+
+/* Open, and go on to the end. NULL: it could not be opened. */
+static tblock_generation *tell(tblock_context *c, const tblock_generation_options *o)
+{
+    tblock_generation *g = tblock_generation_open(c, o, &err);
+    while (g && info_of(g).end == TBLOCK_GOES_ON)
+        if (!tblock_advance(c, &g, 1, 0, &err))
+            break;
+    CHECK(g && info_of(g).end != TBLOCK_GOES_ON, "%s", err.msg);
+    return g;
+}
+
+static void what_a_sequence_holds_is_reused(void)
+{
+    static const int32_t      id[] = { 1, 2, 3, 4, 5, 6, 7, 8 }, other[] = { 9, 9, 9 };
+    tblock_context           *c = context_of(plain, 3, 0, 1);
+    tblock_generation_options o = { .ids = id, .n_ids = 6, .max_tokens = -1 },
+                              p = { .ids = other, .n_ids = 3, .max_tokens = -1 };
+    tblock_generation *a        = tell(c, &o), *b, *d;
+    CHECK(info_of(a).n_reused == 0 && info_of(a).seq == 0, "the first");
+    b = tell(c, &p);
+    CHECK(info_of(b).seq == 1, "sequence 0 is in use");
+    tblock_generation_close(a);
+    d = tell(c, &p);
+    CHECK(info_of(d).seq == 2 && info_of(d).n_reused == 0,
+          "an empty sequence before one that another may want: %d", info_of(d).seq);
+    tblock_generation_close(d);
+    o.n_ids = 8;
+    a       = tell(c, &o);
+    CHECK(info_of(a).seq == 0 && info_of(a).n_reused == 6, "%zu reused", info_of(a).n_reused);
+    tblock_generation_close(a);
+    a = tell(c, &o);
+    CHECK(info_of(a).n_reused == 7, "the last token is computed for its logits: %zu reused",
+          info_of(a).n_reused);
+    CHECK(tblock_seq_copy(c, 0, 2, 5, &err), "%s", err.msg);
+    d = tell(c, &o);
+    CHECK(info_of(d).seq == 2 && info_of(d).n_reused == 5, "of a copy %zu", info_of(d).n_reused);
+    CHECK(!tblock_generation_open(c, &o, &err) && err.status == USAGE && strstr(err.msg, "all 3"),
+          "%s", err.msg);
+    tblock_generation_close(a), tblock_generation_close(b), tblock_generation_close(d);
+    tblock_context_free(c);
+}
+
+/* ---- Ends ---- */
+
+static void it_ends_where_it_should(void)
+{
+    static int32_t  id[N_CTX];
+    tblock_context *c = context_of(plain, 1, 0, 1);
+    static const struct {
+        size_t n;
+        int    max, drawn, end;
+    } cases[] = {
+        {5,          -1, 0,  TBLOCK_END_LENGTH },
+        { 5,         1,  1,  TBLOCK_END_LENGTH },
+        { 5,         30, 30, TBLOCK_END_LENGTH },
+        { N_CTX,     0,  0,  TBLOCK_END_CONTEXT},
+        { N_CTX,     -1, 0,  TBLOCK_END_LENGTH },
+        { N_CTX - 2, 0,  2,  TBLOCK_END_CONTEXT},
+        { N_CTX - 2, 2,  2,  TBLOCK_END_LENGTH },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tblock_generation *g =
+            tell(c, &(tblock_generation_options){
+                        .ids = id, .n_ids = cases[i].n, .max_tokens = cases[i].max, .draft = 7 });
+        tblock_generation_info f = info_of(g);
+        CHECK(f.end == cases[i].end && f.n_ids - f.n_given == (size_t)cases[i].drawn && f.logits,
+              "case %zu: end %d, %zu drawn", i, f.end, f.n_ids - f.n_given);
+        CHECK(tblock_advance(c, &g, 1, 0, &err) && info_of(g).n_ids == f.n_ids,
+              "a step after the end does nothing");
+        CHECK(tblock_decode(c, NULL, 0, &err) && !info_of(g).logits,
+              "logits of an earlier call are gone");
+        tblock_generation_close(g);
+    }
+    tblock_context_free(c);
+}
+
+static tblock_generation *stopping;
+static void stop_after_two(void *user, size_t index, int32_t token, const float *logits)
+{
+    (void)token, (void)logits;
+    if (index == *(size_t *)user + 1)
+        tblock_generation_stop(stopping);
+}
+
+static void it_stops_when_told(void)
+{
+    int32_t                   id[100] = { 1, 2, 3 };
+    size_t                    n       = 3;
+    tblock_context           *c       = context_of(plain, 1, 0, 1);
+    tblock_generation_options o       = {
+              .ids = id, .n_ids = n, .on_token = stop_after_two, .user = &n, .stop_ids = id
+    };
+    stopping = tblock_generation_open(c, &o, &err);
+    for (int i = 0; i < 10; i++)
+        CHECK(tblock_advance(c, &stopping, 1, 0, &err), "%s", err.msg);
+    CHECK(info_of(stopping).end == TBLOCK_END_STOPPED && info_of(stopping).n_ids == n + 2,
+          "from the callback: %zu", info_of(stopping).n_ids);
+    tblock_generation_close(stopping);
+
+    o.n_ids  = 100;
+    stopping = tblock_generation_open(c, &o, &err);
+    CHECK(tblock_advance(c, &stopping, 1, 10, &err) && info_of(stopping).n_read == 13,
+          "%zu of the prompt read", info_of(stopping).n_read);
+    tblock_generation_stop(stopping);
+    CHECK(tblock_advance(c, &stopping, 1, 10, &err) &&
+              info_of(stopping).end == TBLOCK_END_STOPPED && tblock_seq_length(c, 0) == 13,
+          "a stopped one computes nothing: %d", tblock_seq_length(c, 0));
+    tblock_generation_close(stopping);
+    tblock_context_free(c);
+}
+
+static void a_budget_is_dealt_out_in_order(void)
+{
+    static int32_t     id[100];
+    tblock_context    *c = context_of(plain, 3, 0, 1);
+    tblock_generation *g[3];
+    for (int i = 0; i < 3; i++)
+        g[i] = tblock_generation_open(
+            c, &(tblock_generation_options){ .ids = id, .n_ids = 10 + (size_t)i }, &err);
+    CHECK(tblock_advance(c, g, 3, 15, &err) && info_of(g[0]).n_ids == 11 &&
+              info_of(g[1]).n_read == 5 && info_of(g[2]).n_read == 0,
+          "%zu, %zu, %zu", info_of(g[0]).n_read, info_of(g[1]).n_read, info_of(g[2]).n_read);
+    CHECK(tblock_advance(c, g, 3, 0, &err) && info_of(g[0]).n_ids == 12 &&
+              info_of(g[2]).n_ids == 13,
+          "the rest at once");
+    for (int i = 0; i < 3; i++)
+        tblock_generation_close(g[i]);
+    tblock_context_free(c);
+}
+
+static void logits_of_the_prompt_are_told(void)
+{
+    static Story s;
+    make_story(&s);
+    s.o.n_ids = 40, s.o.max_tokens = 2, s.o.n_stop_ids = 0, s.stop_id = -1,
+    s.o.prompt_logits = true;
+    tblock_context *c = context_of(plain, 1, 16, 1);
+    for (int again = 0; again < 2; again++) {
+        tblock_generation *g = tell(c, &s.o);
+        CHECK(info_of(g).n_reused == 0, "what is reused has no logits");
+        tblock_generation_close(g);
+        for (size_t i = 1; c && i < 40; i++) {
+            tblock_item item = { 0, (int32_t)i - 1, s.prompt[i - 1], true };
+            CHECK(tblock_seq_rewind(c, 0, item.pos, &err) && tblock_decode(c, &item, 1, &err), "%s",
+                  err.msg);
+            CHECK(s.told[i] == tblock_hash_floats(tblock_logits(c, 0), VOCAB), "of token %zu", i);
+        }
+    }
+    tblock_context_free(c);
+}
+
+/* ---- Failures of one ---- */
+
+/* The embedding of token 7 becomes NaN. */
+static tblock_model *poisoned_model(void)
+{
+    static const float nan_bits = 0.0f / 0.0f;
+    TensorFile         f        = { 0 };
+    FILE              *out      = NULL;
+    tblock_close(model_of("poison.bin", 0));
+    if (safetensors_open(&f, in_folder("poison.bin"), &err)) {
+        const Tensor *t = tensor_find(&f, "embed");
+        out             = t ? fopen(in_folder("poison.bin"), "r+") : NULL;
+        CHECK(out && fseek(out, (long)t->offset + 7 * 36 * 4, SEEK_SET) == 0 &&
+                  fwrite(&nan_bits, sizeof nan_bits, 1, out) == 1 && fclose(out) == 0,
+              "cannot poison");
+        tensor_file_close(&f);
+    }
+    return out ? tblock_open(in_folder("poison.bin"), NULL, &err) : NULL;
+}
+
+static void one_nan_ends_one_sequence(void)
+{
+    static Story       good[2];
+    static int32_t     bad[90];
+    tblock_model      *m = poisoned_model();
+    tblock_context    *c = m ? context_of(m, 3, 0, 1) : NULL;
+    tblock_generation *g[3];
+    for (int i = 0; i < 90; i++)
+        bad[i] = 7;
+    int compared = 0;
+    for (int round = 0; c && round < 4; round++) { /* later in memory that the poisoned one left */
+        for (int i = 0; i < 3; i++) {
+            tblock_generation_options o = { .ids = bad, .n_ids = 90, .draft = 5 };
+            if (i != 1) {
+                Story *s = &good[i / 2];
+                make_story(s);
+                s->o.n_ids = 80, s->o.max_tokens = 30, s->o.stop_ids = s->prompt,
+                s->o.n_stop_ids = 0, s->stop_id = -1;
+                for (int j = 0; j < 80; j++)
+                    s->prompt[j] = below(7);
+                o = s->o;
+            }
+            g[i] = tblock_generation_open(c, &o, &err);
+            CHECK(g[i], "%s", err.msg);
+            if (i != 1)
+                good[i / 2].g = g[i];
+        }
+        for (int step = 0; step < 60; step++)
+            CHECK(tblock_advance(c, g, 3, 50, &err), "%s", err.msg);
+        tblock_generation_info f = info_of(g[1]);
+        CHECK(f.end == TBLOCK_END_FAILED && f.error->status == INPUT &&
+                  strstr(f.error->msg, "embed") && strstr(f.error->msg, "NaN"),
+              "end %d: %s", f.end, f.error->msg);
+        for (int i = 0; i < 3; i += 2)
+            if (info_of(g[i]).end == TBLOCK_END_LENGTH) { /* token 7 may be drawn */
+                compare(&good[i / 2], m);
+                compared++;
+            }
+        for (int i = 0; i < 3; i++)
+            tblock_generation_close(g[i]);
+        for (int i = 0; i < 3; i++)
+            CHECK(tblock_seq_rewind(c, i, 0, &err), "%s", err.msg);
+    }
+    CHECK(compared > 2, "only %d neighbours to compare", compared);
+    tblock_context_free(c);
+    tblock_close(m);
+}
+
+static void a_sequence_that_another_changes_fails_alone(void)
+{
+    static int32_t     id[10];
+    tblock_context    *c = context_of(plain, 2, 0, 1);
+    tblock_generation *g[2];
+    for (int i = 0; i < 2; i++)
+        g[i] = tblock_generation_open(
+            c,
+            &(tblock_generation_options){ .ids = id, .n_ids = 10, .max_tokens = 5, .stop_ids = id },
+            &err);
+    CHECK(tblock_advance(c, g, 2, 0, &err) && tblock_seq_rewind(c, 0, 3, &err), "%s", err.msg);
+    CHECK(tblock_advance(c, g, 2, 0, &err), "%s", err.msg);
+    CHECK(info_of(g[0]).end == TBLOCK_END_FAILED &&
+              strstr(info_of(g[0]).error->msg, "expected the 10 tokens"),
+          "%s", info_of(g[0]).error->msg);
+    CHECK(info_of(g[1]).n_ids == 12, "the other goes on");
+    tblock_generation_close(g[0]), tblock_generation_close(g[1]);
+    tblock_context_free(c);
+}
+
+static void wrong_use_is_refused(void)
+{
+    static const int32_t      id[N_CTX + 1], high[] = { VOCAB };
+    static const char *const  texts[] = { "a", "" };
+    tblock_context           *c = context_of(plain, 2, 0, 1), *t = context_of(text_model, 1, 0, 1);
+    tblock_generation_options good = { .ids = id, .n_ids = 2 }, o;
+#define REFUSED(context, words, kind, ...)                                                         \
+    (o = good, __VA_ARGS__, expect(tblock_generation_open(context, &o, &err), kind, words))
+    REFUSED(c, "at least one token", USAGE, o.n_ids = 0);
+    REFUSED(c, "found 201", USAGE, o.n_ids = N_CTX + 1);
+    REFUSED(c, "token 0: expected 0 to 47, found 48", USAGE, (o.ids = high, o.n_ids = 1));
+    REFUSED(c, "max_tokens", USAGE, o.max_tokens = -2);
+    REFUSED(c, "draft: expected 0 to 63, found 64", USAGE, o.draft = 64);
+    REFUSED(c, "draft: expected", USAGE, o.draft = -1);
+    REFUSED(c, "draft_match", USAGE, o.draft_match = -1);
+    REFUSED(c, "top-p", USAGE, o.sampling.top_p = 2);
+    REFUSED(c, "no tokenizer", INPUT, (o.stop_texts = texts, o.n_stop_texts = 1));
+    REFUSED(t, "stop text 1: expected a text", USAGE, (o.stop_texts = texts, o.n_stop_texts = 2));
+    tblock_generation *g = tblock_generation_open(c, &good, &err), *twice[] = { g, g },
+                      *alien = tblock_generation_open(t, &good, &err);
+    expect(tblock_advance(c, twice, 2, 0, &err), USAGE, "generation 1: expected each once");
+    expect(tblock_advance(c, &alien, 1, 0, &err), USAGE, "another's");
+    CHECK(info_of(g).n_read == 0 && tblock_advance(c, &g, 1, 0, &err) && info_of(g).n_ids == 3,
+          "nobody moved, and it may go on: %s", err.msg);
+    tblock_generation_close(g), tblock_generation_close(alien), tblock_generation_close(NULL);
+    tblock_context_free(c), tblock_context_free(t);
+}
+
+/* ---- Text ---- */
+
+/* A hot sampler over a vocabulary of bytes and pieces: halves of characters, in any order. */
+static tblock_generation_options babble(int seed)
+{
+    static const int32_t bos[] = { 1, 2 };
+    return (tblock_generation_options){
+        .ids = bos, .n_ids = 2, .max_tokens = 25, .sampling = {.temp = 20, .seed = (uint64_t)seed}
+    };
+}
+
+static size_t first_of(const char *text, size_t n, const char *what)
+{
+    size_t length = strlen(what);
+    for (size_t i = 0; i + length <= n; i++)
+        if (memcmp(text + i, what, length) == 0)
+            return i;
+    return n;
+}
+
+/* Every piece of a text as a stop text, beside one that never comes and one that begins like it. */
+static void text_ends_before_a_stop_text(void)
+{
+    tblock_context *c     = context_of(text_model, 1, 0, 1);
+    int             tried = 0;
+    for (int seed = 0; c && seed < 12 && test_case_state == 0; seed++) {
+        tblock_generation_options o = babble(seed);
+        tblock_generation        *g = tell(c, &o);
+        char                      text[4000], stop[64], longer[80];
+        size_t                    n = info_of(g).n_bytes;
+        CHECK(n > 0 && n < sizeof text, "%zu bytes", n);
+        memcpy(text, info_of(g).text, n);
+        tblock_generation_close(g);
+        for (size_t length = 1; length < 20; length = 2 * length + 1)
+            for (size_t at = 0; at + length <= n; at += 5) {
+                snprintf(stop, sizeof stop, "%.*s", (int)length, text + at);
+                snprintf(longer, sizeof longer, "%s!never", stop);
+                if (strlen(stop) < length)
+                    continue; /* a NUL in it */
+                o.stop_texts               = (const char *const[]){ "never in it", longer, stop };
+                o.n_stop_texts             = 3;
+                g                          = tell(c, &o);
+                tblock_generation_info i   = info_of(g);
+                size_t                 end = first_of(text, n, stop);
+                CHECK(i.end == TBLOCK_END_TEXT && i.n_bytes == end &&
+                          memcmp(i.text, text, end) == 0,
+                      "seed %d, bytes %zu + %zu: end %d, %zu bytes, expected %zu", seed, at, length,
+                      i.end, i.n_bytes, end);
+                tblock_generation_close(g);
+                tried++;
+            }
+    }
+    CHECK(tried > 200, "only %d", tried);
+    tblock_context_free(c);
+}
+
+static void what_was_held_back_comes_at_the_end(void)
+{
+    tblock_context           *c = context_of(text_model, 1, 0, 1);
+    tblock_generation_options o = babble(3);
+    tblock_generation        *g = tell(c, &o), *h;
+    tblock_generation_info    i = info_of(g), j;
+    char                      stop[64], skip[4] = { i.text[0], i.text[1], '\x01' };
+    snprintf(stop, sizeof stop, "%.6s\x01", i.text + i.n_bytes - 6);
+    o.stop_texts = (const char *const[]){ stop }, o.n_stop_texts = 1, o.skip = skip;
+    tblock_generation *kept  = g;
+    tblock_context    *other = context_of(text_model, 1, 0, 1);
+    h                        = tell(other, &o);
+    j                        = info_of(h);
+    CHECK(j.end == TBLOCK_END_LENGTH && j.n_bytes == i.n_bytes - 2 &&
+              memcmp(j.text, i.text + 2, j.n_bytes) == 0,
+          "end %d, %zu of %zu bytes", j.end, j.n_bytes, i.n_bytes);
+    tblock_generation_close(h), tblock_generation_close(kept);
+    tblock_context_free(c), tblock_context_free(other);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_MAIN_ARGS(argc, argv);
+    bool made =
+        make_folder() && (plain = model_of("plain.bin", 0)) &&
+        (windowed = model_of("windowed.bin", 70)) &&
+        tblock_convert("tests/data/models/llama3-e2e", in_folder("text.bin"), NULL, NULL, &err) &&
+        (text_model = tblock_open(in_folder("text.bin"), NULL, &err));
+    if (!made) {
+        printf("FAIL prepare: %s\n", err.msg);
+        return 1;
+    }
+    TEST(company_changes_no_bit);
+    TEST(threads_change_no_bit);
+    TEST(small_batches_change_no_bit);
+    TEST(a_window_changes_no_bit);
+    TEST(what_a_sequence_holds_is_reused);
+    TEST(it_ends_where_it_should);
+    TEST(it_stops_when_told);
+    TEST(a_budget_is_dealt_out_in_order);
+    TEST(logits_of_the_prompt_are_told);
+    TEST(one_nan_ends_one_sequence);
+    TEST(a_sequence_that_another_changes_fails_alone);
+    TEST(wrong_use_is_refused);
+    TEST(text_ends_before_a_stop_text);
+    TEST(what_was_held_back_comes_at_the_end);
+    tblock_close(plain), tblock_close(windowed), tblock_close(text_model);
+    static const char *const files[] = { "config.json", "plain.bin", "windowed.bin", "poison.bin",
+                                         "text.bin" };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        unlink(in_folder(files[i]));
+    rmdir(folder);
+    return TEST_END();
+}
