@@ -1,3 +1,5 @@
+/* base/affinity.c: reads this process's affinity mask, finds its physical cores, pins threads to
+ * them. */
 #include "base/affinity.h"
 
 #include <sched.h>
@@ -6,10 +8,10 @@
 
 struct Affinity {
     size_t     bytes;            /* of a mask as large as the kernel's */
-    cpu_set_t *before, *one;     /* the caller's mask; room to name one CPU */
+    cpu_set_t *before, *one;     /* the caller's mask; room for one CPU */
     bool       entered;
     int        n_cores;
-    int       *cpu;              /* [n_cores] */
+    int       *cpu;              /* [n_cores]: one CPU of each core */
 };
 
 void affinity_free(Affinity *a)
@@ -21,7 +23,8 @@ void affinity_free(Affinity *a)
     free(a);
 }
 
-/* Read this thread's mask; the kernel refuses one smaller than its own. */
+/* Reads this thread's mask. Fails if n_cpus is too small: the kernel refuses a mask smaller than
+ * its own. */
 static bool read_mask(Affinity *a, size_t n_cpus)
 {
     a->bytes  = CPU_ALLOC_SIZE(n_cpus);
@@ -77,7 +80,7 @@ static bool pin_with(const Affinity *a, int core, cpu_set_t *one)
 
 bool affinity_pin(const Affinity *a, int core)
 {
-    cpu_set_t *one = malloc(a->bytes); /* of its own: threads start side by side */
+    cpu_set_t *one = malloc(a->bytes); /* not a->one: threads start side by side */
     bool       ok  = one && pin_with(a, core, one);
     free(one);
     return ok;

@@ -1,4 +1,6 @@
-/* The hash folds 16 bytes at a time by a multiplication to 128 bits with a secret, as wyhash does (Wang Yi, public domain). */
+/* base/byte_map.c: a hash table with linear probing, at most half full. The hash folds 16 bytes
+ * at a time: it multiplies them with a secret to 128 bits, as wyhash does (Wang Yi, public
+ * domain). */
 #include "base/byte_map.h"
 
 #include <stdlib.h>
@@ -12,7 +14,8 @@ enum { SMALLEST = 16 };
 HashSeed hash_seed_new(void)
 {
     HashSeed seed = { { 0 } };
-    if (getentropy(&seed, sizeof seed) != 0) { /* cannot fail on Linux since 3.17; an address is some secret too */
+    /* Never fails since Linux 3.17. If it does, an address is a secret too. */
+    if (getentropy(&seed, sizeof seed) != 0) {
         seed.secret[0] = (uint64_t)(uintptr_t)&seed * 0x9E3779B97F4A7C15u;
         seed.secret[1] = seed.secret[0] * 0xC2B2AE3D27D4EB4Fu;
         seed.secret[2] = seed.secret[1] * 0x9E3779B97F4A7C15u;

@@ -1,4 +1,4 @@
-/* base/checked.h: sizes that come from a file are multiplied and added here, with overflow seen. */
+/* base/checked.h: multiply and add sizes that come from a file. False if the result overflows. */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
 

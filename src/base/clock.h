@@ -1,4 +1,4 @@
-/* base/clock.h: time that passes, for measuring: it never jumps. Its zero means nothing. */
+/* base/clock.h: elapsed time, for measuring. The clock never jumps; its zero has no meaning. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

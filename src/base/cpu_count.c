@@ -1,3 +1,4 @@
+/* base/cpu_count.c: reads the topology of /sys and the CPU quotas of /proc and /sys/fs/cgroup. */
 #include "base/cpu_count.h"
 
 #include <limits.h>
@@ -5,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first n - 1 bytes of a small file of /sys or /proc. */
+/* Reads the first n - 1 bytes of a small file of /sys or /proc. */
 static bool read_small(const char *path, char *text, size_t n)
 {
     FILE *f = fopen(path, "re");
@@ -17,7 +18,7 @@ static bool read_small(const char *path, char *text, size_t n)
     return got > 0;
 }
 
-/* Take the first range off a list such as "0-3,8,10-11". */
+/* Takes the first range off a list such as "0-3,8,10-11". */
 static bool next_range(const char **list, int *first, int *last)
 {
     char *end;
@@ -68,6 +69,7 @@ int cpu_count_nodes(const char *root)
     return n < 1 ? 1 : n;
 }
 
+/* Lowers *limit (0: none) to quota / period CPUs, if that is less. */
 static void lower(int *limit, double quota, double period)
 {
     if (!(quota > 0) || !(period > 0) || quota / period >= INT_MAX)
@@ -97,8 +99,9 @@ static void lower_by_v1(int *limit, const char *folder)
         lower(limit, (double)atoll(quota), (double)atoll(period));
 }
 
-/* Every group from `group` ("/a/b") up to the mount. In a container the path may be one of the host that is not
- * visible here: then only the mount itself is found, which is the container's own group. */
+/* Applies the limits of every group from `group` ("/a/b") up to the mount. In a container the
+ * path may be one of the host, which is not visible here. Then only the mount itself is found:
+ * the container's own group. */
 static void lower_by_ancestors(int *limit, const char *mount, const char *group, void (*lower_by)(int *, const char *))
 {
     char   folder[PATH_MAX];

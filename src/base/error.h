@@ -1,4 +1,4 @@
-/* base/error.h: one error value that travels up; main.c prints it. */
+/* base/error.h: one error value that travels up. Only main.c prints it. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
@@ -8,9 +8,10 @@
 typedef tblock_error Error;
 enum { NO = TBLOCK_NO, USAGE = TBLOCK_USAGE, INPUT = TBLOCK_INPUT, SYSTEM = TBLOCK_SYSTEM };
 
-/* Fill *err (err may be NULL) with a status and a formatted one-line message: control characters and invalid UTF-8 that
- * came in through names are escaped, an overlong message is cut at a character boundary with "...". Arguments may point
- * into err->msg, to put something in front of it. Always returns false. */
+/* Fills *err (err may be NULL) with a status and a one-line message. Escapes control characters
+ * and invalid UTF-8 that came in through names. Cuts a long message at a character and adds
+ * "...". Arguments may point into err->msg, to put something in front of it. Always returns
+ * false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif

@@ -1,3 +1,5 @@
+/* base/file.c: opens, maps, reads and writes files. Most of the care is for special files
+ * (FIFOs, devices, open descriptors) and for output that must be complete or absent. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -25,7 +27,7 @@ const char *file_kind(mode_t mode)
                             : "a regular file";
 }
 
-/* A name that leads to no file is bad input; any other refusal is the system's. */
+/* A name that leads to no file is bad input. Any other refusal comes from the system. */
 static int status_of(int error)
 {
     return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP || error == ENXIO || error == EISDIR
@@ -52,8 +54,8 @@ int file_descriptor(const char *path)
     return -1;
 }
 
-/* fstat by its own system call. Some C libraries make newfstatat of it, with an empty path, which our sandbox refuses: a filter cannot
- * see that the path is empty. */
+/* fstat by its own system call. Some C libraries use newfstatat with an empty path, which our
+ * sandbox refuses: a seccomp filter cannot see that the path is empty. */
 static int look_at(int fd, struct stat *st)
 {
 #if defined(__LP64__) && defined(SYS_fstat)
@@ -64,9 +66,10 @@ static int look_at(int fd, struct stat *st)
 #endif
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
-/* errno of an open that failed, in words. A link that leads nowhere is named: ENOENT alone would deny a name that is there. */
+/* Explains the errno of a failed open. Names the target of a broken link: "no such file" alone
+ * would deny a name that does exist. */
 static bool cannot_open(const char *path, Error *err)
 {
     int     error = errno;
@@ -100,10 +103,10 @@ static bool check_regular(const struct stat *st, const char *path, Error *err)
         || fail(err, INPUT, "%s: expected a regular file, found %s", path, file_kind(st->st_mode));
 }
 
-/* Open what is meant to be a regular file, without waiting for the writer of a FIFO; -1: err says
- * why. It is looked at before it is opened: opening a FIFO would let its writer go, opening a device
- * may act on it. It may change in between, so the open must not wait, and the caller looks again
- * (is_regular). */
+/* Opens what should be a regular file, without waiting for the writer of a FIFO. Returns -1 on
+ * failure. Checks before opening, because opening a FIFO would wake its writer and opening a
+ * device may act on it. The file may change in between, so the open must not wait, and the
+ * caller checks again (is_regular). */
 static int open_regular(const char *path, Error *err)
 {
     struct stat st;
@@ -163,7 +166,7 @@ void file_map_close(FileMap *f)
     *f = (FileMap){ 0 };
 }
 
-/* The pages that hold [offset, offset + n_bytes) of the file; false: none. */
+/* The pages that hold [offset, offset + n_bytes) of the file. False if there are none. */
 static bool pages_of(const FileMap *f, size_t offset, size_t n_bytes, void **start, size_t *length)
 {
     if (!f->data || offset >= f->size || n_bytes == 0)
@@ -180,7 +183,7 @@ static void advise(const FileMap *f, size_t offset, size_t n_bytes, int advice)
     void  *start;
     size_t length;
     if (pages_of(f, offset, n_bytes, &start, &length))
-        (void)madvise(start, length, advice); /* a hint: what the kernel lacks does not matter */
+        (void)madvise(start, length, advice); /* a hint: failure does not matter */
 }
 
 void file_map_will_need(const FileMap *f, size_t offset, size_t n_bytes) { advise(f, offset, n_bytes, MADV_WILLNEED); }
@@ -217,13 +220,13 @@ bool memory_lock(const void *data, size_t n_bytes, const char *what, Error *err)
 
 bool file_map_lock(const FileMap *f, Error *err) { return memory_lock(f->data, f->size, f->path, err); }
 
-/* Read to the end of fd, at most max_bytes. */
+/* Reads fd to its end, at most max_bytes. */
 static bool read_all(int fd, const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err)
 {
     size_t n = 0, cap = 0;
     char  *buffer = NULL;
     for (;;) {
-        if (n + 1 >= cap) { /* always room for a byte past the limit, by which we see it is passed, and a NUL */
+        if (n + 1 >= cap) { /* room for a NUL and for a byte past the limit */
             size_t want = cap ? cap * 2 : 1 << 16;
             if (want / 2 > max_bytes)
                 want = max_bytes + 2;
@@ -284,7 +287,7 @@ bool file_read_stream(const char *path, size_t max_bytes, char **text, size_t *n
     return read_path(path, false, max_bytes, text, n_bytes, err);
 }
 
-/* ---- Writing ---------------------------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 
 bool file_check_apart(const char *output, const char *input, Error *err)
 {
@@ -316,7 +319,8 @@ char *file_temp_name(const char *target, int i)
     return asprintf(&name, "%.*s.tblock-%ld-%d.tmp", folder, target, (long)getpid(), i) < 0 ? NULL : name;
 }
 
-/* Give the file a temporary name of its own: create it under the name, or (unnamed) link the open file to it. */
+/* Gives the file a temporary name of its own: creates it with the name or, if it has none yet,
+ * links the name to it. */
 static bool name_temp(OutFile *f, bool unnamed, Error *err)
 {
     char from[32];
@@ -340,7 +344,8 @@ static bool name_temp(OutFile *f, bool unnamed, Error *err)
     return fail(err, SYSTEM, "%s: cannot write: too many temporary files of earlier runs in its folder (.tblock-*.tmp)", f->path);
 }
 
-/* Open the temporary file: without a name where the file system can, so that nothing is left behind however we end. */
+/* Opens the temporary file, if possible without a name, so that nothing stays behind however the
+ * process ends. */
 static bool open_temp(OutFile *f, Error *err)
 {
 #if defined(O_TMPFILE)
@@ -384,7 +389,8 @@ bool out_file_open(OutFile *f, const char *path, Error *err)
         out_file_abort(f);
         return false;
     }
-    /* a rename needs no permission on the old file; whoever made it read-only meant it */
+    /* A rename needs no permission on the old file. But someone made it read-only on purpose, so
+     * refuse. */
     if (exists && access(path, W_OK) != 0)
         return open_failed(f, strerror(errno), err);
     if (!exists && lstat(path, &st) == 0)
@@ -423,7 +429,7 @@ static bool write_out(const OutFile *f, int fd, off_t at, const void *data, size
                 errno == EFAULT ? "its source file was cut short in the meantime" /* data lies in a mapped file */ : strerror(errno));
 }
 
-/* Would it be written where it is? Opening one can be noticed: a FIFO's reader would see an end. */
+/* Is the output written in place? Does not open it: a FIFO's reader would see an end of file. */
 static bool is_in_place(const char *path)
 {
     struct stat st;
@@ -497,7 +503,8 @@ bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err)
     return true;
 }
 
-/* A regular file at its byte 0, where offsets count from, and where not every write goes to the end. */
+/* Is fd a regular file at byte 0, without O_APPEND? Then offsets in it are offsets in the
+ * output. */
 static bool is_fresh(int fd)
 {
     struct stat st;
@@ -526,7 +533,7 @@ bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_byt
 
 static bool copy_spool(OutFile *f, Error *err)
 {
-    char  buffer[1 << 13]; /* the stack may be small */
+    char  buffer[1 << 13]; /* small: the stack may be small */
     off_t at = 0;
     for (;;) {
         ssize_t got = pread(f->spool, buffer, sizeof buffer, at);
@@ -549,7 +556,7 @@ static bool commit(OutFile *f, Error *err)
         ok = name_temp(f, true, err);
     int fd = f->fd;
     f->fd = -1;
-    if (close(fd) != 0 && ok) /* where a full disk may be told last */
+    if (close(fd) != 0 && ok) /* a full disk may be reported only here */
         ok = fail(err, SYSTEM, "%s: cannot write: %s", f->path, strerror(errno));
     if (ok && !f->in_place) {
         if (rename(f->temp, f->target) == 0) {
@@ -563,8 +570,9 @@ static bool commit(OutFile *f, Error *err)
     return ok;
 }
 
-/* Signals wait meanwhile: one that ends the process between the temporary name and the rename would leave that name behind. A FIFO
- * or a terminal may keep us waiting, and has no temporary name. */
+/* Blocks signals meanwhile: a signal that ends the process between the temporary name and the
+ * rename would leave that name behind. Not for output in place: a FIFO or terminal may make us
+ * wait, and has no temporary name. */
 bool out_file_commit(OutFile *f, Error *err)
 {
     sigset_t all, before;

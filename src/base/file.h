@@ -1,4 +1,4 @@
-/* base/file.h: files as mappings, and output files that appear whole or not at all. */
+/* base/file.h: input files as mappings, and output files that appear complete or not at all. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
@@ -7,88 +7,102 @@
 
 typedef struct FileMap {
     char                *path; /* owned copy, for messages */
-    const unsigned char *data; /* NULL for an empty file   */
+    const unsigned char *data; /* NULL for an empty file */
     size_t               size;
 } FileMap;
 
-/* The descriptor that a name such as /dev/stdout or /dev/fd/3 stands for; -1: another name. Opening the name would begin
- * a second time at byte 0 of a redirected file. */
+/* The descriptor that a name such as /dev/stdout or /dev/fd/3 stands for, or -1. Use it instead of
+ * opening the name, which would start again at byte 0 of a redirected file. */
 int file_descriptor(const char *path);
 
 const char *file_kind(mode_t mode); /* "a directory", "a FIFO", ... */
 
-/* Name number i, below FILE_TEMP_NAMES, for a temporary file in the target's folder: short, so that it fits where the target's
- * long name fits. The caller frees it; NULL: no memory. */
+/* Name number i, below FILE_TEMP_NAMES, for a temporary file in the target's folder. It is short, so
+ * that it fits if the target's name does. The caller frees it. NULL: no memory. */
 enum { FILE_TEMP_NAMES = 1000 };
 char *file_temp_name(const char *target, int i);
 
-/* Map a regular file read-only; a name such as /dev/fd/N is the open descriptor, without a new open. A directory, FIFO, device or missing file is an error that says so (INPUT for what is
- * there but is not a regular file or does not exist, SYSTEM for other failures). A zeroed FileMap may be closed. */
+/* Maps a regular file read-only. A name such as /dev/fd/N means the open descriptor itself.
+ * Fails with INPUT if the file does not exist or is not regular (a directory, FIFO, device),
+ * with SYSTEM for other reasons. A zeroed FileMap may be closed. */
 bool file_map_open(FileMap *f, const char *path, Error *err);
-/* The same, but data may be written to (cast the const away): what is written stays in this process and never reaches the
- * file; pages that are only read are shared with whoever else reads it. */
+/* The same, but data may be written (cast the const away). What is written stays in this process
+ * and never reaches the file. Pages that are only read are shared with other processes that read
+ * the file. */
 bool file_map_open_private(FileMap *f, const char *path, Error *err);
 void file_map_close(FileMap *f);
 
-/* Hints. offset and n_bytes are clipped to the file. file_map_lock fails (SYSTEM) naming the limit. */
+/* Hints to the kernel. offset and n_bytes are clipped to the file. file_map_lock fails with
+ * SYSTEM and names the limit. */
 void file_map_will_need(const FileMap *f, size_t offset, size_t n_bytes);
 void file_map_huge_pages(const FileMap *f);
 void file_map_populate(const FileMap *f);
-void file_map_release(const FileMap *f, size_t offset, size_t n_bytes); /* whole pages in it leave this process's memory */
+/* The whole pages in the range leave this process's memory. */
+void file_map_release(const FileMap *f, size_t offset, size_t n_bytes);
 bool file_map_lock(const FileMap *f, Error *err);
-bool memory_lock(const void *data, size_t n_bytes, const char *what, Error *err); /* the same of any memory; NULL: nothing */
+/* Locks any memory like that. data NULL: does nothing. */
+bool memory_lock(const void *data, size_t n_bytes, const char *what, Error *err);
 
-/* Read a whole small file (at most max_bytes, else INPUT) into *text, NUL-terminated; caller frees. It must be a regular file, as for
- * file_map_open; but "-" is standard input, and that and other open descriptors (/dev/fd/N) may be pipes, which are read to their end. */
+/* Reads a whole small file (at most max_bytes, else INPUT) into *text, NUL-terminated; free()
+ * it. It must be a regular file, as for file_map_open. But "-" is standard input, and standard
+ * input and other open descriptors (/dev/fd/N) may be pipes, which are read to their end. */
 bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err);
-/* The same of any file, for texts: a FIFO is waited for; an endless file stops at max_bytes. */
+/* The same for any kind of file, for texts. Waits for the writer of a FIFO. An endless file
+ * stops at max_bytes. */
 bool file_read_stream(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err);
 
-/* write(2), or from at >= 0 on pwrite(2), until all n bytes are there; false: errno says why not. */
+/* Calls write(2), or with at >= 0 pwrite(2) at that offset, until all n bytes are written.
+ * False: see errno. */
 bool write_all(int fd, off_t at, const void *data, size_t n);
 
-/* An output file that appears whole or not at all: until commit it has no name (O_TMPFILE), so that nothing is left behind
- * however the process ends; where the file system lacks that, it has a temporary name in the same folder, which abort
- * removes. Errors name path and the reason (SYSTEM). A symbolic link stays: the file it points to is replaced,
- * and keeps its mode; a new file gets 0666 less the umask. A character device such as /dev/null or /dev/full, a FIFO, and
- * the names /dev/stdout, /dev/stderr and /dev/fd/N are written in place; a directory, socket or block device is refused. */
+/* An output file that appears complete or not at all. Until commit it has no name (O_TMPFILE),
+ * so that nothing stays behind however the process ends. If the file system cannot do that, it
+ * has a temporary name in the same folder, which abort removes. Errors name path and reason
+ * (SYSTEM). A symbolic link stays: the file that it points to is replaced and keeps its mode. A
+ * new file gets 0666 less the umask. A character device such as /dev/null or /dev/full, a FIFO,
+ * and the names /dev/stdout, /dev/stderr and /dev/fd/N are written in place. A directory, socket
+ * or block device is refused. */
 typedef struct OutFile {
-    char  *path, *temp; /* as given, for messages; the temporary file's name, NULL: none             */
-    char  *target;      /* what is renamed over: path with symbolic links followed                          */
+    char  *path, *temp; /* path as given, for messages; temporary name or NULL */
+    char  *target;      /* what the rename replaces: path, links followed */
     int    fd;
-    int    spool;       /* in place only: an unnamed file that write_at fills and commit copies; -1: none    */
-    size_t written;     /* by out_file_write                                                                */
+    int    spool;       /* in place: unnamed file for write_at; -1: none */
+    size_t written;     /* by out_file_write */
     bool   open, in_place;
-    bool   direct;      /* spool is the output itself, since no temporary file is to be had (a sandbox) */
+    bool   direct;      /* spool is the output itself: no temporary file (sandbox) */
 } OutFile;
 bool out_file_open(OutFile *f, const char *path, Error *err);
 
-/* An output must not replace the input it is made from: fails (USAGE, naming both) where the two paths are one file (path_same_file). */
+/* An output must not replace its input. Fails with USAGE, naming both, if the two paths are one
+ * file (path_same_file). */
 bool file_check_apart(const char *output, const char *input, Error *err);
 
-/* Can this be written? Opens it as out_file_open would, and leaves nothing: for commands that would find out after hours. */
+/* Can this file be written? Opens it as out_file_open would and leaves nothing behind. For
+ * commands that would otherwise find out after hours. */
 bool file_check_output(const char *path, Error *err);
 
-/* Is there room for the file: n_bytes long, n_stored of them on the disk (less than n_bytes: with holes)? Fails (SYSTEM) naming what is needed
- * and what there is: free space of the file system, the largest file allowed (ulimit -f). Where that is unknown (a pipe, a device,
- * some network file systems): true. file_check_room asks the same of a file that is not open yet. */
+/* Is there room for a file of n_bytes, of which n_stored take space on the disk (less if it has
+ * holes)? Fails with SYSTEM, naming what is needed and what there is: the free space, or the
+ * largest file allowed (ulimit -f). True if that is unknown (a pipe, a device, some network file
+ * systems). file_check_room asks before the file is open. */
 bool out_file_room(const OutFile *f, size_t n_bytes, size_t n_stored, Error *err);
 bool file_check_room(const char *path, size_t n_bytes, size_t n_stored, Error *err);
 
-/* May the file have holes (out_file_extend)? Fails (USAGE) for a pipe, a device or an open file, which is written in
- * place. Opens nothing: opening a FIFO waits for its reader. */
+/* May the file have holes (out_file_extend)? Fails with USAGE for a pipe, a device or an open
+ * file, which are written in place. Opens nothing, because opening a FIFO waits for its reader. */
 bool file_check_holes(const char *path, Error *err);
 
-/* Make the file n_bytes long; bytes that are never written read as zeros and take no space. */
+/* Makes the file n_bytes long. Bytes that are never written read as zeros and take no space. */
 bool out_file_extend(OutFile *f, size_t n_bytes, Error *err);
 
-bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err); /* append */
-/* Write at an offset; any thread, once a first call has returned. A file is written by this or by out_file_write. */
+bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err); /* appends */
+/* Writes at an offset. Any thread may call it, once a first call has returned. Use either this
+ * or out_file_write for a file, not both. */
 bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_bytes, Error *err);
-bool out_file_commit(OutFile *f, Error *err); /* flush, rename; releases f either way */
-void out_file_abort(OutFile *f);              /* a zeroed or committed OutFile is accepted */
+bool out_file_commit(OutFile *f, Error *err); /* flushes and renames; releases f even on failure */
+void out_file_abort(OutFile *f);              /* accepts a zeroed or committed OutFile */
 
-/* A whole output file at once. */
+/* Writes a whole output file at once. */
 bool file_write(const char *path, const void *data, size_t n_bytes, Error *err);
 
 #endif

@@ -4,7 +4,7 @@ uint16_t f32_to_bf16(float f)
 {
     uint32_t u = f32_bits(f);
     if ((u & 0x7FFFFFFF) > 0x7F800000)
-        return (uint16_t)(u >> 16 | 0x40); /* a NaN whose payload lies in the low half must not become infinity */
+        return (uint16_t)(u >> 16 | 0x40); /* do not turn a NaN with a low payload into infinity */
     return (uint16_t)((u + 0x7FFF + (u >> 16 & 1)) >> 16);
 }
 
@@ -24,13 +24,14 @@ uint16_t f32_to_f16(float f)
     u &= 0x7FFFFFFF;
     if (u > 0x7F800000)
         return (uint16_t)(sign | 0x7E00 | (u >> 13 & 0x3FF));
-    if (u >= 0x477FF000) /* 65520, half way past the largest f16, and up */
+    if (u >= 0x477FF000) /* 65520 and more: half way past the largest f16 */
         return (uint16_t)(sign | 0x7C00);
-    if (u >= 0x38800000) /* normal: rounding may carry into the exponent, which is right */
+    if (u >= 0x38800000) /* normal: a carry into the exponent is right */
         return (uint16_t)(sign | (((u - 0x38000000) + 0xFFF + (u >> 13 & 1)) >> 13));
-    if (u < 0x33000000) /* under 2^-25: zero (2^-25 itself ties to even, also zero, below) */
+    if (u < 0x33000000) /* under 2^-25: zero (2^-25 itself ties to zero below) */
         return (uint16_t)sign;
-    /* subnormal: units of 2^-24, nearest even, in integers so that no rounding mode has a say */
+    /* Subnormal: round to units of 2^-24, nearest even. In integers, so that the rounding mode
+     * does not matter. */
     uint32_t mantissa = (u & 0x7FFFFF) | 0x800000, shift = 126 - (u >> 23);
     uint32_t half = 1u << (shift - 1), units = mantissa >> shift, rest = mantissa & ((1u << shift) - 1);
     units += rest > half || (rest == half && (units & 1));

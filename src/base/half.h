@@ -1,4 +1,5 @@
-/* base/half.h: f16 and bf16, bit-exact in plain C (the scalar definition; kernels use hardware where it agrees). */
+/* base/half.h: f16 and bf16, bit-exact in plain C. This is the definition; kernels use hardware
+ * that agrees. */
 #ifndef BASE_HALF_H
 #define BASE_HALF_H
 
@@ -14,10 +15,11 @@ static inline float bf16_to_f32(uint16_t h) { return f32_from((uint32_t)h << 16)
 /* Nearest even; NaN stays NaN (quiet). */
 uint16_t f32_to_bf16(float f);
 
-/* Exact, subnormals included. */
+/* Exact, also for subnormals. */
 float f16_to_f32(uint16_t h);
 
-/* Nearest even, subnormals kept, overflow to infinity, NaN quiet with its upper payload: as vcvtps2ph. */
+/* Nearest even. Keeps subnormals, overflows to infinity, makes NaN quiet with its upper payload:
+ * like vcvtps2ph. */
 uint16_t f32_to_f16(float f);
 
 #endif

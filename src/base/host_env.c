@@ -1,6 +1,7 @@
 #include "base/host_env.h"
 
-/* fenv.h too and not the vector unit's register alone: on x86-64 glibc's printf and strtod ask the x87 unit for the rounding mode. */
+/* fenv.h too, not only the vector unit's register: on x86-64, glibc's printf and strtod read the
+ * rounding mode of the x87 unit. */
 static void reset(void)
 {
     fesetenv(FE_DFL_ENV);
@@ -11,7 +12,7 @@ void host_env_enter(HostEnv *host)
 {
     fegetenv(&host->fp);
     reset();
-    host->c   = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* allocates nothing in glibc; without it the locale stays */
+    host->c   = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* on failure the locale stays */
     host->old = uselocale(host->c);
 }
 

@@ -1,6 +1,7 @@
-/* base/host_env.h: what a host program may have set that numbers depend on, and what tblock computes and writes in: round to nearest
- * even, subnormals kept, nothing trapped; the C locale, of this thread alone. A public function that computes, reads or spells numbers
- * outside of a parallel region (fp_env.h) runs between the two. */
+/* base/host_env.h: replaces what a host program may have set that changes numbers, and restores
+ * it. Inside: round to nearest even, keep subnormals, trap nothing, and use the C locale (this
+ * thread only). Public functions that compute, read or write numbers outside a parallel region
+ * (fp_env.h) run between the two. */
 #ifndef BASE_HOST_ENV_H
 #define BASE_HOST_ENV_H
 
@@ -10,12 +11,12 @@
 
 typedef struct HostEnv { fenv_t fp; locale_t c, old; } HostEnv;
 
-/* Arithmetic belongs into a function called between the two, marked FP_ENV_WORK: a compiler may move an operation of the same
- * function across them. */
+/* Compute in a function that is called between the two and marked FP_ENV_WORK: a compiler may
+ * move an operation of the same function across them. */
 void host_env_enter(HostEnv *host);
 void host_env_leave(const HostEnv *host);
 
-/* All that most public functions do: return what a call of such a function gives. */
+/* The body of most public functions: returns the result of `call`, made in our environment. */
 #define HOST_ENV_RETURN(type, call) \
     do { \
         HostEnv host_; \
@@ -25,7 +26,7 @@ void host_env_leave(const HostEnv *host);
         return result_; \
     } while (0)
 
-/* After a callback, which may have set other rounding: again as host_env_enter made it. */
+/* Call after a callback, which may have changed the rounding: sets what host_env_enter set. */
 void host_env_again(void);
 
 #endif

@@ -1,3 +1,5 @@
+/* base/json.c: builds cJSON's tree from json_doc's nodes, reads typed values from it, and writes
+ * JSON. */
 #include "base/json.h"
 
 #include <cjson/cJSON.h>
@@ -11,7 +13,7 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 
-/* ---- The tree --------------------------------------------------------------------------------------------------- */
+/* ---- The tree ---- */
 
 static cJSON *leaf(const JsonNode *j)
 {
@@ -23,7 +25,7 @@ static cJSON *leaf(const JsonNode *j)
                                     : cJSON_CreateNumber(node_number(j));
 }
 
-/* NULL: no memory. */
+/* Makes the tree of one value. NULL: no memory. */
 FP_ENV_WORK
 static cJSON *tree(const JsonNode *j)
 {
@@ -113,7 +115,7 @@ const char *json_kind(const Json *j)
                                : "null";
 }
 
-/* ---- Typed reads ------------------------------------------------------------------------------------------------ */
+/* ---- Typed reads ---- */
 
 enum { NUMBER_TEXT = 40 };
 
@@ -131,7 +133,8 @@ static void shortest_text(char text[NUMBER_TEXT], double x)
     }
 }
 
-/* The fewest digits that read back as x, which is finite. Not inlined either: its callers compare doubles. */
+/* The fewest digits that read back as x, which is finite. Not inlined: its callers compare
+ * doubles. */
 FP_ENV_WORK
 static void number_text(char text[NUMBER_TEXT], double x)
 {
@@ -141,7 +144,7 @@ static void number_text(char text[NUMBER_TEXT], double x)
     host_env_leave(&env);
 }
 
-/* What stands there instead, for a message. */
+/* What was found instead, for a message. */
 static const char *found(const Json *j, char text[NUMBER_TEXT])
 {
     if (!json_is_number(j))
@@ -154,7 +157,7 @@ bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, in
 {
     char   text[NUMBER_TEXT];
     double x = json_is_number(j) ? j->valuedouble : NAN;
-    /* 2^53 itself may have been 2^53 + 1 in the text */
+    /* Not 2^53 itself: it may have been 2^53 + 1 in the text. */
     if (!(fabs(x) < 0x1p53) || x != rint(x) || (int64_t)x < min || (int64_t)x > max)
         return fail(err, INPUT, "%s: expected an integer from %lld to %lld, found %s", what, (long long)min, (long long)max,
                     found(j, text));
@@ -202,8 +205,9 @@ bool json_read_string(const Json *j, const char *what, const char **out, Error *
     return true;
 }
 
-/* ---- Output ----------------------------------------------------------------------------------------------------- */
+/* ---- Output ---- */
 
+/* Writes one character of a string, in ASCII. Returns its length. */
 static size_t escape(char out[13], uint32_t code)
 {
     static const char short_for[] = "\"\"\\\\\bb\ff\nn\rr\tt";
@@ -222,7 +226,7 @@ bool json_out_string(TextOut *o, const char *s, size_t n)
 {
     text_out_bytes(o, "\"", 1);
     for (size_t i = 0; i < n;) {
-        size_t run = i; /* plain ASCII goes out in one piece */
+        size_t run = i; /* plain ASCII in one piece */
         while (run < n && s[run] >= 0x20 && s[run] < 0x7F && s[run] != '"' && s[run] != '\\')
             run++;
         text_out_bytes(o, s + i, run - i);
@@ -245,7 +249,7 @@ size_t json_char(char out[JSON_CHAR_BYTES], const char *s, size_t n, size_t *n_r
     *n_read = length > 0 ? (size_t)length : 1;
     if (code == '"' || code == '\\' || code == '\n')
         return (size_t)snprintf(out, JSON_CHAR_BYTES, "\\%c", code == '\n' ? 'n' : (char)code);
-    if (length < 0 || !is_printable(code)) /* nothing over U+FFFF is not printable */
+    if (length < 0 || !is_printable(code)) /* all that is not printable is below U+10000 */
         return (size_t)snprintf(out, JSON_CHAR_BYTES, "\\u%04x", (unsigned)code);
     memcpy(out, s, *n_read);
     return *n_read;

@@ -1,3 +1,4 @@
+/* base/json_doc.c: a recursive descent parser, one function for each rule of RFC 8259. */
 #include "base/json_doc.h"
 
 #include <math.h>
@@ -11,8 +12,8 @@
 
 enum {
     MAX_DEPTH = 64,
-    MOST_NODES = 1 << 24, /* 512 MB of them: a vocabulary of 256k with its merges has 2 M */
-    FEW_KEYS = 8,         /* compared each with each */
+    MOST_NODES = 1 << 24, /* 512 MB of them; a vocabulary of 256k with merges has 2 M */
+    FEW_KEYS = 8,         /* up to this many are compared pairwise */
 };
 
 typedef struct Parser {
@@ -43,7 +44,7 @@ static void skip_space(Parser *p)
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* ---- Strings ---------------------------------------------------------------------------------------------------- */
+/* ---- Strings ---- */
 
 static bool hex4(Parser *p, uint32_t *unit)
 {
@@ -77,7 +78,7 @@ static char *write_utf8(char *out, uint32_t c)
     return out;
 }
 
-/* After "\u"; what it stands for is shorter than its spelling, so it is written over it. */
+/* After "\u". The character is shorter than its escape, so it overwrites the escape. */
 static bool unicode_escape(Parser *p, char **out)
 {
     size_t   start = (size_t)(p->at - p->d->text) - 2;
@@ -116,7 +117,7 @@ static bool escape(Parser *p, char **out)
     return true;
 }
 
-/* A character of a string that is no plain ASCII. */
+/* A character of a string that is not plain ASCII: an escape, or more bytes of UTF-8. */
 static bool odd_character(Parser *p, char **out)
 {
     uint32_t code;
@@ -150,14 +151,14 @@ static bool string(Parser *p, const char **text, uint32_t *n)
             return false;
     }
     p->at++;
-    *out = 0; /* where an escape or the closing quote was */
+    *out = 0; /* overwrites an escape or the closing quote */
     *n = (uint32_t)(out - *text);
     return true;
 }
 
-/* ---- Numbers and words ------------------------------------------------------------------------------------------ */
+/* ---- Numbers and words ---- */
 
-/* How far digits go from text[at] on, of which there must be one. */
+/* Where the digits from text[at] on end; there must be at least one. */
 static size_t digits_end(const char *text, size_t n, size_t at, const char *thing, const char **expected)
 {
     *expected = at < n && is_digit(text[at]) ? NULL : thing;
@@ -166,8 +167,8 @@ static size_t digits_end(const char *text, size_t n, size_t at, const char *thin
     return at;
 }
 
-/* The length of the number that text begins with. *expected: NULL, or what should stand after that many bytes instead. *whole: it
- * has no decimal point and no exponent. */
+/* The length of the number at the start of text. *expected: NULL, or what should stand after
+ * that many bytes instead. *whole: it has no decimal point and no exponent. */
 static size_t number_length(const char *text, size_t n, bool *whole, const char **expected)
 {
     size_t first = n && *text == '-', at = digits_end(text, n, first, "a digit", expected);
@@ -206,6 +207,7 @@ static bool number(Parser *p, JsonNode *j)
     p->at += number_length(start, (size_t)(p->end - start), &whole, &thing);
     if (thing)
         return expected(p, thing);
+    /* 18 digits always fit an int64_t. */
     if (whole && p->at - first <= 18) {
         int64_t value = 0;
         for (const char *c = first; c < p->at; c++)
@@ -234,7 +236,7 @@ static bool word(Parser *p, JsonNode *j)
     return expected(p, "a value");
 }
 
-/* ---- Values ----------------------------------------------------------------------------------------------------- */
+/* ---- Values ---- */
 
 static bool new_node(Parser *p, size_t *index)
 {
@@ -375,7 +377,7 @@ void json_doc_free(JsonDoc *d)
     *d = (JsonDoc){ 0 };
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
 const JsonNode *node_get(const JsonNode *object, const char *key)
 {
@@ -421,7 +423,7 @@ const char *node_text(const JsonNode *j, char buf[NODE_TEXT])
     else if (j->kind == NODE_INT)
         snprintf(buf, NODE_TEXT, "%lld", (long long)j->integer);
     else if (j->kind == NODE_DOUBLE)
-        snprintf(buf, NODE_TEXT, "%.6g", j->number); /* a message: its digits matter to nobody */
+        snprintf(buf, NODE_TEXT, "%.6g", j->number); /* only for people: digits need not be exact */
     else
         return fixed[j->kind];
     return buf;

@@ -1,6 +1,7 @@
-/* base/json_doc.h: the one reader of JSON text: strictly RFC 8259, no key twice in an object, no deeper than 64. It makes one array
- * of nodes in document order, strings unescaped where they lie in the text, which is what vocabularies of many megabytes and requests
- * are read from; base/json.h makes a tree of it. The locale and the rounding mode of the host have no influence. */
+/* base/json_doc.h: the one reader of JSON text. Strictly RFC 8259, no key twice in an object,
+ * depth at most 64. It makes one array of nodes in document order and unescapes strings in
+ * place, which is fast enough for vocabularies of many megabytes. base/json.h makes a tree of
+ * it. The host's locale and rounding do not matter. */
 #ifndef BASE_JSON_DOC_H
 #define BASE_JSON_DOC_H
 
@@ -11,15 +12,15 @@
 typedef enum NodeKind { NODE_NULL, NODE_FALSE, NODE_TRUE, NODE_INT, NODE_DOUBLE, NODE_STRING, NODE_ARRAY, NODE_OBJECT } NodeKind;
 
 typedef struct JsonNode {
-    uint32_t    kind;   /* a NodeKind                                                       */
-    uint32_t    n;      /* bytes of a string, items of an array, members of an object       */
+    uint32_t    kind;   /* a NodeKind */
+    uint32_t    n;      /* bytes of a string, items of an array, members of an object */
     uint32_t    key_n;
-    uint32_t    skip;   /* nodes of this value, itself included: its neighbour is node + skip */
-    const char *key;    /* in an object; else NULL                                          */
+    uint32_t    skip;   /* nodes of this value, with itself: the next one is at node + skip */
+    const char *key;    /* NULL outside objects */
     union {
-        const char *text;    /* ends with a NUL behind its n bytes             */
-        int64_t     integer; /* a number without point or exponent, under 2^63 */
-        double      number;  /* any other                                      */
+        const char *text;    /* n bytes, then a NUL */
+        int64_t     integer; /* a number without point or exponent, under 10^18 */
+        double      number;  /* any other number */
     };
 } JsonNode;
 
@@ -29,25 +30,32 @@ typedef struct JsonDoc {
     size_t    n_nodes, cap;
 } JsonDoc;
 
-/* What else is refused: NUL inside strings (\u0000), numbers that would become infinite. */
+/* What to refuse besides: NUL inside strings (\u0000), numbers that would become infinite. */
 enum { JSON_NO_NUL = 1, JSON_FINITE = 2 };
 
-/* Parse n_bytes of text, which is allocated, ends with a NUL and belongs to the document from here on, also on failure. what
- * names the source. At most 16 M values. Errors: INPUT with the byte offset, or the key that appears twice; SYSTEM. */
+/* Parses n_bytes of text. text must be allocated and end with a NUL; the document takes it over,
+ * even on failure. what names the source. At most 16 M values. Fails with INPUT, naming the byte
+ * offset or the key that appears twice, or with SYSTEM. */
 bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, const char *what, Error *err);
-void json_doc_free(JsonDoc *d); /* a zeroed document is accepted */
+void json_doc_free(JsonDoc *d); /* accepts a zeroed document */
 
-/* Members or items: JSON_NODES (i, parent) { ... }; none where parent is NULL or holds none. */
+/* Visits members or items: JSON_NODES (i, parent) { ... }. Visits none if parent is NULL or has
+ * none. */
 static inline const JsonNode *node_end(const JsonNode *j) { return j ? j + j->skip : NULL; }
 #define JSON_NODES(i, parent) \
     for (const JsonNode *i = (parent) ? (parent) + 1 : NULL, *i##_end = i ? node_end(parent) : NULL; i != i##_end; i += i->skip)
 
-const JsonNode *node_get(const JsonNode *object, const char *key); /* NULL: absent, or no object. Linear */
-bool   node_is(const JsonNode *j, const char *text);               /* is it this string? NULL is not */
-bool   node_truth(const JsonNode *j);                              /* as Python: false is NULL, null, false, 0 and what is empty */
-double node_number(const JsonNode *j);                             /* of a number or, as 0 and 1, a bool; else NaN */
+/* The value of a key; NULL: absent, or not an object. Searches linearly. */
+const JsonNode *node_get(const JsonNode *object, const char *key);
+/* Is it this string? False for NULL. */
+bool   node_is(const JsonNode *j, const char *text);
+/* As Python's bool(): false for null, false, 0 and what is empty, and for NULL. */
+bool   node_truth(const JsonNode *j);
+/* The value of a number, or of a bool as 0 or 1; else NaN. */
+double node_number(const JsonNode *j);
 
-/* What a value is, for messages: "null", "'text'", "12", "an array"; NULL: "nothing". Valid until buf goes. */
+/* A value for messages: "null", "'text'", "12", "an array"; NULL gives "nothing". Valid as long
+ * as buf. */
 enum { NODE_TEXT = 160 };
 const char *node_text(const JsonNode *j, char buf[NODE_TEXT]);
 

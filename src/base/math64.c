@@ -1,6 +1,7 @@
-/* Logarithm, power, exponential, sine and cosine from plain double operations in a fixed order, so that the bits depend on
- * no C library. "Pair" is an unevaluated sum hi + lo that carries about 100 bits: y * log(x) needs them, since an
- * absolute error there becomes a relative one of the power. Rounding must be to nearest, contraction off. */
+/* base/math64.c: logarithm, power, exponential, sine and cosine from plain double operations in
+ * a fixed order, so that the bits depend on no C library. A "pair" is an unevaluated sum hi + lo
+ * with about 100 bits. y * log(x) needs it, because an absolute error there becomes a relative
+ * error of the power. Rounding must be to nearest, without contraction. */
 #include "base/math64.h"
 
 #include <float.h>
@@ -29,7 +30,7 @@ static DoublePair two_sum(double a, double b)
     return (DoublePair){ s, (a - (s - t)) + (b - t) };
 }
 
-/* The upper 26 bits of a and the rest (Veltkamp); |a| < 2^996. */
+/* The upper 26 bits of a, and the rest (Veltkamp). |a| < 2^996. */
 static DoublePair split(double a)
 {
     double t = 134217729.0 * a; /* 2^27 + 1 */
@@ -37,7 +38,8 @@ static DoublePair split(double a)
     return (DoublePair){ hi, a - hi };
 }
 
-/* a * b exactly (Dekker). An fma would do, but costs 40 times as much on a machine that lacks the instruction. */
+/* a * b exactly (Dekker). An fma would do it too, but costs 40 times as much without the
+ * instruction. */
 static DoublePair two_product(double a, double b)
 {
     DoublePair   x = split(a), y = split(b);
@@ -54,7 +56,7 @@ static double power_of_two(int n) { return from_bits((uint64_t)(n + 1023) << 52)
 /* The nearest integer, ties to even, |x| < 2^51. */
 static double nearest(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
-/* ln 2; the first part has 32 bits, so that its product with an exponent is exact */
+/* ln 2. The first part has 32 bits, so that its product with an exponent is exact. */
 static const double LN2_HI = 0x1.62e42feep-1, LN2_LO = 0x1.a39ef35793c76p-33;
 
 static const double inverse_factorial[19] = {
@@ -79,10 +81,11 @@ static const double inverse_factorial[19] = {
     1.0 / 6402373705728000,
 };
 
-/* ---- Logarithm -------------------------------------------------------------------------------------------------- */
+/* ---- Logarithm ---- */
 
-/* log(x) for finite x > 0: x = 2^e m with m in [sqrt(1/2), sqrt(2)), log(m) = 2 artanh(s), s = (m - 1) / (m + 1), |s| < 0.1716.
- * The leading 2 s is a pair, the rest of the series a double that is at most s^2/3 of it: relative error about 2^-59. */
+/* log(x) for finite x > 0: x = 2^e m with m in [sqrt(1/2), sqrt(2)) and
+ * log(m) = 2 artanh(s) with s = (m - 1) / (m + 1), |s| < 0.1716. The leading term 2 s is a pair.
+ * The rest of the series is a double, at most s^2/3 of it. The relative error is about 2^-59. */
 static DoublePair log_pair(double x)
 {
     int e = 0;
@@ -124,9 +127,10 @@ double math64_log(double x)
     return isinf(x) ? x : log_pair(x).hi;
 }
 
-/* ---- Exponential ------------------------------------------------------------------------------------------------ */
+/* ---- Exponential ---- */
 
-/* exp(x + low), |low| small beside x: x = n ln 2 + r, |r| < 0.35, Taylor to r^15 (the next term is under 2^-68). */
+/* exp(x + low), |low| small beside x. x = n ln 2 + r with |r| < 0.35; Taylor series to r^15 (the
+ * next term is under 2^-68). */
 static double exp_pair(double x, double low)
 {
     if (x > 709.79)
@@ -142,7 +146,7 @@ static double exp_pair(double x, double low)
         series = series * r + inverse_factorial[k];
     double y = 1.0 + (r + (r * r) * series);
 
-    int e = (int)n; /* in two steps, for results that are subnormal or near the top */
+    int e = (int)n; /* two steps, for subnormal and very large results */
     return y * power_of_two(e / 2) * power_of_two(e - e / 2);
 }
 
@@ -160,16 +164,16 @@ double math64_pow(double x, double y)
         return (x < 1) == (y > 0) ? 0 : INFINITY;
     DoublePair   l = log_pair(x);
     double rough = y * l.hi;
-    if (!(fabs(rough) < 800)) /* from here on |y| < 800 * 2^53, since |log(x)| is at least 2^-53 */
+    if (!(fabs(rough) < 800)) /* now |y| < 800 * 2^53, because |log(x)| >= 2^-53 */
         return rough > 0 ? INFINITY : 0;
     DoublePair p = two_product(y, l.hi);
     return exp_pair(p.hi, p.lo + y * l.lo);
 }
 
-/* ---- Sine and cosine -------------------------------------------------------------------------------------------- */
+/* ---- Sine and cosine ---- */
 
-/* angle = n pi/2 + r, |r| <= pi/4 and a little. The parts of pi/2 have 27 bits, so that their products with n < 2^25 are
- * exact and r is right to about 2^-53. */
+/* angle = n pi/2 + r, |r| <= pi/4 and a little more. The parts of pi/2 have 27 bits, so that
+ * their products with n < 2^25 are exact and r is right to about 2^-53. */
 void math64_sincos(double angle, double *s, double *c)
 {
     static const double part1 = 0x1.921fb54p+0, part2 = 0x1.10b4610p-30, part3 = 0x1.a62633145c06ep-58;

@@ -1,14 +1,15 @@
-/* base/math64.h: double functions whose bits do not depend on the C library (RoPE tables, sampling).
- * Plain IEEE operations in a fixed order, no fma. The caller rounds to nearest. Outside the ranges named here: the
- * infinity, zero or NaN that C's function gives. The measured errors are printed by test_math64. */
+/* base/math64.h: double functions whose bits do not depend on the C library (RoPE tables,
+ * sampling). Plain IEEE operations in a fixed order, no fma. The caller must round to nearest.
+ * Outside the ranges below they return the infinity, zero or NaN of the C function. test_math64
+ * prints the measured errors. */
 #ifndef BASE_MATH64_H
 #define BASE_MATH64_H
 
-double math64_log(double x);            /* x > 0; relative error at most 2^-52                               */
-double math64_exp(double x);            /* relative error at most 2^-51 where the result is a normal number  */
-double math64_pow(double x, double y);  /* x > 0; 2^-51 for results from 1e-8 to 1e8, else 2^-48              */
+double math64_log(double x);            /* x > 0; relative error at most 2^-52 */
+double math64_exp(double x);            /* relative error at most 2^-51 for normal results */
+double math64_pow(double x, double y);  /* x > 0; 2^-51 for results from 1e-8 to 1e8, else 2^-48 */
 
-/* *s and *c: |angle| <= 2^25, absolute error at most 2^-52; NaN for a larger angle. */
+/* Sine and cosine: |angle| <= 2^25, absolute error at most 2^-52. NaN for a larger angle. */
 void math64_sincos(double angle, double *s, double *c);
 
 #endif

@@ -25,7 +25,7 @@ void *pages_map(size_t n_bytes)
     if (before > 0)
         munmap(data, before);
     munmap(data + before + n_bytes, behind);
-    (void)madvise(data + before, n_bytes, MADV_HUGEPAGE); /* a hint: what the kernel lacks does not matter */
+    (void)madvise(data + before, n_bytes, MADV_HUGEPAGE); /* a hint: failure does not matter */
     return data + before;
 }
 

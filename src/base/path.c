@@ -19,7 +19,8 @@ bool path_is_folder(const char *path)
 
 static int look_at(const char *path, struct stat *st) { return strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, st) : stat(path, st); }
 
-/* What a file that does not exist would be: where, and under which name. False: nowhere. */
+/* Where a file that does not exist yet would be: its folder and its name. False if the folder
+ * does not exist. */
 static bool place_of(const char *path, struct stat *folder, const char **name)
 {
     char        text[PATH_BYTES];

@@ -1,4 +1,5 @@
-/* base/platform.h: what every file takes for granted: little-endian x86-64 or aarch64, IEEE arithmetic as written. */
+/* base/platform.h: what every file relies on: little-endian x86-64 or aarch64, IEEE arithmetic
+ * as written. */
 #ifndef BASE_PLATFORM_H
 #define BASE_PLATFORM_H
 

@@ -1,3 +1,5 @@
+/* base/threads.c: a pool of POSIX threads, and a barrier that spins for a short time and then
+ * sleeps on a futex. docs/design.md ("Threads") says why we have our own. */
 #include "base/threads.h"
 
 #include <limits.h>
@@ -19,23 +21,23 @@
 #include <xmmintrin.h>
 #endif
 
-/* ---- Waiting ----------------------------------------------------------------------------------------------------- */
+/* ---- Waiting ---- */
 
 enum {
-    LINE        = 64,            /* what two threads write lies this far apart                                                 */
-    SPIN_MOST   = 50000,         /* ns; what falling asleep and being woken costs both sides (bench/bench_threads.c)           */
-    SPIN_LEAST  = 1000,          /* ns; members that run arrive within it in most operations of a tiny model                   */
-    SPIN_LOST   = 200000,        /* ns between two looks at the clock: the kernel gave this processor to somebody else         */
-    STACK_BYTES = 512 << 10      /* what members need lies in scratch memory of their owner; room for callbacks of a caller    */
+    LINE        = 64,            /* distance between data that two threads write */
+    SPIN_MOST   = 50000,         /* ns; the cost of sleeping and waking (bench_threads.c) */
+    SPIN_LEAST  = 1000,          /* ns; covers most operations of a tiny model */
+    SPIN_LOST   = 200000,        /* ns between two looks at the clock: we lost the processor */
+    STACK_BYTES = 512 << 10      /* for callbacks; our own needs lie in scratch memory */
 };
 
-/* How one member waits at one kind of place. Spinning is for waits that end soon: its length doubles after one that did and halves
- * after one that did not, so on a machine whose processors are taken by others it shrinks to next to nothing. */
+/* How one member waits at one kind of place. Spinning is for short waits: its time doubles after
+ * a short wait and halves after a long one. So on a busy machine it becomes very short. */
 typedef struct Patience {
     int64_t spin_ns, slept_ns;
 } Patience;
 
-/* A number that one thread raises and others wait for. */
+/* A number that one thread increases and others wait for. */
 typedef struct Gate {
     _Alignas(LINE) _Atomic uint32_t value;
     _Atomic uint32_t sleepers;
@@ -52,7 +54,7 @@ static void relax(void)
 
 static bool opened(Gate *g, uint32_t old) { return atomic_load_explicit(&g->value, memory_order_acquire) != old; }
 
-/* Did the gate open while this thread was looking? *waited: ns since start. */
+/* Spins for at most spin_ns. Did the gate open? *waited: ns since start. */
 static bool spin(Gate *g, uint32_t old, int64_t spin_ns, int64_t start, int64_t *waited)
 {
     for (int64_t last = 0;; last = *waited) {
@@ -67,15 +69,17 @@ static bool spin(Gate *g, uint32_t old, int64_t spin_ns, int64_t start, int64_t 
     }
 }
 
-/* Sequentially consistent, here and in gate_open: either the opener sees the sleeper or the sleeper sees the gate open. */
+/* Sequentially consistent, here and in gate_open: either the opener sees the sleeper, or the
+ * sleeper sees that the gate is open. */
 static void sleep_until_open(Gate *g, uint32_t old)
 {
     atomic_fetch_add(&g->sleepers, 1);
-    while (atomic_load(&g->value) == old) /* the kernel compares once more before it sleeps */
+    while (atomic_load(&g->value) == old) /* the kernel compares again before sleeping */
         syscall(SYS_futex, &g->value, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
     atomic_fetch_sub(&g->sleepers, 1);
 }
 
+/* hurry: sleep at once. Spinning would only keep the processor from the one we wait for. */
 static void gate_wait(Gate *g, uint32_t old, Patience *p, bool hurry)
 {
     if (opened(g, old))
@@ -97,16 +101,16 @@ static void gate_open(Gate *g, uint32_t value)
         syscall(SYS_futex, &g->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* ---- The barrier ------------------------------------------------------------------------------------------------- */
+/* ---- The barrier ---- */
 
 typedef struct TeamMember {
-    Gate        go;              /* opened for each team that this member is in */
+    Gate        go;              /* opened for each team with this member */
     Patience    idle, at_barrier;
     ThreadPool *pool;
     pthread_t   thread;
-    uint32_t    seen;            /* value of `go` when the thread began */
+    uint32_t    seen;            /* value of `go` when the thread was made */
     int         number;
-    _Atomic int cpu;             /* where it was when it last arrived at a barrier */
+    _Atomic int cpu;             /* its processor at its last barrier */
 } TeamMember;
 
 typedef struct Barrier {
@@ -115,7 +119,7 @@ typedef struct Barrier {
     TeamMember *member;
 } Barrier;
 
-/* Count one member in; the last one opens the gate. `round` is the gate's value before. */
+/* Counts one member in. The last one opens the gate. `round` is the gate's value before. */
 static bool arrive(Barrier *b, int n_threads, uint32_t round)
 {
     if (atomic_fetch_add_explicit(&b->arrived, 1, memory_order_acq_rel) + 1 < n_threads)
@@ -125,7 +129,8 @@ static bool arrive(Barrier *b, int n_threads, uint32_t round)
     return true;
 }
 
-/* Is another member kept from running by this one? It was on the same processor when it last arrived. */
+/* Does this member keep another from running? Yes, if that one was on the same processor when it
+ * last arrived. */
 static bool in_the_way(const Barrier *b, Team team, int cpu)
 {
     for (int i = 0; i < team.n_threads; i++)
@@ -141,7 +146,8 @@ void threads_barrier(Team team)
     Barrier *b     = team.barrier;
     int      cpu   = sched_getcpu();
     atomic_store_explicit(&b->member[team.thread].cpu, cpu, memory_order_relaxed);
-    uint32_t round = atomic_load_explicit(&b->all.value, memory_order_relaxed); /* cannot change before this member arrives */
+    /* Fixed until this member arrives. */
+    uint32_t round = atomic_load_explicit(&b->all.value, memory_order_relaxed);
     if (!arrive(b, team.n_threads, round))
         gate_wait(&b->all, round, &b->member[team.thread].at_barrier, in_the_way(b, team, cpu));
 }
@@ -153,16 +159,16 @@ void threads_share(Team team, int n, int *first, int *end)
     *end = *first + each + (team.thread < more);
 }
 
-/* ---- The pool ---------------------------------------------------------------------------------------------------- */
+/* ---- The pool ---- */
 
 struct ThreadPool {
     Barrier  barrier;
-    void   (*fn)(void *arg, Team team); /* what the team of the moment does; fn NULL: end */
+    void   (*fn)(void *arg, Team team); /* the present team's task; NULL: end */
     void    *arg;
     int      n_members;
-    int      most, n_made;       /* members there may be; threads created, which are members 1 .. n_made */
-    pid_t    pid;                /* of the process that has them */
-    Affinity *cores;             /* where they are pinned; NULL: nowhere */
+    int      most, n_made;       /* possible members; threads made (1 .. n_made) */
+    pid_t    pid;                /* of the process that has the threads */
+    Affinity *cores;             /* where threads are pinned; NULL: nowhere */
     TeamMember   member[];
 };
 
@@ -184,13 +190,14 @@ static void *serve(void *arg)
         gate_wait(&m->go, seen, &m->idle, false);
         if (!p->fn)
             return NULL;
-        int n = p->n_members; /* may change as soon as this member has arrived */
+        int n = p->n_members; /* may change once this member has arrived */
         run_member(p->fn, p->arg, (Team){ m->number, n, &p->barrier });
         arrive(&p->barrier, n, atomic_load_explicit(&p->barrier.all.value, memory_order_relaxed));
     }
 }
 
-/* The mask of a new thread is its creator's: block all signals but the faults, whose handlers run on the thread that errs. */
+/* A new thread inherits its creator's mask. Block all signals but faults, whose handlers run on
+ * the faulting thread. */
 static void block_signals(sigset_t *before)
 {
     static const int fault[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP };
@@ -201,7 +208,7 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_SETMASK, &set, before);
 }
 
-/* Have threads for a team of n, or as many as the system gives. */
+/* Makes threads for a team of n, or as many as the system allows. */
 static void make_threads(ThreadPool *p, int n)
 {
     pthread_attr_t attr;
