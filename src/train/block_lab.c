@@ -125,16 +125,14 @@ void lab_close(BlockLab *lab)
 
 enum { FILL_PIECE = 16384, INPUT_TENSOR = 1 << 20 }; /* multiple of 4; x's number as a tensor */
 
-typedef struct Fill { float *x, middle, reach; size_t n; uint64_t seed; uint32_t tensor, block; } Fill;
+typedef struct Fill { float *x, middle, reach; uint64_t seed; uint32_t tensor, block; } Fill;
 
 /* One draw makes four numbers: key = seed, counter = (number / 4 in 64 bits, tensor, block). */
-static void fill_piece(void *arg, int i, float *scratch)
+static void fill_piece(void *arg, size_t at, int n)
 {
-    const Fill *f = arg;
-    size_t at = piece_at(i, FILL_PIECE), end = at + (size_t)piece_length(i, f->n, FILL_PIECE);
+    const Fill    *f = arg;
     const uint32_t key[2] = { (uint32_t)f->seed, (uint32_t)(f->seed >> 32) };
-    (void)scratch;
-    for (size_t j = at; j < end; j += 4) {
+    for (size_t j = at, end = at + (size_t)n; j < end; j += 4) {
         uint32_t word[4];
         philox4x32((uint32_t[4]){ (uint32_t)(j / 4), (uint32_t)((uint64_t)j / 4 >> 32), f->tensor, f->block }, key, word);
         for (size_t k = 0; k < 4 && j + k < end; k++)
@@ -145,8 +143,8 @@ static void fill_piece(void *arg, int i, float *scratch)
 /* Fills x [n] with uniform numbers from middle - reach to middle + reach. */
 static void fill(const BlockLab *lab, float *x, size_t n, float middle, double reach, uint64_t seed, int tensor, int block)
 {
-    Fill f = { x, middle, (float)reach, n, seed, (uint32_t)tensor, (uint32_t)block };
-    crew_each(&lab->crew, pieces(n, FILL_PIECE), fill_piece, &f);
+    Fill f = { x, middle, (float)reach, seed, (uint32_t)tensor, (uint32_t)block };
+    crew_cut(&lab->crew, n, FILL_PIECE, fill_piece, &f);
 }
 
 void lab_fill_weights(BlockLab *lab, uint64_t seed, int block)

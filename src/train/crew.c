@@ -71,3 +71,23 @@ void crew_each(const Crew *c, int n, CrewTask task, void *arg)
     atomic_init(&e.next, 0);
     threads_pool_run(c->pool, n < c->threads ? n : c->threads, take_pieces, &e);
 }
+
+typedef struct Cut {
+    size_t    n, size;
+    PieceTask task;
+    void     *arg;
+} Cut;
+
+static void call_piece(void *arg, int i, float *scratch)
+{
+    const Cut *cut   = arg;
+    size_t     first = (size_t)i * cut->size, rest = cut->n - first;
+    (void)scratch;
+    cut->task(cut->arg, first, (int)(rest < cut->size ? rest : cut->size));
+}
+
+void crew_cut(const Crew *c, size_t n, size_t size, PieceTask task, void *arg)
+{
+    Cut cut = { n, size, task, arg };
+    crew_each(c, pieces(n, size), call_piece, &cut);
+}

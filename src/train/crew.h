@@ -33,14 +33,11 @@ bool crew_reserve(Crew *c, size_t scratch_floats, size_t partial_floats, Error *
 typedef void (*CrewTask)(void *arg, int i, float *scratch);
 void crew_each(const Crew *c, int n, CrewTask task, void *arg);
 
-/* n units are cut into pieces of at most `size`: how many pieces, where piece i begins, its
- * length. */
-static inline int    pieces(size_t n, size_t size) { return (int)((n + size - 1) / size); }
-static inline size_t piece_at(int i, size_t size) { return (size_t)i * size; }
-static inline int    piece_length(int i, size_t n, size_t size)
-{
-    size_t rest = n - piece_at(i, size);
-    return (int)(rest < size ? rest : size);
-}
+/* How many pieces of at most `size` units n units are cut into. */
+static inline int pieces(size_t n, size_t size) { return (int)((n + size - 1) / size); }
+
+/* Calls task(arg, first, n) for each such piece: n units from number `first` on. */
+typedef void (*PieceTask)(void *arg, size_t first, int n);
+void crew_cut(const Crew *c, size_t n, size_t size, PieceTask task, void *arg);
 
 #endif

@@ -23,16 +23,15 @@ typedef struct Loss {
     double          *loss_of;
     float           *logits, weight;
     const int32_t   *target;
-    int              n;
     bool             gradient;
 } Loss;
 
 /* p = softmax(z): loss = log(sum exp(z - m)) + m - z[target], d_z = (p - onehot(target)) *
  * weight. The maximum m keeps exp from overflowing. z is overwritten with d_z. */
-static void loss_row(const Loss *l, int t)
+static void loss_row(const Loss *l, size_t t)
 {
     int    vocab = l->s->vocab;
-    float *z     = l->logits + (size_t)t * (size_t)vocab, m, sum, at_target;
+    float *z     = l->logits + t * (size_t)vocab, m, sum, at_target;
     if (l->target[t] == IGNORE_TARGET) {
         l->loss_of[t] = 0;
         memset(z, 0, (size_t)vocab * sizeof *z);
@@ -47,13 +46,10 @@ static void loss_row(const Loss *l, int t)
     }
 }
 
-static void loss_piece(void *arg, int i, float *scratch)
+static void loss_piece(void *arg, size_t first, int n)
 {
-    const Loss *l  = arg;
-    int         at = (int)piece_at(i, LOSS_PIECE), n = piece_length(i, (size_t)l->n, LOSS_PIECE);
-    (void)scratch;
-    for (int t = at; t < at + n; t++)
-        loss_row(l, t);
+    for (int t = 0; t < n; t++)
+        loss_row(arg, first + (size_t)t);
 }
 
 void head_loss(const Crew *c, double *loss_of, float *d_x, float *d_w, const float *x, const float *w, const int32_t *target,
@@ -62,9 +58,9 @@ void head_loss(const Crew *c, double *loss_of, float *d_x, float *d_w, const flo
     size_t d = (size_t)s->d;
     for (int t = 0, n; t < s->n_tok; t += n) {
         n = s->n_tok - t < head_tokens(s->vocab) ? s->n_tok - t : head_tokens(s->vocab);
-        Loss l = { c, s, loss_of + t, logits, weight * s->logit_scale, target + t, n, d_x != NULL };
+        Loss l = { c, s, loss_of + t, logits, weight * s->logit_scale, target + t, d_x != NULL };
         linear(c, logits, x + (size_t)t * d, w, NULL, n, s->vocab, s->d);
-        crew_each(c, pieces((size_t)n, LOSS_PIECE), loss_piece, &l);
+        crew_cut(c, (size_t)n, LOSS_PIECE, loss_piece, &l);
         if (d_x)
             linear_backward(c, d_x + (size_t)t * d, logits, w, n, s->vocab, s->d, false);
         linear_weight_backward(c, d_x ? d_w : NULL, NULL, logits, x + (size_t)t * d, n, s->vocab, s->d);

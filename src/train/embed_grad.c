@@ -16,12 +16,10 @@ typedef struct Embed {
     float          scale;
 } Embed;
 
-static void gather_piece(void *arg, int i, float *scratch)
+static void gather_piece(void *arg, size_t at, int n)
 {
     const Embed *e = arg;
-    size_t at = piece_at(i, NORM_PIECE), d = (size_t)e->d;
-    int    n  = piece_length(i, (size_t)e->n_tok, NORM_PIECE);
-    (void)scratch;
+    size_t d = (size_t)e->d;
     for (size_t t = at; t < at + (size_t)n; t++) {
         memcpy(e->out + t * d, e->in + (size_t)e->token[t] * d, d * sizeof *e->out);
         if (e->scale != 1.0f)
@@ -32,17 +30,15 @@ static void gather_piece(void *arg, int i, float *scratch)
 void embed_forward(const Crew *c, float *x, const float *table, const int32_t *token, int n_tok, int d, float scale)
 {
     Embed e = { c, x, table, token, n_tok, d, scale };
-    crew_each(c, pieces((size_t)n_tok, NORM_PIECE), gather_piece, &e);
+    crew_cut(c, (size_t)n_tok, NORM_PIECE, gather_piece, &e);
 }
 
 /* Some columns of all tokens, in order. A token may occur often: cut by columns, no two threads
  * add to the same element, and the order of each sum is fixed. */
-static void scatter_piece(void *arg, int i, float *scratch)
+static void scatter_piece(void *arg, size_t at, int n)
 {
     const Embed *e = arg;
-    size_t at = piece_at(i, COLUMN_PIECE), d = (size_t)e->d;
-    int    n  = piece_length(i, d, COLUMN_PIECE);
-    (void)scratch;
+    size_t d = (size_t)e->d;
     for (size_t t = 0; t < (size_t)e->n_tok; t++)
         e->c->k->add_scaled(e->out + (size_t)e->token[t] * d + at, e->in + t * d + at, e->scale, n);
 }
@@ -51,5 +47,5 @@ void embed_backward(const Crew *c, float *d_table, const int32_t *token, const f
 {
     Embed e = { c, d_table, d_x, token, n_tok, d, scale };
     if (d_table)
-        crew_each(c, pieces((size_t)d, COLUMN_PIECE), scatter_piece, &e);
+        crew_cut(c, (size_t)d, COLUMN_PIECE, scatter_piece, &e);
 }

@@ -10,16 +10,12 @@ typedef struct FfnActivation {
     float         *h, *gate, *up;
     const float   *d_h;
     FfnKind        kind;
-    size_t         n;
 } FfnActivation;
 
-static void forward_piece(void *arg, int i, float *scratch)
+static void forward_piece(void *arg, size_t at, int n)
 {
-    const FfnActivation *a  = arg;
-    size_t            at = piece_at(i, ACT_PIECE);
-    int               n  = piece_length(i, a->n, ACT_PIECE);
+    const FfnActivation *a = arg;
     float            *h = a->h + at, *up = a->up + at, *gate = a->gate ? a->gate + at : NULL;
-    (void)scratch;
     switch (a->kind) {
     case FFN_SWIGLU:    a->k->swiglu(h, gate, up, n); break;
     case FFN_GEGLU:     a->k->geglu(h, gate, up, n); break;
@@ -30,14 +26,11 @@ static void forward_piece(void *arg, int i, float *scratch)
     }
 }
 
-static void backward_piece(void *arg, int i, float *scratch)
+static void backward_piece(void *arg, size_t at, int n)
 {
-    const FfnActivation *a  = arg;
-    size_t            at = piece_at(i, ACT_PIECE);
-    int               n  = piece_length(i, a->n, ACT_PIECE);
+    const FfnActivation *a = arg;
     const float      *d_h = a->d_h + at;
     float            *h = a->h + at, *up = a->up + at, *gate = a->gate ? a->gate + at : NULL;
-    (void)scratch;
     switch (a->kind) {
     case FFN_SWIGLU:    a->k->swiglu_backward(h, gate, up, d_h, n); break;
     case FFN_GEGLU:     a->k->geglu_backward(h, gate, up, d_h, n); break;
@@ -50,12 +43,12 @@ static void backward_piece(void *arg, int i, float *scratch)
 
 void activation_forward(const Crew *c, float *h, const float *gate, const float *up, FfnKind kind, size_t n)
 {
-    FfnActivation a = { c->k, h, (float *)gate, (float *)up, NULL, kind, n };
-    crew_each(c, pieces(n, ACT_PIECE), forward_piece, &a);
+    FfnActivation a = { c->k, h, (float *)gate, (float *)up, NULL, kind };
+    crew_cut(c, n, ACT_PIECE, forward_piece, &a);
 }
 
 void activation_backward(const Crew *c, float *h, float *gate, float *up, const float *d_h, FfnKind kind, size_t n)
 {
-    FfnActivation a = { c->k, h, gate, up, d_h, kind, n };
-    crew_each(c, pieces(n, ACT_PIECE), backward_piece, &a);
+    FfnActivation a = { c->k, h, gate, up, d_h, kind };
+    crew_cut(c, n, ACT_PIECE, backward_piece, &a);
 }

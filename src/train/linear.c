@@ -12,13 +12,10 @@ typedef struct Linear {
     bool         add;
 } Linear;
 
-static void multiply_piece(void *arg, int i, float *scratch)
+static void multiply_piece(void *arg, size_t at, int n)
 {
     const Linear *l = arg;
-    size_t at = piece_at(i, ROW_PIECE);
-    int    n  = piece_length(i, (size_t)l->n_tok, ROW_PIECE);
     float *y  = l->out + at * (size_t)l->rows;
-    (void)scratch;
     /* The product adds to y (beta 1) if it starts from the bias. */
     for (int t = 0; l->b && t < n; t++)
         memcpy(y + (size_t)t * (size_t)l->rows, l->b, (size_t)l->rows * sizeof *y);
@@ -29,15 +26,12 @@ static void multiply_piece(void *arg, int i, float *scratch)
 void linear(const Crew *c, float *y, const float *x, const float *w, const float *b, int n_tok, int rows, int k)
 {
     Linear l = { .c = c, .out = y, .in = x, .w = w, .b = b, .n_tok = n_tok, .rows = rows, .k = k };
-    crew_each(c, pieces((size_t)n_tok, ROW_PIECE), multiply_piece, &l);
+    crew_cut(c, (size_t)n_tok, ROW_PIECE, multiply_piece, &l);
 }
 
-static void back_piece(void *arg, int i, float *scratch)
+static void back_piece(void *arg, size_t at, int n)
 {
     const Linear *l = arg;
-    size_t at = piece_at(i, ROW_PIECE);
-    int    n  = piece_length(i, (size_t)l->n_tok, ROW_PIECE);
-    (void)scratch;
     l->c->blas.sgemm(CBLAS_ROWS, CBLAS_PLAIN, CBLAS_PLAIN, n, l->k, l->rows, 1, l->in + at * (size_t)l->rows, l->rows, l->w, l->k,
                      l->add ? 1 : 0, l->out + at * (size_t)l->k, l->k);
 }
@@ -45,7 +39,7 @@ static void back_piece(void *arg, int i, float *scratch)
 void linear_backward(const Crew *c, float *d_x, const float *d_y, const float *w, int n_tok, int rows, int k, bool add)
 {
     Linear l = { .c = c, .out = d_x, .in = d_y, .w = w, .n_tok = n_tok, .rows = rows, .k = k, .add = add };
-    crew_each(c, pieces((size_t)n_tok, ROW_PIECE), back_piece, &l);
+    crew_cut(c, (size_t)n_tok, ROW_PIECE, back_piece, &l);
 }
 
 /* sum [n] += rows of x, in order. */
@@ -57,12 +51,9 @@ static void sum_columns(float *sum, const float *x, int n_tok, size_t stride, in
 }
 
 /* Some rows of the gradient of W and b, over all tokens. Here l->w is d_y and l->in is x. */
-static void weight_piece(void *arg, int i, float *scratch)
+static void weight_piece(void *arg, size_t at, int n)
 {
     const Linear *l = arg;
-    size_t at = piece_at(i, WEIGHT_PIECE);
-    int    n  = piece_length(i, (size_t)l->rows, WEIGHT_PIECE);
-    (void)scratch;
     if (l->out)
         l->c->blas.sgemm(CBLAS_ROWS, CBLAS_TURNED, CBLAS_PLAIN, n, l->k, l->n_tok, 1, l->w + at, l->rows, l->in, l->k, 1,
                          l->out + at * (size_t)l->k, l->k);
@@ -74,5 +65,5 @@ void linear_weight_backward(const Crew *c, float *d_w, float *d_b, const float *
 {
     Linear l = { .c = c, .out = d_w, .d_b = d_b, .in = x, .w = d_y, .n_tok = n_tok, .rows = rows, .k = k };
     if (d_w || d_b)
-        crew_each(c, pieces((size_t)rows, WEIGHT_PIECE), weight_piece, &l);
+        crew_cut(c, (size_t)rows, WEIGHT_PIECE, weight_piece, &l);
 }

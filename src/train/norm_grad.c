@@ -24,13 +24,11 @@ static void add_row(const NormWork *w, size_t at)
         sum[j] = x[j] + y[j] * scale;
 }
 
-static void forward_piece(void *arg, int i, float *scratch)
+static void forward_piece(void *arg, size_t first, int n)
 {
     const NormWork   *w = arg;
     const NormParams *p = w->p;
-    size_t            at = piece_at(i, NORM_PIECE) * (size_t)p->n;
-    int               n  = piece_length(i, (size_t)w->n_tok, NORM_PIECE);
-    (void)scratch;
+    size_t            at = first * (size_t)p->n;
     for (int t = 0; t < n; t++, at += (size_t)p->n) {
         if (w->sum)
             add_row(w, at);
@@ -44,7 +42,7 @@ static void forward_piece(void *arg, int i, float *scratch)
 void norm_forward(const Crew *c, float *y, const float *x, const NormParams *p, int n_tok)
 {
     NormWork w = { .c = c, .out = y, .p = p, .x = x, .n_tok = n_tok };
-    crew_each(c, pieces((size_t)n_tok, NORM_PIECE), forward_piece, &w);
+    crew_cut(c, (size_t)n_tok, NORM_PIECE, forward_piece, &w);
 }
 
 /* restrict lets the compiler vectorize: it knows that the rows do not overlap. */
@@ -56,14 +54,12 @@ static void scale_row(float *restrict y, const float *restrict x, float scale, i
 
 /* First sums the gradients of w and b of this piece into the crew's partial sums [2, n].
  * add_partials then adds the pieces in their order, so the bits do not depend on threads. */
-static void backward_piece(void *arg, int i, float *scratch)
+static void backward_piece(void *arg, size_t first, int n)
 {
     const NormWork   *w  = arg;
     const NormParams *p  = w->p;
-    size_t            at = piece_at(i, NORM_PIECE) * (size_t)p->n;
-    int               n  = piece_length(i, (size_t)w->n_tok, NORM_PIECE);
-    float            *d_w = w->c->partial + (size_t)i * 2 * (size_t)p->n, *d_b = d_w + p->n;
-    (void)scratch;
+    size_t            at = first * (size_t)p->n;
+    float            *d_w = w->c->partial + first / NORM_PIECE * 2 * (size_t)p->n, *d_b = d_w + p->n;
     memset(d_w, 0, 2 * (size_t)p->n * sizeof *d_w);
     for (int t = 0; t < n; t++, at += (size_t)p->n) {
         if (p->kind == NORM_LAYER)
@@ -84,7 +80,7 @@ static void add_partials(const Crew *c, float *sum, int which, int n_pieces, int
 static void backward(const NormWork *w)
 {
     int n = pieces((size_t)w->n_tok, NORM_PIECE);
-    crew_each(w->c, n, backward_piece, (void *)w);
+    crew_cut(w->c, (size_t)w->n_tok, NORM_PIECE, backward_piece, (void *)w);
     add_partials(w->c, w->d->w, 0, n, w->p->n);
     add_partials(w->c, w->d->b, 1, n, w->p->n);
 }
@@ -100,7 +96,7 @@ void residual_norm_forward(const Crew *c, float *sum, float *xn, const float *x,
                            int n_tok)
 {
     NormWork w = { .c = c, .out = xn, .p = p, .x = sum, .n_tok = n_tok, .stream = x, .y = y, .sum = sum, .scale = scale };
-    crew_each(c, pieces((size_t)n_tok, NORM_PIECE), forward_piece, &w);
+    crew_cut(c, (size_t)n_tok, NORM_PIECE, forward_piece, &w);
 }
 
 void residual_norm_backward(const Crew *c, float *d_x, float *d_y, const NormParams *d, const float *sum, const NormParams *p,

@@ -10,14 +10,12 @@ enum { PIECE = 16384 };
 
 /* ---- Norm ---- */
 
-typedef struct Squares { const Crew *crew; const float *g; size_t n; double *sum; int first; } Squares;
+typedef struct Squares { const Crew *crew; const float *g; double *sum; } Squares;
 
-static void square_piece(void *arg, int i, float *scratch)
+static void square_piece(void *arg, size_t at, int n)
 {
     const Squares *s = arg;
-    const float   *g = s->g + piece_at(s->first + i, PIECE);
-    (void)scratch;
-    s->sum[i] = (double)s->crew->k->dot(g, g, piece_length(s->first + i, s->n, PIECE));
+    s->sum[at / PIECE] = (double)s->crew->k->dot(s->g + at, s->g + at, n);
 }
 
 /* Sums the squares of AT_ONCE pieces at a time, so that no allocation depends on the model's
@@ -26,12 +24,11 @@ double grads_norm(const Params *p, const Crew *crew, const float *g)
 {
     enum { AT_ONCE = 256 };
     double sum[AT_ONCE], total = 0;
-    int    all = pieces(p->n_floats, PIECE);
-    for (int first = 0, n; first < all; first += n) {
-        n = all - first < AT_ONCE ? all - first : AT_ONCE;
-        Squares s = { crew, g, p->n_floats, sum, first };
-        crew_each(crew, n, square_piece, &s);
-        for (int i = 0; i < n; i++)
+    for (size_t first = 0, n; first < p->n_floats; first += n) {
+        n = p->n_floats - first < AT_ONCE * PIECE ? p->n_floats - first : AT_ONCE * PIECE;
+        Squares s = { crew, g + first, sum };
+        crew_cut(crew, n, PIECE, square_piece, &s);
+        for (int i = 0; i < pieces(n, PIECE); i++)
             total += sum[i];
     }
     return sqrt(total);
@@ -43,16 +40,13 @@ typedef struct StepWork {
     const Crew  *crew;
     float       *w, *m, *v;
     const float *g;
-    size_t       n;
     AdamwStep    step;
 } StepWork;
 
-static void step_piece(void *arg, int i, float *scratch)
+static void step_piece(void *arg, size_t at, int n)
 {
-    const StepWork *s  = arg;
-    size_t          at = piece_at(i, PIECE);
-    (void)scratch;
-    s->crew->k->adamw(s->w + at, s->m + at, s->v + at, s->g + at, piece_length(i, s->n, PIECE), &s->step);
+    const StepWork *s = arg;
+    s->crew->k->adamw(s->w + at, s->m + at, s->v + at, s->g + at, n, &s->step);
 }
 
 /* The bias corrections 1 - beta^step (Kingma and Ba 2015, algorithm 1) go into two factors of
@@ -65,10 +59,10 @@ void optimizer_step(Optimizer *o, float *w, const float *g, int64_t step, double
     for (int i = 0; i < o->p->n; i++) {
         size_t   at = o->p->at[i];
         double   decay = opt->decay_all || o->p->spec[i].k ? opt->decay : 0;
-        StepWork s = { .crew = o->crew, .w = w + at, .m = o->m + at, .v = o->v + at, .g = g + at, .n = params_length(o->p, i),
+        StepWork s = { .crew = o->crew, .w = w + at, .m = o->m + at, .v = o->v + at, .g = g + at,
                        .step = { (float)opt->beta1, (float)opt->beta2, (float)opt->eps, (float)grad_scale, (float)(1 - lr * decay),
                                  (float)(lr / first), (float)(1 / sqrt(second)) } };
-        crew_each(o->crew, pieces(s.n, PIECE), step_piece, &s);
+        crew_cut(o->crew, params_length(o->p, i), PIECE, step_piece, &s);
     }
 }
 

@@ -11,37 +11,32 @@ typedef struct Residual {
     float             scale;
     const DropoutKey *key;
     uint64_t          first;
-    size_t            n;
 } Residual;
 
-static void add_piece(void *arg, int i, float *scratch)
+static void add_piece(void *arg, size_t at, int n)
 {
-    const Residual *r  = arg;
-    size_t          at = piece_at(i, ADD_PIECE);
-    int             n  = piece_length(i, r->n, ADD_PIECE);
-    (void)scratch;
+    const Residual *r = arg;
     for (size_t j = at; j < at + (size_t)n; j++)
         r->out[j] = r->x[j] + r->y[j] * r->scale;
 }
 
 void residual_add(const Crew *c, float *out, const float *x, const float *y, float scale, size_t n)
 {
-    Residual r = { .c = c, .out = out, .x = x, .y = y, .scale = scale, .n = n };
-    crew_each(c, pieces(n, ADD_PIECE), add_piece, &r);
+    Residual r = { .c = c, .out = out, .x = x, .y = y, .scale = scale };
+    crew_cut(c, n, ADD_PIECE, add_piece, &r);
 }
 
-static void scale_piece(void *arg, int i, float *scratch)
+static void scale_piece(void *arg, size_t at, int n)
 {
-    const Residual *r  = arg;
-    (void)scratch;
-    r->c->k->scale(r->out + piece_at(i, ADD_PIECE), r->scale, piece_length(i, r->n, ADD_PIECE));
+    const Residual *r = arg;
+    r->c->k->scale(r->out + at, r->scale, n);
 }
 
 void scale_all(const Crew *c, float *x, float m, size_t n)
 {
-    Residual r = { .c = c, .out = x, .scale = m, .n = n };
+    Residual r = { .c = c, .out = x, .scale = m };
     if (m != 1.0f)
-        crew_each(c, pieces(n, ADD_PIECE), scale_piece, &r);
+        crew_cut(c, n, ADD_PIECE, scale_piece, &r);
 }
 
 /* One draw of Philox serves four elements: key = seed, counter = (number / 4 in 64 bits, site,
@@ -49,15 +44,13 @@ void scale_all(const Crew *c, float *x, float m, size_t n)
  * word, 2). So at steps 1 and 2 some masks use words that already made weights or windows. That
  * does no harm: elements of a mask stay independent of each other, and which weights share their
  * words is chance. */
-static void drop_piece(void *arg, int i, float *scratch)
+static void drop_piece(void *arg, size_t at, int n)
 {
     const Residual *r    = arg;
     const uint32_t  key[2] = { (uint32_t)r->key->seed, (uint32_t)(r->key->seed >> 32) };
-    size_t          at   = piece_at(i, ADD_PIECE), end = at + (size_t)piece_length(i, r->n, ADD_PIECE);
     double          edge = (double)r->key->p * 0x1p32;
     uint32_t        word[4];
-    (void)scratch;
-    for (size_t j = at; j < end; j++) {
+    for (size_t j = at; j < at + (size_t)n; j++) {
         uint64_t number = r->first + j;
         if (j == at || number % 4 == 0)
             philox4x32((uint32_t[4]){ (uint32_t)(number / 4), (uint32_t)(number / 4 >> 32), r->key->site, r->key->step }, key, word);
@@ -67,7 +60,7 @@ static void drop_piece(void *arg, int i, float *scratch)
 
 void dropout(const Crew *c, float *x, const DropoutKey *k, uint64_t first, size_t n)
 {
-    Residual r = { .c = c, .out = x, .scale = 1.0f / (1.0f - k->p), .key = k, .first = first, .n = n };
+    Residual r = { .c = c, .out = x, .scale = 1.0f / (1.0f - k->p), .key = k, .first = first };
     if (k->p > 0)
-        crew_each(c, pieces(n, ADD_PIECE), drop_piece, &r);
+        crew_cut(c, n, ADD_PIECE, drop_piece, &r);
 }

@@ -42,16 +42,14 @@ typedef struct Rotation {
     const Crew       *c;
     float            *x;
     const RopeAngles *a;
-    int               n_tok, heads, head_dim;
+    int               heads, head_dim;
     bool              inverse;
 } Rotation;
 
-static void rotate_piece(void *arg, int i, float *scratch)
+static void rotate_piece(void *arg, size_t at, int n)
 {
     const Rotation *r = arg;
-    size_t at = piece_at(i, NORM_PIECE), half = (size_t)r->a->rot / 2;
-    int    n  = piece_length(i, (size_t)r->n_tok, NORM_PIECE);
-    (void)scratch;
+    size_t half = (size_t)r->a->rot / 2;
     for (size_t t = at; t < at + (size_t)n; t++) {
         size_t angle = t % (size_t)r->a->seq_len * half;
         r->c->k->rope(r->x + t * (size_t)(r->heads * r->head_dim), r->heads, r->head_dim, r->a->rot, r->a->cosine + angle,
@@ -61,7 +59,7 @@ static void rotate_piece(void *arg, int i, float *scratch)
 
 void rope_rotate(const Crew *c, float *x, const RopeAngles *a, int n_tok, int heads, int head_dim, bool inverse)
 {
-    Rotation r = { c, x, a, n_tok, heads, head_dim, inverse };
+    Rotation r = { c, x, a, heads, head_dim, inverse };
     if (a->rot > 0)
-        crew_each(c, pieces((size_t)n_tok, NORM_PIECE), rotate_piece, &r);
+        crew_cut(c, (size_t)n_tok, NORM_PIECE, rotate_piece, &r);
 }
