@@ -1,3 +1,5 @@
+/* Opens GGUF files: the head of each part, the parts of a split file in their order, then the list
+ * of all tensors. gguf_meta.c reads the key-values, gguf_tensors.c the tensor list of one part. */
 #include "format/gguf.h"
 
 #include <stdio.h>
@@ -8,7 +10,7 @@
 
 enum { MAX_TENSORS = 1 << 20, MAX_PARTS = 65535, DEFAULT_ALIGNMENT = 32 };
 
-/* ---- The header of one file ------------------------------------------------------------------------------------- */
+/* ---- The header of one file ------------------------------------------------------------------ */
 
 static bool check_magic(const FileMap *m, Error *err)
 {
@@ -46,7 +48,7 @@ static bool read_alignment(GgufPart *p, Error *err)
     return true;
 }
 
-/* All of a file before its tensor list, where the cursor then stands. */
+/* Read everything before the tensor list; the cursor then stands at the list. */
 static bool read_head(GgufPart *p, GgufCursor *c, Error *err)
 {
     const void *magic;
@@ -63,7 +65,7 @@ static bool read_head(GgufPart *p, GgufCursor *c, Error *err)
     return gguf_meta_take(&p->meta, c, n_entries) && read_alignment(p, err);
 }
 
-/* A part that failed is closed with the others. */
+/* If this fails, the caller closes the part with the others. */
 static bool open_part(GgufPart *p, const char *path, Error *err)
 {
     GgufCursor c;
@@ -79,10 +81,10 @@ static void close_part(GgufPart *p)
     file_map_close(&p->map);
 }
 
-/* ---- Split files ------------------------------------------------------------------------------------------------ */
+/* ---- Split files ----------------------------------------------------------------------------- */
 
 typedef struct Split {
-    int64_t no, count, n_tensors; /* no: from 0; count 1: not split */
+    int64_t no, count, n_tensors; /* no counts from 0; count 1: not split */
 } Split;
 
 static bool read_split(const GgufPart *p, Split *s, Error *err)
@@ -92,7 +94,7 @@ static bool read_split(const GgufPart *p, Split *s, Error *err)
         return true;
     if (!gguf_read_int(&p->meta, "split.count", 0, MAX_PARTS, &s->count, err))
         return false;
-    if (s->count < 2) { /* gguf-split --merge leaves 0 */
+    if (s->count < 2) { /* gguf-split --merge leaves a count of 0 */
         s->count = 1;
         return true;
     }
@@ -100,14 +102,14 @@ static bool read_split(const GgufPart *p, Split *s, Error *err)
            && gguf_read_int(&p->meta, "split.tensors.count", 0, MAX_TENSORS, &s->n_tensors, err);
 }
 
-/* "-00002-of-00003.gguf" */
+/* The end of a part's file name: "-00002-of-00003.gguf". */
 static const char *suffix_of(char buf[64], int64_t no, int64_t count)
 {
     snprintf(buf, 64, "-%05lld-of-%05lld.gguf", (long long)no + 1, (long long)count);
     return buf;
 }
 
-/* The bytes of path before the suffix of its part. */
+/* *n_prefix: the bytes of path before that ending. */
 static bool split_prefix(const char *path, const Split *s, size_t *n_prefix, Error *err)
 {
     char        buf[64];
@@ -135,7 +137,7 @@ static bool open_sibling(GgufPart *p, const char *path, const Split *first, int6
     return true;
 }
 
-/* f holds one part; open its siblings, and put all in their order. */
+/* f holds one part: open the others, and put all of them in order. */
 static bool open_siblings(GgufFile *f, const char *path, const Split *split, Error *err)
 {
     size_t    n_prefix = 0;
@@ -187,7 +189,7 @@ static bool open_parts(GgufFile *f, const char *path, Error *err)
     return true;
 }
 
-/* ---- The tensors of all parts ----------------------------------------------------------------------------------- */
+/* ---- The tensors of all parts ---------------------------------------------------------------- */
 
 static bool read_list(GgufFile *f, GgufPart *p, Error *err)
 {
@@ -225,7 +227,7 @@ static bool read_tensors(GgufFile *f, Error *err)
     return check_names(f, err);
 }
 
-/* ---- The whole -------------------------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 bool gguf_open(GgufFile *f, const char *path, Error *err)
 {
@@ -252,7 +254,8 @@ const Tensor *gguf_tensor(const GgufFile *f, const char *name) { return tensors_
 const GgufPart *gguf_part_of(const GgufFile *f, const Tensor *t)
 {
     size_t i = (size_t)(t - f->tensors), low = 0;
-    for (size_t high = f->n_parts; high - low > 1;) { /* the last part that begins at or before i */
+    /* Find the last part that begins at or before tensor i. */
+    for (size_t high = f->n_parts; high - low > 1;) {
         size_t middle = low + (high - low) / 2;
         if (f->part[middle].first_tensor <= i)
             low = middle;

@@ -1,3 +1,5 @@
+/* Reads the key-values of a GGUF file with a cursor that checks every step, sorts them, and looks
+ * them up by key. */
 #include "format/gguf_meta.h"
 
 #include <limits.h>
@@ -6,12 +8,12 @@
 #include <string.h>
 
 enum {
-    MAX_KEY     = 65535,   /* of the specification */
-    MAX_ENTRIES = 1 << 20, /* models have under a hundred */
-    MAX_DEPTH   = 8        /* arrays of arrays */
+    MAX_KEY     = 65535,   /* limit of the specification */
+    MAX_ENTRIES = 1 << 20, /* models have fewer than a hundred */
+    MAX_DEPTH   = 8        /* nested arrays */
 };
 
-/* bytes: 0 where the length stands in the file. */
+/* bytes 0: the length is in the file. */
 static const struct {
     const char *name;
     size_t      bytes;
@@ -26,7 +28,7 @@ const char *gguf_type_name(GgufType t) { return types[t].name; }
 
 bool gguf_string_is(GgufString s, const char *text) { return s.n == strlen(text) && memcmp(s.bytes, text, s.n) == 0; }
 
-/* ---- The cursor ------------------------------------------------------------------------------------------------- */
+/* ---- The cursor ------------------------------------------------------------------------------ */
 
 bool gguf_take(GgufCursor *c, const char *what, size_t n_bytes, const void **out)
 {
@@ -75,7 +77,7 @@ bool gguf_check_count(const GgufCursor *c, const char *what, uint64_t n, size_t 
                 fit < limit ? "what the rest of the file can hold; cut short?" : "a limit of this reader", (unsigned long long)n);
 }
 
-/* ---- Reading key-values ----------------------------------------------------------------------------------------- */
+/* ---- Reading key-values ---------------------------------------------------------------------- */
 
 static bool take_type(GgufCursor *c, const char *what, GgufType *out)
 {
@@ -88,7 +90,7 @@ static bool take_type(GgufCursor *c, const char *what, GgufType *out)
     return true;
 }
 
-/* The least that n items of a type take in the file. */
+/* The fewest bytes that one item of a type takes in the file. */
 static size_t least_bytes(GgufType t) { return t == GGUF_STRING ? 8 : t == GGUF_ARRAY ? 12 : types[t].bytes; }
 
 static bool take_array_head(GgufCursor *c, GgufType *item, size_t *n_items)
@@ -106,7 +108,8 @@ static bool skip_items(GgufCursor *c, GgufType item, size_t n, int depth)
 {
     const void *p;
     GgufString  s;
-    if (types[item].bytes) /* no overflow: take_array_head has compared them with the file */
+    /* No overflow: take_array_head has compared n with the file's size. */
+    if (types[item].bytes)
         return gguf_take(c, "items of the array", n * types[item].bytes, &p);
     if (depth == MAX_DEPTH)
         return fail(c->err, INPUT, "%s: %s: expected arrays at most %d deep", c->path, c->where, MAX_DEPTH);
@@ -160,7 +163,7 @@ static int by_key(const void *a, const void *b) { return compare(((const GgufEnt
 
 bool gguf_meta_take(GgufMeta *m, GgufCursor *c, uint64_t n)
 {
-    enum { LEAST = 8 + 4 + 1 }; /* a length, a type, a value */
+    enum { LEAST = 8 + 4 + 1 }; /* length of the key, type, value */
     if (!gguf_check_count(c, "key-values", n, MAX_ENTRIES, LEAST))
         return false;
     m->path = c->path;
@@ -179,7 +182,7 @@ bool gguf_meta_take(GgufMeta *m, GgufCursor *c, uint64_t n)
     return true;
 }
 
-/* ---- Looking up ------------------------------------------------------------------------------------------------- */
+/* ---- Looking up ------------------------------------------------------------------------------ */
 
 static int find_key(const void *key, const void *entry)
 {
@@ -192,7 +195,7 @@ const GgufEntry *gguf_find(const GgufMeta *m, const char *key)
     return m->n_entries ? bsearch(&wanted, m->entry, m->n_entries, sizeof *m->entry, find_key) : NULL;
 }
 
-/* The error that key is not what was expected; e NULL: there is none. */
+/* Fail because the key is not what was expected; e NULL: there is no such key. */
 static bool unexpected(const GgufMeta *m, const char *key, const char *expected, const GgufEntry *e, Error *err)
 {
     if (!e)
@@ -204,7 +207,8 @@ static bool unexpected(const GgufMeta *m, const char *key, const char *expected,
 
 static bool is_array(const GgufEntry *e, GgufType item) { return e && e->type == GGUF_ARRAY && e->item == item; }
 
-static GgufString string_at(const void *value) /* checked by take_value */
+/* take_value has checked the bytes. */
+static GgufString string_at(const void *value)
 {
     uint64_t n;
     memcpy(&n, value, sizeof n);
@@ -229,7 +233,7 @@ bool gguf_read_bool(const GgufMeta *m, const char *key, bool *out, Error *err)
     return true;
 }
 
-/* *too_large: a u64 that int64_t cannot hold; false: not an integer type. */
+/* Read an integer. *too_large: a u64 that int64_t cannot hold. False: not an integer type. */
 static bool integer_at(GgufType t, const void *value, int64_t *out, bool *too_large)
 {
 #define AS(type) { type v; memcpy(&v, value, sizeof v); *out = (int64_t)v; return true; }
@@ -284,7 +288,7 @@ bool gguf_read_number(const GgufMeta *m, const char *key, double *out, Error *er
     return true;
 }
 
-/* ---- Arrays ----------------------------------------------------------------------------------------------------- */
+/* ---- Arrays ---------------------------------------------------------------------------------- */
 
 static void *array_memory(const GgufMeta *m, const char *key, size_t n, size_t size, Error *err)
 {

@@ -1,3 +1,4 @@
+/* Reads the tensor list of one GGUF file: names, shapes, types, then where the data lies. */
 #include "format/gguf_tensors.h"
 
 #include <stdio.h>
@@ -5,14 +6,15 @@
 #include <string.h>
 #include "base/checked.h"
 
-enum { MAX_RANK = 4 }; /* ggml's */
+enum { MAX_RANK = 4 }; /* ggml's limit */
 
-/* ---- Types ------------------------------------------------------------------------------------------------------ */
+/* ---- Types ----------------------------------------------------------------------------------- */
 
-/* The numbers of enum ggml_type (ggml.h); no name: a number that was never in GGUF files or is free. */
+/* The types by their number in enum ggml_type (ggml.h). No name: the number is unused in GGUF
+ * files. */
 static const struct {
     const char *name;
-    DType       dtype; /* DT_COUNT: not read here */
+    DType       dtype; /* DT_COUNT: tblock does not read it */
 } ggml_types[] = {
     [0] = { "F32", DT_F32 },        [1] = { "F16", DT_F16 },        [2] = { "Q4_0", DT_Q4_0 },      [3] = { "Q4_1", DT_Q4_1 },
     [4] = { "Q4_2", DT_COUNT },     [5] = { "Q4_3", DT_COUNT },     [6] = { "Q5_0", DT_Q5_0 },      [7] = { "Q5_1", DT_Q5_1 },
@@ -41,7 +43,7 @@ static bool take_dtype(GgufCursor *c, DType *out)
     return true;
 }
 
-/* ---- One entry -------------------------------------------------------------------------------------------------- */
+/* ---- One entry ------------------------------------------------------------------------------- */
 
 static bool take_name(GgufCursor *c, Tensor *t, char name[GGUF_MAX_NAME + 1])
 {
@@ -57,7 +59,7 @@ static bool take_name(GgufCursor *c, Tensor *t, char name[GGUF_MAX_NAME + 1])
     return true;
 }
 
-/* The file has the dimension that changes fastest first; a Tensor has it last. */
+/* The file lists the fastest dimension first; a Tensor has it last. */
 static bool take_shape(GgufCursor *c, Tensor *t)
 {
     uint32_t rank;
@@ -93,7 +95,8 @@ static bool check_size(GgufCursor *c, Tensor *t)
 
 static bool take_tensor(GgufCursor *c, Tensor *t, char name[GGUF_MAX_NAME + 1])
 {
-    uint64_t offset; /* counts from the data section, which is known only after the last entry */
+    /* It counts from the data section, whose place is known only after the last entry. */
+    uint64_t offset;
     if (!take_name(c, t, name) || !take_shape(c, t) || !take_dtype(c, &t->dtype) || !check_size(c, t)
         || !gguf_take_u64(c, "offset", &offset))
         return false;
@@ -101,7 +104,7 @@ static bool take_tensor(GgufCursor *c, Tensor *t, char name[GGUF_MAX_NAME + 1])
     return true;
 }
 
-/* ---- The list --------------------------------------------------------------------------------------------------- */
+/* ---- The list -------------------------------------------------------------------------------- */
 
 static bool place(const GgufCursor *c, Tensor *t, size_t alignment, size_t data_offset)
 {
@@ -117,7 +120,7 @@ static bool place(const GgufCursor *c, Tensor *t, size_t alignment, size_t data_
     return true;
 }
 
-/* No two begin at one place unless they overlap: no tensor is empty. */
+/* Only tensors that overlap can have the same offset, since no tensor is empty. */
 static int by_offset(const void *a, const void *b)
 {
     const Tensor *s = a, *t = b;

@@ -1,4 +1,5 @@
-/* format/little_endian.h: numbers at any address of a file's bytes; the machine is little-endian (base/platform.h). */
+/* format/little_endian.h: reads numbers at any address, aligned or not. The file and the machine
+ * are both little-endian (base/platform.h). */
 #ifndef FORMAT_LITTLE_ENDIAN_H
 #define FORMAT_LITTLE_ENDIAN_H
 

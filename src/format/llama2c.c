@@ -1,3 +1,5 @@
+/* Reads llama2.c checkpoints: the header of each version, then the place of each tensor, which
+ * follows from the sizes alone since the file names nothing. */
 #include "format/llama2c.h"
 
 #include <math.h>
@@ -11,7 +13,7 @@
 enum { MAGIC = 0x616b3432, HEADER_0 = 28, HEADER_1 = 256, FIELDS_AT = 8, SHARED_AT = 36, GROUP_SIZE_AT = 37 };
 enum { N_FIELDS = 7 };
 
-/* ---- Kinds of tensors -------------------------------------------------------------------------------------------- */
+/* ---- Kinds of tensors ------------------------------------------------------------------------ */
 
 typedef enum Llama2cKind {
     EMBED, ATTN_NORM, WQ, WK, WV, WO, FFN_NORM, W_GATE, W_DOWN, W_UP, FINAL_NORM, LM_HEAD, TABLES, N_KINDS
@@ -27,7 +29,8 @@ static const struct {
     [LM_HEAD] = { "lm_head", false }, [TABLES] = { "rotary tables", false },
 };
 
-/* The order in the file; TABLES lie in version 0 only. Their w1 is the gate, w2 down, w3 up. */
+/* The order of tensors in the file; TABLES exist in version 0 only. llama2.c's w1 is the gate, w2
+ * is down and w3 is up. */
 static const Llama2cKind order_0[N_KINDS] = {
     EMBED, ATTN_NORM, WQ, WK, WV, WO, FFN_NORM, W_GATE, W_DOWN, W_UP, FINAL_NORM, TABLES, LM_HEAD
 };
@@ -48,16 +51,17 @@ static void shape_of(Llama2cKind kind, const Llama2cDims *d, int64_t *rows, int6
     *columns = kind == W_DOWN ? d->hidden_dim : kind == TABLES ? head / 2 : d->dim;
 }
 
-/* ---- The header -------------------------------------------------------------------------------------------------- */
+/* ---- The header ------------------------------------------------------------------------------ */
 
 typedef struct Llama2cHeader {
-    int         version, group_size; /* 0: f32 */
+    int         version, group_size; /* group_size 0: f32 */
     Llama2cDims dims;
     bool        tied;
     size_t      n_bytes;
 } Llama2cHeader;
 
-/* The seven sizes with the largest that a model may have; together they keep every product far under 2^64. */
+/* The seven sizes, each with the largest value that a model may have. These limits keep every
+ * product far below 2^64. */
 static const struct {
     const char *name;
     size_t      at;
@@ -95,7 +99,7 @@ static void read_fields(Llama2cHeader *h, const unsigned char *p)
         *field_of(&h->dims, i) = read_i32(p + 4 * i);
 }
 
-/* The sign of vocab_size is a flag. */
+/* In version 0 the sign of vocab_size is a flag: negative means an output matrix of its own. */
 static void read_header_0(Llama2cHeader *h, const unsigned char *bytes)
 {
     *h = (Llama2cHeader){ .n_bytes = HEADER_0 };
@@ -137,9 +141,9 @@ static bool read_header(Llama2cHeader *h, const FileMap *map, Error *err)
     return check_dims(h, map->path, err);
 }
 
-/* ---- Where the tensors lie --------------------------------------------------------------------------------------- */
+/* ---- Where the tensors are ------------------------------------------------------------------- */
 
-/* Bytes of one tensor of a kind; group_size 0: f32. The ranges of the dims rule out overflow. */
+/* Bytes of one tensor of a kind; group_size 0: f32. The limits of the sizes rule out overflow. */
 static size_t bytes_of(Llama2cKind kind, const Llama2cHeader *h)
 {
     int64_t rows, columns;
@@ -193,7 +197,8 @@ static void place(Llama2cTensor *t, const FileMap *map, const Llama2cHeader *h, 
     else
         snprintf(t->name, sizeof t->name, "%s", kinds[kind].name);
     if (!quantized) {
-        t->f32 = (const float *)(const void *)(map->data + offset); /* aligned: whole floats lie before it */
+        /* Aligned: only whole floats are before it. */
+        t->f32 = (const float *)(const void *)(map->data + offset);
         return;
     }
     t->group_size = h->group_size;
@@ -201,7 +206,7 @@ static void place(Llama2cTensor *t, const FileMap *map, const Llama2cHeader *h, 
     t->scales = map->data + offset + t->n_elements;
 }
 
-/* Groups do not go from one matrix into the next. */
+/* No group may go from one matrix into the next. */
 static bool check_groups(const Llama2cHeader *h, const char *path, Error *err)
 {
     for (int kind = 0; kind < N_KINDS && h->group_size; kind++) {
@@ -243,7 +248,7 @@ static void place_all(Llama2cFile *f, const Llama2cHeader *h)
     }
 }
 
-/* ---- The whole --------------------------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static bool read_mapped(Llama2cFile *f, Error *err)
 {
@@ -309,7 +314,7 @@ bool llama2c_rope_agrees(const Llama2cFile *f)
     for (int i = 0; i < half; i++) {
         double s, expected, found = (double)f->rope_cos[(size_t)position * (size_t)half + (size_t)i];
         math64_sincos(position * math64_pow(10000.0, -(double)i / half), &s, &expected);
-        if (!(fabs(found - expected) <= 1e-3)) /* NaN disagrees */
+        if (!(fabs(found - expected) <= 1e-3)) /* also false for NaN */
             return false;
     }
     return true;

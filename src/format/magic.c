@@ -1,3 +1,4 @@
+/* Names formats by their first bytes. */
 #include "format/magic.h"
 
 #include <stdbool.h>
@@ -6,7 +7,7 @@
 
 #define REPLACED ", which GGUF replaced in August 2023: convert the model again from its source"
 
-/* ggml wrote its magic as a little-endian number, hence the letters from the back. */
+/* ggml wrote its magic as a little-endian number, so the letters are reversed. */
 static const struct {
     const char *magic, *name;
 } formats[] = {
@@ -25,7 +26,7 @@ static const struct {
     { "<html", "a web page" },
 };
 
-/* A header length that its readers accept, and the header's first byte. */
+/* Is there a header length that readers accept, and a "{" after it? */
 static bool is_safetensors(const unsigned char *bytes, size_t n)
 {
     uint64_t length = 0;
@@ -36,7 +37,8 @@ static bool is_safetensors(const unsigned char *bytes, size_t n)
 
 const char *format_of(const void *data, size_t n)
 {
-    if (is_safetensors(data, n)) /* first: the length may begin like another format */
+    /* This test comes first, since the length may look like another format's magic. */
+    if (is_safetensors(data, n))
         return "a safetensors file";
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         size_t length = strlen(formats[i].magic);

@@ -1,6 +1,7 @@
-/* format/npy.c: the header of a .npy file, a Python dict literal of which numpy writes one form:
+/* format/npy.c: reads the header of a .npy file, a Python dict literal that numpy writes in one
+ * form:
  *   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
- * Read here: those three keys in any order, either quotes, blanks anywhere. */
+ * Accepted here are these three keys in any order, both kinds of quotes, and blanks anywhere. */
 #include "format/npy.h"
 
 #include <string.h>
@@ -51,7 +52,7 @@ static bool accept_word(NpyHeader *h, const char *word)
     return true;
 }
 
-/* 'text', without escapes */
+/* 'text' or "text", without escapes. */
 static bool read_quoted(NpyHeader *h, const char **text, size_t *n)
 {
     char quote = accept(h, '\'') ? '\'' : accept(h, '"') ? '"' : '\0';
@@ -138,7 +139,7 @@ static bool read_dict(NpyHeader *h, Error *err)
     return true;
 }
 
-/* '<f4': byte order, kind, bytes. Types of one byte may have '|'. */
+/* '<f4' is byte order, kind, bytes. Types of one byte may have '|' as byte order. */
 static bool read_type(const NpyHeader *h, DType *out, Error *err)
 {
     static const struct { const char name[4]; DType type; } types[] = {
@@ -155,7 +156,8 @@ static bool read_type(const NpyHeader *h, DType *out, Error *err)
                 h->map->path, n, h->descr);
 }
 
-/* The bytes before the header's text: magic, version, the text's length in two or four bytes. */
+/* Find the header's text. Before it come magic, version and the text's length in two or four
+ * bytes. */
 static bool find_text(const FileMap *m, size_t *start, size_t *n, Error *err)
 {
     static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};

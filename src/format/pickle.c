@@ -1,4 +1,5 @@
-/* The machine: one function for each instruction, a stack, marks on it, a memo. */
+/* The pickle machine: one function for each instruction, a stack, marks on the stack, and a
+ * memo. */
 #include "format/pickle.h"
 
 #include <string.h>
@@ -8,14 +9,14 @@
 typedef struct Machine {
     Pickle              *p;
     const unsigned char *bytes;
-    size_t               n, at, op_at; /* op_at: the instruction that is carried out, for messages                 */
+    size_t               n, at, op_at; /* op_at: where the current instruction is, for messages */
     PickleItems          stack, marks, memo;
-    size_t               floor;        /* values below belong to an outer mark and cannot be popped                */
+    size_t               floor;        /* values below belong to an outer mark: no popping */
     bool                 stopped;
-    Error                why;          /* without a place                                                          */
+    Error                why;          /* without a place in the file */
 } Machine;
 
-/* ---- Bytes ------------------------------------------------------------------------------------------------------ */
+/* ---- Bytes ----------------------------------------------------------------------------------- */
 
 static bool take(Machine *m, uint64_t n, const unsigned char **out)
 {
@@ -27,7 +28,7 @@ static bool take(Machine *m, uint64_t n, const unsigned char **out)
     return true;
 }
 
-/* A little-endian number of n_bytes, without a sign. */
+/* Read an unsigned little-endian number of n_bytes. */
 static bool take_number(Machine *m, int n_bytes, uint64_t *out)
 {
     const unsigned char *p;
@@ -38,7 +39,7 @@ static bool take_number(Machine *m, int n_bytes, uint64_t *out)
     return true;
 }
 
-/* Up to the end of the line, which is left out. */
+/* Read up to the end of the line; *line does not include it. */
 static bool take_line(Machine *m, const char **line, size_t *n)
 {
     *line = NULL;
@@ -52,7 +53,7 @@ static bool take_line(Machine *m, const char **line, size_t *n)
     return true;
 }
 
-/* ---- The stack -------------------------------------------------------------------------------------------------- */
+/* ---- The stack ------------------------------------------------------------------------------- */
 
 static bool push(Machine *m, PickleValue v) { return pickle_append(m->p, &m->stack, v, &m->why); }
 
@@ -73,7 +74,7 @@ static PickleValue *top(Machine *m)
     return NULL;
 }
 
-/* The values above the last mark, which is taken away: they stay in memory until the next push. */
+/* Remove the last mark and the values above it. The values stay in memory until the next push. */
 static bool pop_mark(Machine *m, const PickleValue **values, size_t *n)
 {
     *values = NULL;
@@ -124,7 +125,7 @@ static bool op_proto(Machine *m)
            || fail(&m->why, INPUT, "expected pickle protocol 2 to 5, found %llu", (unsigned long long)version);
 }
 
-/* A frame says how many bytes a reader may fetch at once; all of them are here already. */
+/* A frame says how many bytes a reader may fetch at once. Here all bytes are in memory already. */
 static bool op_frame(Machine *m)
 {
     uint64_t n;
@@ -142,7 +143,7 @@ static bool op_stop(Machine *m)
     return true;
 }
 
-/* ---- Plain values ----------------------------------------------------------------------------------------------- */
+/* ---- Plain values ---------------------------------------------------------------------------- */
 
 static bool op_none(Machine *m) { return push(m, (PickleValue){ .kind = PICKLE_NONE }); }
 static bool op_true(Machine *m) { return push(m, (PickleValue){ .kind = PICKLE_BOOL, .i = 1 }); }
@@ -168,7 +169,8 @@ static bool op_int4(Machine *m)
     return take(m, 4, &p) && push_int(m, read_i32(p));
 }
 
-/* Two's complement of any length: up to 8 bytes an int, beyond that only its bytes. */
+/* Two's complement of any length: up to 8 bytes become an int; of a longer one only the bytes are
+ * kept. */
 static bool push_long(Machine *m, uint64_t n)
 {
     const unsigned char *p;
@@ -202,12 +204,13 @@ static bool op_float(Machine *m)
     if (!take(m, 8, &p))
         return false;
     PickleValue v = { .kind = PICKLE_FLOAT };
-    uint64_t    bits = __builtin_bswap64(read_u64(p)); /* the one big-endian value of the format */
+    /* This is the only big-endian value of the format. */
+    uint64_t    bits = __builtin_bswap64(read_u64(p));
     memcpy(&v.f, &bits, sizeof bits);
     return push(m, v);
 }
 
-/* A string or bytes after their length of length_bytes. */
+/* Push a string or bytes, which follow their length of length_bytes. */
 static bool push_text(Machine *m, PickleKind kind, int length_bytes)
 {
     uint64_t             n;
@@ -226,7 +229,7 @@ static bool op_bytes1(Machine *m) { return push_text(m, PICKLE_BYTES, 1); }
 static bool op_bytes4(Machine *m) { return push_text(m, PICKLE_BYTES, 4); }
 static bool op_bytes8(Machine *m) { return push_text(m, PICKLE_BYTES, 8); }
 
-/* ---- Tuples, lists, dicts --------------------------------------------------------------------------------------- */
+/* ---- Tuples, lists, dicts -------------------------------------------------------------------- */
 
 static bool push_new(Machine *m, PickleKind kind, const PickleValue *from, size_t n)
 {
@@ -234,7 +237,7 @@ static bool push_new(Machine *m, PickleKind kind, const PickleValue *from, size_
     return pickle_new_items(m->p, kind, from, n, &v, &m->why) && push(m, v);
 }
 
-/* The last n values become a tuple. */
+/* Turn the last n values into a tuple. */
 static bool push_tuple(Machine *m, size_t n)
 {
     if (m->stack.n - m->floor < n)
@@ -265,7 +268,7 @@ static bool op_tuple(Machine *m) { return push_marked(m, PICKLE_TUPLE); }
 static bool op_list(Machine *m) { return push_marked(m, PICKLE_LIST); }
 static bool op_dict(Machine *m) { return push_marked(m, PICKLE_DICT); }
 
-/* Put n values into the list or dict on top of the stack. */
+/* Add n values to the list or dict on top of the stack. */
 static bool extend(Machine *m, PickleKind kind, const PickleValue *values, size_t n)
 {
     const PickleValue *into = top(m);
@@ -303,14 +306,16 @@ static bool op_setitem(Machine *m)
 static bool op_appends(Machine *m) { return extend_marked(m, PICKLE_LIST); }
 static bool op_setitems(Machine *m) { return extend_marked(m, PICKLE_DICT); }
 
-/* ---- The memo --------------------------------------------------------------------------------------------------- */
+/* ---- The memo -------------------------------------------------------------------------------- */
 
 static bool put(Machine *m, uint64_t index)
 {
     const PickleValue *v = top(m);
     if (!v)
         return false;
-    if (index >= m->at) /* writers count up, two bytes or more each: this bounds the memo by the length of the pickle */
+    /* Writers count up, and each entry takes two bytes or more. So this check bounds the memo by
+     * the length of the pickle. */
+    if (index >= m->at)
         return fail(&m->why, INPUT, "memo: expected an index below %zu here, found %llu", m->at, (unsigned long long)index);
     const PickleValue unset = { .kind = PICKLE_GLOBAL };
     while (m->memo.n <= index)
@@ -353,7 +358,7 @@ static bool op_get4(Machine *m)
     return take_number(m, 4, &i) && get(m, i);
 }
 
-/* ---- What Python would call ------------------------------------------------------------------------------------- */
+/* ---- What Python would call ------------------------------------------------------------------ */
 
 static bool push_global(Machine *m, const char *module, size_t n_module, const char *name, size_t n_name)
 {
@@ -385,7 +390,8 @@ static bool op_reduce(Machine *m)
     return pop(m, &args) && pop(m, &global) && pickle_torch_call(m->p, &global, &args, &result, &m->why) && push(m, result);
 }
 
-/* The state of an object: for an OrderedDict its attributes (_metadata of a state dict), which hold no weights. */
+/* Set the state of an object. An OrderedDict's state is its attributes (_metadata of a state dict),
+ * which hold no weights, so it is dropped. */
 static bool op_build(Machine *m)
 {
     PickleValue        state;
@@ -403,7 +409,8 @@ static bool op_persistent_id(Machine *m)
     return pop(m, &id) && pickle_torch_storage(m->p, &id, &storage, &m->why) && push(m, storage);
 }
 
-/* A class by name and its arguments: no state dict is written so, and the name says what was meant to run. */
+/* A class by name, with arguments. No state dict is written this way, so it is refused; the error
+ * names what was meant to run. */
 static bool op_inst(Machine *m)
 {
     const char *module, *name;
@@ -428,10 +435,10 @@ static bool op_refused(Machine *m)
     return fail(&m->why, INPUT, "instruction %s would execute code; refused", name);
 }
 
-/* ---- Running ---------------------------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
-/* The instructions that torch.save has used since protocol 2, by their byte. Left out: the text forms of protocol 0, sets,
- * buffers. */
+/* The instructions that torch.save has used since protocol 2, by their byte. The text forms of
+ * protocol 0, sets and buffers are missing. */
 static bool (*const instructions[256])(Machine *) = {
     [0x80] = op_proto,     [0x95] = op_frame,    ['.'] = op_stop,        ['('] = op_mark,       ['0'] = op_pop,
     ['1'] = op_pop_mark,   ['2'] = op_dup,       ['N'] = op_none,        [0x88] = op_true,      [0x89] = op_false,
@@ -461,7 +468,8 @@ static bool step(Machine *m)
 bool pickle_read(Pickle *p, const unsigned char *bytes, size_t n, const char *what, PickleValue *out, size_t *used, Error *err)
 {
     Machine m = { .p = p, .bytes = bytes, .n = n };
-    bool    ok = push(&m, (PickleValue){ 0 }); /* so that there is a stack to point into */
+    /* Allocates the stack, so that pointers into it are valid. */
+    bool    ok = push(&m, (PickleValue){ 0 });
     m.stack.n = 0;
     while (ok && !m.stopped)
         ok = step(&m);

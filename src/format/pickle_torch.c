@@ -1,8 +1,9 @@
+/* Imitates the few functions that a PyTorch state dict calls, after checking their arguments. */
 #include "format/pickle_torch.h"
 
 #include <string.h>
 
-/* ---- Globals ---------------------------------------------------------------------------------------------------- */
+/* ---- Globals --------------------------------------------------------------------------------- */
 
 #define STORAGE(type, t) { .name = "torch." type "Storage", .kind = GLOBAL_STORAGE, .dtype = (t) }
 #define ELEMENT(type, t) { .name = "torch." type, .kind = GLOBAL_DTYPE, .dtype = (t) }
@@ -44,9 +45,9 @@ bool pickle_torch_global(const char *module, size_t n_module, const char *name, 
                 n_name < 80 ? (int)n_name : 80, name);
 }
 
-/* ---- Arguments -------------------------------------------------------------------------------------------------- */
+/* ---- Arguments ------------------------------------------------------------------------------- */
 
-/* "torch._utils._rebuild_tensor_v2: WHAT: expected EXPECTED, found KIND" */
+/* Fail with "torch._utils._rebuild_tensor_v2: WHAT: expected EXPECTED, found KIND". */
 static bool unexpected(const char *where, const char *what, const char *expected, const PickleValue *found, Error *err)
 {
     return fail(err, INPUT, "%s: %s: expected %s, found %s", where, what, expected, pickle_kind_name(found->kind));
@@ -75,9 +76,9 @@ static bool read_sizes(const PickleValue *v, const char *where, const char *what
     return true;
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------------------------ */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
-/* OrderedDict() or, from Python 2, OrderedDict([[key, value], ...]). */
+/* OrderedDict(), or in Python 2 OrderedDict([[key, value], ...]). */
 static bool make_dict(Pickle *p, const PickleItems *args, PickleValue *out, Error *err)
 {
     static const char where[] = "collections.OrderedDict";
@@ -98,7 +99,7 @@ static bool make_dict(Pickle *p, const PickleItems *args, PickleValue *out, Erro
     return true;
 }
 
-/* Marks of a tensor that change what its bytes mean (conj, neg); none is empty or absent. */
+/* Flags of a tensor that change what its bytes mean (conj, neg). There must be none. */
 static bool check_metadata(const PickleValue *v, const char *where, Error *err)
 {
     if (v->kind == PICKLE_NONE || (v->kind == PICKLE_DICT && v->items->n == 0))
@@ -114,8 +115,8 @@ static bool read_element_type(const PickleValue *v, const char *where, DType *ou
     return *out != DT_COUNT || fail(err, INPUT, "%s: element type %s is not supported", where, v->global->name);
 }
 
-/* _rebuild_tensor(storage, offset, size, stride), _v2(..., requires_grad, hooks[, metadata]),
- * _v3(..., requires_grad, hooks, dtype[, metadata]) */
+/* _rebuild_tensor(storage, offset, size, stride); _v2 adds requires_grad, hooks[, metadata]; _v3
+ * adds requires_grad, hooks, dtype[, metadata]. */
 static bool make_tensor(Pickle *p, const PickleGlobal *g, const PickleItems *args, PickleValue *out, Error *err)
 {
     static const struct {
@@ -157,7 +158,7 @@ bool pickle_torch_call(Pickle *p, const PickleValue *global, const PickleValue *
     switch (g->kind) {
     case GLOBAL_DICT:   return make_dict(p, args->items, out, err);
     case GLOBAL_TENSOR: return make_tensor(p, g, args->items, out, err);
-    case GLOBAL_PARAMETER: /* (tensor, requires_grad, hooks) */
+    case GLOBAL_PARAMETER: /* Parameter(tensor, requires_grad, hooks) */
         if (args->items->n != 3 || args->items->at[0].kind != PICKLE_TENSOR)
             return fail(err, INPUT, "%s: expected a tensor and two more arguments", g->name);
         *out = args->items->at[0];
@@ -168,9 +169,10 @@ bool pickle_torch_call(Pickle *p, const PickleValue *global, const PickleValue *
     return fail(err, INPUT, "calling %s would execute code; refused", g->name);
 }
 
-/* ---- Storages --------------------------------------------------------------------------------------------------- */
+/* ---- Storages -------------------------------------------------------------------------------- */
 
-/* In files before PyTorch 0.4 a storage may be a part of another: (key, first element, number of elements). */
+/* Before PyTorch 0.4, a storage may be a part of another one: (key, first element, number of
+ * elements). */
 static bool read_view(const PickleValue *v, PickleStorage *s, Error *err)
 {
     static const char where[] = "storage view";

@@ -1,5 +1,5 @@
-/* format/pickle_torch.h: the globals that a PyTorch state dict names, and what calling each of them would make. Nothing else
- * is ever called: a global that is not in this list cannot even be named. */
+/* format/pickle_torch.h: the globals that a PyTorch state dict names, and what calling each of them
+ * would return. Nothing else is ever called: a global outside this list cannot even be named. */
 #ifndef FORMAT_PICKLE_TORCH_H
 #define FORMAT_PICKLE_TORCH_H
 
@@ -10,20 +10,21 @@ typedef enum PickleGlobalKind { GLOBAL_DICT, GLOBAL_TENSOR, GLOBAL_PARAMETER, GL
 struct PickleGlobal {
     const char      *name;    /* "torch._utils._rebuild_tensor_v2" */
     PickleGlobalKind kind;
-    int              version; /* of _rebuild_tensor: 1, 2, 3       */
-    DType            dtype;   /* of a storage or dtype; DT_COUNT: one that no DType stands for */
+    int              version; /* of _rebuild_tensor: 1, 2, 3                    */
+    DType            dtype;   /* of a storage or dtype; DT_COUNT: no DType fits */
     bool             untyped;
 };
 
-/* The errors of all three are INPUT without a place, or SYSTEM without memory. */
+/* Errors of these three functions: INPUT, without a place in the file; SYSTEM. */
 
-/* The global MODULE.NAME; neither has a NUL after it. Refuses every other. */
+/* Find the global MODULE.NAME. The names have no NUL at the end. Any other global is refused. */
 bool pickle_torch_global(const char *module, size_t n_module, const char *name, size_t n_name, PickleValue *out, Error *err);
 
-/* What global(*args) returns: a dict, or a tensor. args: a tuple. */
+/* The result of global(*args): a dict or a tensor. args: a tuple. */
 bool pickle_torch_call(Pickle *p, const PickleValue *global, const PickleValue *args, PickleValue *out, Error *err);
 
-/* The storage that a persistent id stands for: ("storage", type, key, location, number of elements[, view]). */
+/* The storage that a persistent id means: ("storage", type, key, location, number of elements[,
+ * view]). */
 bool pickle_torch_storage(Pickle *p, const PickleValue *id, PickleValue *out, Error *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a pickle is read into: values in blocks of memory that are counted and freed together. */
+/* The values that a pickle is read into. They lie in blocks of memory that are counted and freed
+ * together. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/checked.h"
@@ -29,7 +30,8 @@ void *pickle_alloc(Pickle *p, size_t n_bytes, Error *err)
             return NULL;
         }
         b->cap = cap;
-        if (p->blocks && cap == n_bytes) { /* filled at once: the block with room stays in front */
+        /* This block is full: the block with room stays in front. */
+        if (p->blocks && cap == n_bytes) {
             b->next = p->blocks->next;
             p->blocks->next = b;
         } else {
@@ -57,7 +59,8 @@ bool pickle_append(Pickle *p, PickleItems *items, PickleValue v, Error *err)
 {
     if (items->n == items->cap) {
         size_t       cap = items->cap ? 2 * items->cap : 4;
-        PickleValue *at = pickle_alloc(p, cap * sizeof *at, err); /* no overflow: what there is was counted */
+        /* No overflow: the old size was counted. */
+        PickleValue *at = pickle_alloc(p, cap * sizeof *at, err);
         if (!at)
             return false;
         if (items->n)

@@ -1,3 +1,5 @@
+/* Opens PyTorch checkpoints in both forms, zip and legacy: finds the pickle and where each
+ * storage's bytes lie. pth_tensors.c makes the tensors. */
 #include "format/pth.h"
 
 #include <stdio.h>
@@ -8,7 +10,8 @@
 #include "format/zip.h"
 
 static const unsigned char zip_magic[] = { 'P', 'K', 3, 4 };
-/* 0x1950a86a20f9469cfc6c, the long of the first pickle of the legacy form, after its length */
+/* The long 0x1950a86a20f9469cfc6c with its length before it: the first pickle of the legacy
+ * form. */
 static const unsigned char legacy_magic[] = { 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
 
 enum { PROTO = 0x80, FRAME = 0x95, LONG1 = 0x8a, LEGACY_PROTOCOL = 1001 };
@@ -21,25 +24,25 @@ typedef struct PthReader {
     char        what[400]; /* "FILE: data.pkl", for the pickle's messages */
 } PthReader;
 
-/* ---- Which form ------------------------------------------------------------------------------------------------- */
+/* ---- Which form ------------------------------------------------------------------------------ */
 
 static bool is_zip(const unsigned char *bytes, size_t n) { return n >= sizeof zip_magic && memcmp(bytes, zip_magic, sizeof zip_magic) == 0; }
 
 static bool is_legacy(const unsigned char *bytes, size_t n)
 {
-    size_t at = 2; /* PROTO and its version */
+    size_t at = 2; /* behind PROTO and its version */
     if (n < 2 || bytes[0] != PROTO)
         return false;
-    if (n > at && bytes[at] == FRAME) /* and its 8 bytes of length; protocol 4 on */
+    if (n > at && bytes[at] == FRAME) /* protocol 4 on: FRAME and 8 bytes of length */
         at += 9;
     return n > at + sizeof legacy_magic && bytes[at] == LONG1 && memcmp(bytes + at + 1, legacy_magic, sizeof legacy_magic) == 0;
 }
 
 bool pth_is(const unsigned char *bytes, size_t n) { return is_zip(bytes, n) || is_legacy(bytes, n); }
 
-/* ---- The zip form ----------------------------------------------------------------------------------------------- */
+/* ---- The zip form ---------------------------------------------------------------------------- */
 
-/* The one entry FOLDER/data.pkl; *folder_bytes counts the slash. */
+/* Find the one entry FOLDER/data.pkl. *folder_bytes includes the slash. */
 static bool find_object(const FileMap *map, const ZipDirectory *zip, const ZipEntry **out, size_t *folder_bytes, Error *err)
 {
     static const char name[] = "/data.pkl";
@@ -57,7 +60,7 @@ static bool find_object(const FileMap *map, const ZipDirectory *zip, const ZipEn
     return *out || fail(err, INPUT, "%s: expected a PyTorch checkpoint, found a zip archive without FOLDER/data.pkl", map->path);
 }
 
-/* The entry FOLDER/NAME of the object's folder; NULL: none. */
+/* Find the entry FOLDER/NAME in the object's folder; NULL: none. */
 static const ZipEntry *find_beside(const ZipDirectory *zip, const ZipEntry *object, size_t folder_bytes, const char *name, size_t n)
 {
     char full[1024];
@@ -129,9 +132,9 @@ static bool read_zip(PthReader *r, Error *err)
     return ok;
 }
 
-/* ---- The legacy form -------------------------------------------------------------------------------------------- */
+/* ---- The legacy form ------------------------------------------------------------------------- */
 
-/* The pickle at byte *at of the file; *at moves behind it. */
+/* Read the pickle at byte *at of the file, and move *at behind it. */
 static bool next_pickle(PthReader *r, size_t *at, const char *name, PickleValue *out, Error *err)
 {
     const FileMap *map = &r->f->map;
@@ -159,7 +162,7 @@ static bool read_legacy_head(PthReader *r, size_t *at, Error *err)
     return true;
 }
 
-/* The storage of one key: an int64 count at *at, then its elements. */
+/* Find the storage of one key: at *at is an int64 count, then the elements. */
 static bool read_legacy_storage(PthReader *r, size_t *at, const PickleValue *key, Error *err)
 {
     const FileMap *map = &r->f->map;
@@ -207,7 +210,7 @@ static bool read_legacy(PthReader *r, Error *err)
     return true;
 }
 
-/* ---- The whole -------------------------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static bool read_form(PthReader *r, Error *err)
 {

@@ -1,3 +1,4 @@
+/* The storages that the pickles of a checkpoint named, each once, sorted by key. */
 #include "format/pth_storages.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static bool from_pickle(PthStorage *out, const PickleStorage *s, const char *pat
     return true;
 }
 
-/* One of each key remains. An empty storage may go under several types. */
+/* Keep one entry for each key. An empty storage may be named with several types. */
 static bool drop_repeats(PthStorages *s, const char *path, Error *err)
 {
     size_t n = 0;

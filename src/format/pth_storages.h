@@ -1,4 +1,5 @@
-/* format/pth_storages.h: where the bytes of a checkpoint's storages lie in its file. Private to pth.c and its parts. */
+/* format/pth_storages.h: where the bytes of a checkpoint's storages are in its file. Private to
+ * pth.c and its parts. */
 #ifndef FORMAT_PTH_STORAGES_H
 #define FORMAT_PTH_STORAGES_H
 
@@ -8,7 +9,7 @@ typedef struct PthStorage {
     const char *key;            /* key_bytes long, in the pickle */
     size_t      key_bytes, element_bytes, n_bytes;
     size_t      offset;         /* in the file */
-    bool        found;          /* offset is set */
+    bool        found;          /* is offset set? */
 } PthStorage;
 
 typedef struct PthStorages {
@@ -16,8 +17,8 @@ typedef struct PthStorages {
     size_t      n;
 } PthStorages;
 
-/* The distinct storages that pickles named, not yet found. path is for messages. Errors: INPUT where two that have one key
- * differ in size or the size overflows; SYSTEM without memory. */
+/* List the distinct storages that pickles named; none is found yet. path is for messages. Errors:
+ * INPUT if a key comes with two sizes or a size overflows; SYSTEM without memory. */
 bool pth_storages_collect(PthStorages *s, const Pickle *p, const char *path, Error *err);
 void pth_storages_free(PthStorages *s);
 

@@ -1,3 +1,5 @@
+/* Turns the object of a checkpoint into named tensors: picks the dict, checks names and views
+ * against the storages, and copies the views that are not row-major. */
 #include "format/pth_tensors.h"
 
 #include <limits.h>
@@ -7,7 +9,7 @@
 #include "base/utf8.h"
 #include "format/pth.h"
 
-/* ---- Which dict ------------------------------------------------------------------------------------------------- */
+/* ---- Which dict ------------------------------------------------------------------------------ */
 
 static bool has_tensor(const PickleValue *dict)
 {
@@ -17,7 +19,8 @@ static bool has_tensor(const PickleValue *dict)
     return false;
 }
 
-/* The dict of tensors: what training scripts put it under, beside a step count or a tensor of their own, or the object. */
+/* Find the dict of tensors: under one of the names that training scripts use, even beside a step
+ * count or other tensors; else the object itself. */
 static bool find_state_dict(const char *path, const PickleValue *object, const PickleValue **out, Error *err)
 {
     static const char *const keys[] = { "model", "state_dict", "model_state_dict", "module" };
@@ -41,11 +44,11 @@ static bool find_state_dict(const char *path, const PickleValue *object, const P
                                "found a dict without tensors", path);
 }
 
-/* ---- Names ------------------------------------------------------------------------------------------------------ */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static int shown(const PickleValue *key) { return key->n < 200 ? (int)key->n : 200; }
 
-/* A name is a C string of UTF-8 from here on. */
+/* Check that a name can be a C string of UTF-8, as the rest of tblock expects. */
 static bool check_name(const char *path, const PickleValue *key, Error *err)
 {
     if (key->kind != PICKLE_STRING)
@@ -63,7 +66,8 @@ static bool check_name(const char *path, const PickleValue *key, Error *err)
     return true;
 }
 
-/* What a state dict may hold beside tensors; a list, a storage or a type in its place is something we do not understand. */
+/* Values that a state dict may hold beside tensors. A list, a storage or a type in their place
+ * would be something that tblock does not understand. */
 static bool may_be_ignored(PickleKind kind)
 {
     return kind == PICKLE_NONE || kind == PICKLE_BOOL || kind == PICKLE_INT || kind == PICKLE_LONG || kind == PICKLE_FLOAT
@@ -86,14 +90,15 @@ static bool measure(const char *path, const PickleItems *entries, size_t *n_tens
         if (!check_name(path, key, err))
             return false;
         ++*n_tensors;
-        *n_strings += key->n + 1; /* no overflow: under PTH_NAME_MAX for each of the objects in memory */
+        /* No overflow: at most PTH_NAME_MAX for each of the objects in memory. */
+        *n_strings += key->n + 1;
     }
     return *n_tensors < INT_MAX || fail(err, INPUT, "%s: expected at most %d tensors", path, INT_MAX);
 }
 
-/* ---- One tensor ------------------------------------------------------------------------------------------------- */
+/* ---- One tensor ------------------------------------------------------------------------------ */
 
-/* Elements follow one another in row-major order. A dimension of 1 may have any stride. */
+/* Do the elements follow one another in row-major order? A dimension of 1 may have any stride. */
 static bool is_row_major(const PickleTensor *p)
 {
     size_t expected = 1; /* no overflow: the number of elements was checked */
@@ -105,7 +110,7 @@ static bool is_row_major(const PickleTensor *p)
     return true;
 }
 
-/* The number of elements from the first of the view to its last one; false: overflow. */
+/* The number of elements from the first to the last one of the view. False: overflow. */
 static bool span_of(const PickleTensor *p, size_t *span)
 {
     *span = 1;
@@ -117,7 +122,7 @@ static bool span_of(const PickleTensor *p, size_t *span)
     return true;
 }
 
-/* The part of the storage that a tensor sees: its first element's offset in the file. */
+/* Find where in the file the part of a storage begins that a tensor sees. */
 static bool locate(const TensorFile *f, Tensor *t, const PickleTensor *p, const PthStorages *storages, Error *err)
 {
     const PickleStorage *s = p->storage;
@@ -127,7 +132,8 @@ static bool locate(const TensorFile *f, Tensor *t, const PickleTensor *p, const 
         return fail(err, INPUT, "%s: tensor %s: expected its storage %.*s in the file, found no "
                                 "such storage", f->map.path, t->name, key_shown, s->key);
 
-    size_t element = dtype_bytes(t->dtype), storage_bytes = (size_t)s->view_elements * dtype_bytes(s->dtype); /* in the file: no overflow */
+    /* No overflow: the storage is in the file. */
+    size_t element = dtype_bytes(t->dtype), storage_bytes = (size_t)s->view_elements * dtype_bytes(s->dtype);
     size_t span = 0, end, end_bytes;
     char   shape[200];
     if ((t->n_elements && !span_of(p, &span)) || !add_size((size_t)p->offset, span, &end) || !mul_size(end, element, &end_bytes))
@@ -156,9 +162,9 @@ static bool make_tensor(const TensorFile *f, Tensor *t, const PickleTensor *p, c
     return locate(f, t, p, storages, err);
 }
 
-/* ---- Copies ----------------------------------------------------------------------------------------------------- */
+/* ---- Copies ---------------------------------------------------------------------------------- */
 
-/* One element; a length that the compiler knows is one move. */
+/* Copy one element. With a constant length, each memcpy is one move. */
 static void copy_element(unsigned char *out, const unsigned char *from, size_t n_bytes)
 {
     switch (n_bytes) {
@@ -169,7 +175,7 @@ static void copy_element(unsigned char *out, const unsigned char *from, size_t n
     }
 }
 
-/* Element by element in row-major order; the view was checked. */
+/* Copy a view, which was checked, element by element in row-major order. */
 static void copy_view(unsigned char *out, const PickleTensor *p, const Tensor *t)
 {
     const unsigned char *data = t->data;
@@ -189,10 +195,11 @@ static void copy_view(unsigned char *out, const PickleTensor *p, const Tensor *t
 
 static bool needs_copy(const PickleTensor *p, const Tensor *t) { return t->n_elements && !is_row_major(p); }
 
-/* Views that are not row-major become copies, in one block of memory. */
+/* Copy the views that are not row-major, into one block of memory. */
 static bool make_copies(TensorFile *f, const PickleTensor *const *views, Error *err)
 {
-    size_t total = 0, at = 0, most = f->map.size + PTH_COPIES_FREE; /* no overflow: a mapping is far under SIZE_MAX */
+    /* No overflow: a mapping is far smaller than SIZE_MAX. */
+    size_t total = 0, at = 0, most = f->map.size + PTH_COPIES_FREE;
     for (int i = 0; i < f->n_tensors; i++) {
         const Tensor *t = &f->tensors[i];
         if (needs_copy(views[i], t) && (!add_size(total, t->n_bytes, &total) || total > most - 16))
@@ -218,7 +225,7 @@ static bool make_copies(TensorFile *f, const PickleTensor *const *views, Error *
     return true;
 }
 
-/* ---- All -------------------------------------------------------------------------------------------------------- */
+/* ---- All ------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {

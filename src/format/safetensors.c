@@ -1,3 +1,5 @@
+/* Reads a safetensors file: a JSON header of names, types, shapes and offsets, then the data.
+ * Nothing in the header is trusted. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,13 +9,13 @@
 #include "format/magic.h"
 #include "format/tensors.h"
 
-enum { MAX_HEADER = 100000000 }; /* the reference reader's limit */
+enum { MAX_HEADER = 100000000 }; /* limit of the reference reader */
 
 static const char METADATA[] = "__metadata__";
 
-/* ---- The header's bytes ----------------------------------------------------------------------------------------- */
+/* ---- The header's bytes ---------------------------------------------------------------------- */
 
-/* Find the header: *text, *n_bytes. Fills f->data_offset and f->data_bytes. */
+/* Find the header: *text [*n_bytes]. Sets f->data_offset and f->data_bytes. */
 static bool find_header(TensorFile *f, const char **text, size_t *n_bytes, Error *err)
 {
     const FileMap *m = &f->map;
@@ -40,7 +42,7 @@ static bool find_header(TensorFile *f, const char **text, size_t *n_bytes, Error
     return true;
 }
 
-/* ---- The header's entries --------------------------------------------------------------------------------------- */
+/* ---- The header's entries -------------------------------------------------------------------- */
 
 static const char *copy_string(char **at, const char *s, size_t n)
 {
@@ -50,10 +52,12 @@ static const char *copy_string(char **at, const char *s, size_t n)
     return copy;
 }
 
-/* Memory for everything the header names. The parsed JSON is 50 times as large, so strings are copied out of it. */
+/* Allocate memory for everything that the header names. The parsed JSON is 50 times as large as the
+ * text, so strings are copied out of it and it can be freed. */
 static bool allocate(TensorFile *f, const Json *header, Error *err)
 {
-    size_t n_strings = 1, n_tensors = 0, n_meta = 0; /* no overflow: all of it stood in a header of 100 MB */
+    /* No overflow: all of it came from a header of at most 100 MB. */
+    size_t n_strings = 1, n_tensors = 0, n_meta = 0;
     for (const Json *entry = json_first(header); entry; entry = json_next(entry)) {
         if (strcmp(json_key(entry), METADATA) != 0) {
             n_strings += strlen(json_key(entry)) + 1;
@@ -81,7 +85,7 @@ static bool allocate(TensorFile *f, const Json *header, Error *err)
     return true;
 }
 
-/* The integers of an array: at most max of them. */
+/* Read the integers of an array, at most max of them. */
 static bool read_ints(const Json *array, const char *what, int max, int64_t *out, int *n, Error *err)
 {
     if (!json_is_array(array))
@@ -174,7 +178,8 @@ static bool read_entries(TensorFile *f, const Json *header, Error *err)
         for (const Json *m = json_first(entry); m; m = json_next(m)) {
             MetaEntry  *meta = &f->meta[f->n_meta++];
             const char *value = NULL;
-            (void)json_read_string(m, "", &value, NULL); /* a string: allocate() has looked */
+            /* allocate() has checked that it is a string. */
+            (void)json_read_string(m, "", &value, NULL);
             meta->value_bytes = strlen(value);
             meta->key = copy_string(&at, json_key(m), strlen(json_key(m)));
             meta->value = copy_string(&at, value, meta->value_bytes);
@@ -183,21 +188,22 @@ static bool read_entries(TensorFile *f, const Json *header, Error *err)
     return true;
 }
 
-/* ---- The whole -------------------------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static int by_offset(const void *a, const void *b)
 {
     const Tensor *s = a, *t = b;
     if (s->offset != t->offset)
         return s->offset < t->offset ? -1 : 1;
-    if ((s->n_bytes == 0) != (t->n_bytes == 0)) /* an empty tensor stands before the data that begins there */
+    /* An empty tensor comes before the data that begins at the same place. */
+    if ((s->n_bytes == 0) != (t->n_bytes == 0))
         return s->n_bytes == 0 ? -1 : 1;
-    return s->name < t->name ? -1 : s->name > t->name; /* names are copied in header order */
+    return s->name < t->name ? -1 : s->name > t->name; /* names are in header order */
 }
 
 static int by_key(const void *a, const void *b) { return strcmp(((const MetaEntry *)a)->key, ((const MetaEntry *)b)->key); }
 
-/* The tensors, sorted by offset, must tile the data section. */
+/* Check that the tensors, sorted by offset, cover the data section without gap or overlap. */
 static bool check_layout(const TensorFile *f, Error *err)
 {
     size_t end = f->data_offset;

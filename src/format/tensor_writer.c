@@ -1,3 +1,5 @@
+/* Writes a safetensors file: declare the tensors, write the header, then the data in any order and
+ * from any thread. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,7 @@ typedef struct Declared {
     DType          dtype;
     int            rank;
     int64_t        shape[TENSOR_MAX_RANK];
-    size_t         n_bytes, begin; /* begin: in the data section */
+    size_t         n_bytes, begin; /* begin: offset in the data section */
     _Atomic size_t written;
 } Declared;
 
@@ -28,7 +30,7 @@ struct TensorWriter {
     size_t    n_meta, cap_meta;
 };
 
-enum { MAX_HEADER = 100000000 }; /* what readers accept */
+enum { MAX_HEADER = 100000000 }; /* limit of the readers */
 
 TensorWriter *tensor_writer_new(const char *path, size_t data_align, Error *err)
 {
@@ -61,9 +63,9 @@ void tensor_writer_abort(TensorWriter *w)
     free(w);
 }
 
-/* ---- Declaring -------------------------------------------------------------------------------------------------- */
+/* ---- Declaring ------------------------------------------------------------------------------- */
 
-/* Room for one more of n elements; doubles. */
+/* Make room for one more after n elements, by doubling. NULL: no memory. */
 static void *grow(void *array, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap)
@@ -142,7 +144,7 @@ void tensor_writer_hole(TensorWriter *w)
     w->hole_bytes += t->n_bytes;
 }
 
-/* ---- The header ------------------------------------------------------------------------------------------------- */
+/* ---- The header ------------------------------------------------------------------------------ */
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
@@ -162,7 +164,7 @@ static bool check_names(const TensorWriter *w, Error *err)
     return ok;
 }
 
-/* The 8 bytes of length, the JSON and its padding. */
+/* Make the header: 8 bytes of length, the JSON and its padding. */
 static bool make_header(const TensorWriter *w, char **header, size_t *n_bytes, Error *err)
 {
     TextOut o = { 0 };
@@ -224,14 +226,14 @@ bool tensor_writer_patch_meta(TensorWriter *w, const char *key, const char *valu
     char *header;
     if (!make_header(w, &header, &n_bytes, err))
         return false;
-    bool ok = n_bytes == w->data_offset /* escapes may differ in length */
+    bool ok = n_bytes == w->data_offset /* escapes may have another length */
                   ? out_file_write_at(&w->out, 0, header, n_bytes, err)
                   : fail(err, SYSTEM, "%s: metadata %s: the patch does not fit", w->out.path, key);
     free(header);
     return ok;
 }
 
-/* ---- The data --------------------------------------------------------------------------------------------------- */
+/* ---- The data -------------------------------------------------------------------------------- */
 
 bool tensor_writer_put(TensorWriter *w, int i, size_t at, const void *data, size_t n_bytes, Error *err)
 {

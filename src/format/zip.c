@@ -1,3 +1,5 @@
+/* Reads the central directory of a zip archive: the end record, the zip64 record, then each entry,
+ * which is compared with the local header before its data. */
 #include "format/zip.h"
 
 #include <limits.h>
@@ -16,9 +18,9 @@ typedef struct CentralDir {
     size_t offset, n_bytes, n_entries;
 } CentralDir;
 
-/* ---- The end of the archive ------------------------------------------------------------------------------------- */
+/* ---- The end of the archive ------------------------------------------------------------------ */
 
-/* The record that ends the file: it stands before a comment of the length that it tells. */
+/* Find the record at the end of the file. After it comes only a comment, whose length it states. */
 static bool find_end(const FileMap *f, size_t *end, Error *err)
 {
     size_t least = f->size > END_BYTES + COMMENT_MAX ? f->size - END_BYTES - COMMENT_MAX : 0;
@@ -32,10 +34,10 @@ static bool find_end(const FileMap *f, size_t *end, Error *err)
     return fail(err, INPUT, "%s: expected a zip directory at the end of the file, found none (cut short?)", f->path);
 }
 
-/* A field of the short record, which says "see zip64" by all ones or the same as the long one. */
+/* Does a field of the short record fit the long one? All ones mean "see zip64". */
 static bool agrees(uint64_t small, uint64_t all_ones, uint64_t large) { return small == all_ones || small == large; }
 
-/* The zip64 record before the end, where there is one. *end: then its offset. */
+/* Read the zip64 record, if there is one, from before the end record; *end is then its offset. */
 static bool read_end64(const FileMap *f, size_t *end, CentralDir *dir, Error *err)
 {
     if (*end < LOCATOR_BYTES || read_u32(f->data + *end - LOCATOR_BYTES) != LOCATOR)
@@ -80,18 +82,19 @@ static bool find_directory(const FileMap *f, CentralDir *dir, Error *err)
     return true;
 }
 
-/* ---- One entry -------------------------------------------------------------------------------------------------- */
+/* ---- One entry ------------------------------------------------------------------------------- */
 
-#define NAME(e) ((e)->name_bytes < 100 ? (int)(e)->name_bytes : 100), (e)->name /* for %.*s in a message */
+/* For %.*s in a message. */
+#define NAME(e) ((e)->name_bytes < 100 ? (int)(e)->name_bytes : 100), (e)->name
 
-/* A header of the central directory, with the fields that zip64 may replace. */
+/* One header of the central directory, with the fields that zip64 may replace. */
 typedef struct Central {
     const unsigned char *p, *extra;
     size_t               n_extra;
     uint64_t             packed, n_bytes, header;
 } Central;
 
-/* The 64-bit values of an extra field replace those that are all ones, in this order. */
+/* Values that are all ones are replaced by the 64-bit values of the extra field, in this order. */
 static bool read_zip64_field(Central *c, const unsigned char *field, size_t n)
 {
     uint64_t *const values[] = { &c->n_bytes, &c->packed, &c->header };
@@ -137,7 +140,8 @@ static bool check_storage(const FileMap *f, const Central *c, const ZipEntry *e,
     return true;
 }
 
-/* The header in front of the data says the same; a writer that streams leaves its sizes zero. */
+/* Check that the header before the data says the same. A writer that streams leaves its sizes
+ * zero. */
 static bool read_local(const FileMap *f, const CentralDir *dir, const Central *c, ZipEntry *e, Error *err)
 {
     if (dir->offset < LOCAL_BYTES || c->header > dir->offset - LOCAL_BYTES || read_u32(f->data + c->header) != LOCAL)
@@ -163,7 +167,7 @@ static bool read_local(const FileMap *f, const CentralDir *dir, const Central *c
     return true;
 }
 
-/* The entry at *at of the directory; *at moves on. */
+/* Read the entry at *at of the directory, and move *at behind it. */
 static bool read_entry(const FileMap *f, const CentralDir *dir, size_t *at, ZipEntry *e, Error *err)
 {
     size_t               room = dir->offset + dir->n_bytes - *at;
@@ -183,7 +187,7 @@ static bool read_entry(const FileMap *f, const CentralDir *dir, size_t *at, ZipE
     return check_storage(f, &c, e, err) && read_local(f, dir, &c, e, err);
 }
 
-/* ---- The whole -------------------------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static int by_header(const void *a, const void *b)
 {
@@ -198,7 +202,8 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x->name_bytes > y->name_bytes) - (x->name_bytes < y->name_bytes);
 }
 
-/* No byte belongs to two entries, no name to two; leaves the entries in the order of their names. */
+/* Check that no byte belongs to two entries and no name comes twice. Leaves the entries sorted by
+ * name. */
 static bool check_entries(ZipDirectory *z, const FileMap *f, Error *err)
 {
     if (z->n_entries == 0)
