@@ -357,7 +357,7 @@ static bool open_path(BlockInput *in, Error *err)
     if (!source_open(&in->source, in->path, err) || !source_need_weights(&in->source, err))
         return false;
     in->origin = BLOCK_OF_MODEL;
-    in->config = in->source.checkpoint.config;
+    in->config = in->source.stored.config;
     return one_layer(&in->config, in->path, in->opt->layer, err);
 }
 
@@ -402,7 +402,7 @@ void block_input_close(BlockInput *in)
 
 int block_input_most(const BlockInput *in)
 {
-    return in->origin == BLOCK_OF_MODEL ? in->source.checkpoint.config.n_layers - in->opt->layer : TBLOCK_BLOCK_MAX_STACK;
+    return in->origin == BLOCK_OF_MODEL ? in->source.stored.config.n_layers - in->opt->layer : TBLOCK_BLOCK_MAX_STACK;
 }
 
 /* ---- Values ---- */
@@ -416,7 +416,7 @@ static const char *spell_shape(const TensorSpec *s, char out[64])
 
 static bool load_from_model(const BlockInput *in, const TensorSpec *want, int layer, float *w, Error *err)
 {
-    const Checkpoint *c = &in->source.checkpoint;
+    const StoredModel *c = &in->source.stored;
     int i = 0;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++) {
         if (s.layer != layer || s.role != want->role || s.bias != want->bias)

@@ -52,7 +52,7 @@ static bool check_bf16(const tblock_context *c, Error *err)
     if (!c->kernels->matmul_bf16)
         return fail(err, USAGE, "math bf16: this build has no bf16 kernel for the instruction set "
                                 "%s", c->kernels->isa);
-    return c->model->source.checkpoint.bf16_min || bf16_weights_check(&c->model->weights, c->model->source.path, err);
+    return c->model->source.stored.bf16_min || bf16_weights_check(&c->model->weights, c->model->source.path, err);
 }
 
 static bool choose(tblock_context *c, const tblock_context_options *o, KvType *kv, Error *err)
@@ -213,7 +213,7 @@ bool context_explain_nan(const tblock_context *c, const char *what, Error *err)
 {
     const char *path = c->model->source.path;
     CheckPart   finite;
-    if (!data_check_finite(&finite, &c->model->source.checkpoint, err))
+    if (!data_check_finite(&finite, &c->model->source.stored, err))
         return false;
     if (finite.answer == CHECK_BAD)
         return fail(err, INPUT, "%s: %s: %s became NaN", path, finite.found, what);

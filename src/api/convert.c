@@ -131,7 +131,7 @@ static char *make_source(const Convert *c, Error *err)
 static void make_block(void *user, const WeightBlock *b)
 {
     const Convert       *c    = user;
-    const CheckedTensor *from = &c->in.checkpoint.tensor[b->tensor];
+    const CheckedTensor *from = &c->in.stored.tensor[b->tensor];
     if (b->spec->k == 0) {
         retype_vector(b->spec, from, b->to[0], b->report);
     } else if (from->type == b->type && (b->panels || !from->panels)) {
@@ -146,7 +146,7 @@ static bool blocks_made(void *user, int tensor, const TensorSpec *s, int first, 
 {
     Convert             *c    = user;
     RetypeReport        *sum  = &c->sum[tensor];
-    const CheckedTensor *from = &c->in.checkpoint.tensor[tensor];
+    const CheckedTensor *from = &c->in.stored.tensor[tensor];
     for (int i = 0; i < n; i++)
         retype_sum(sum, &reports[i], tensor_spec_block_row(s, first + i));
     if (!s->k || first + n == tensor_spec_panel_count(s))
@@ -176,7 +176,7 @@ static bool finish(void *user, ModelWriter *out, Error *err)
 /* ---- The plan ---- */
 
 /* Each matrix as it is stored. */
-static WeightType *stored_types(const Checkpoint *c, Error *err)
+static WeightType *stored_types(const StoredModel *c, Error *err)
 {
     WeightType *types = malloc((size_t)c->n * sizeof *types);
     if (!types)
@@ -190,7 +190,7 @@ static WeightType *stored_types(const Checkpoint *c, Error *err)
 static bool plan(Convert *c, Error *err)
 {
     const tblock_convert_options *o    = c->opt;
-    const Checkpoint             *from = &c->in.checkpoint;
+    const StoredModel             *from = &c->in.stored;
     WeightType                    target;
     if (!o->type && o->n_keep)
         return fail(err, USAGE, "keep: expected a type with it");
@@ -220,7 +220,7 @@ static bool check_tokenizer(const Convert *c, Error *err)
         return !c->tokenizer_only
             || fail(err, INPUT, "%s: expected a tokenizer, found none: name another file with --tokenizer FILE", c->in.path);
     bool ok = tokenizer_open(&t, own ? &c->tokenizer_view : &c->in.file, err)
-           && (!c->in.has_weights || tokenizer_fits(t, c->in.checkpoint.config.vocab_size, own ? own : c->in.path, err));
+           && (!c->in.has_weights || tokenizer_fits(t, c->in.stored.config.vocab_size, own ? own : c->in.path, err));
     tokenizer_free(t);
     return ok;
 }
@@ -234,7 +234,7 @@ static bool open_input(Convert *c, const char *path, Error *err)
     c->tokenizer_only = o->tokenizer_only || !c->in.has_weights;
     if (c->tokenizer_only && o->type)
         return fail(err, USAGE, "type: expected none for a tokenizer alone, found '%s'", o->type);
-    const Config        *cfg = &c->in.checkpoint.config;
+    const Config        *cfg = &c->in.stored.config;
     bool                 has = c->in.has_weights;
     TokenizerMakeOptions how = { .pattern = o->pattern, .bos = has ? cfg->bos : -1, .eos = has && cfg->n_eos ? cfg->eos[0] : -1 };
     if (!o->tokenizer)
@@ -275,7 +275,7 @@ static bool write_file(Convert *c, const char *out, Error *err)
     char *source = make_source(c, err);
     if (!source)
         return false;
-    ModelContents contents = { .config = c->tokenizer_only ? NULL : &c->in.checkpoint.config, .types = c->types, .source = source,
+    ModelContents contents = { .config = c->tokenizer_only ? NULL : &c->in.stored.config, .types = c->types, .source = source,
                                .row_major = o->row_major, .chat = c->chat,
                                .tokenizer = o->tokenizer ? &c->tokenizer_view : o->no_tokenizer ? NULL : &c->in.file,
                                .chat_template = source_meta(&c->in, "chat_template") };
@@ -298,7 +298,7 @@ static bool make_report(const Convert *c, tblock_convert_report *out, Error *err
     const char *lines[]  = { c->in.warnings, c->tokenizer.warnings, not_read };
     TextOut     o        = { 0 };
     int         i        = 0;
-    ModelContents what = { .config = c->tokenizer_only ? NULL : &c->in.checkpoint.config, .row_major = c->opt->row_major };
+    ModelContents what = { .config = c->tokenizer_only ? NULL : &c->in.stored.config, .row_major = c->opt->row_major };
     for (TensorSpec s = tensor_list_start(); model_contents_next(&what, &s); i++) {
         out->n_params += tensor_spec_params(&s);
         out->bytes    += tensor_spec_bytes(&s, c->types[i]);

@@ -77,7 +77,7 @@ static bool check_options(const tblock_grad_options *opt, const tblock_adamw *a,
 
 static bool prepare(Grad *g, const char *model, const char *tokens, const char *out, Error *err)
 {
-    const Config *c = &g->source.checkpoint.config;
+    const Config *c = &g->source.stored.config;
     if (!source_open(&g->source, model, err) || !source_need_weights(&g->source, err)
         || !source_check_apart(&g->source, out, err) || !train_supported(c, model, err) || !params_layout(&g->params, c, err)
         || !read_tokens(g, tokens, err) || !check_tokens(g, tokens, err) || !crew_open(&g->crew, g->opt->threads, err))
@@ -88,7 +88,7 @@ static bool prepare(Grad *g, const char *model, const char *tokens, const char *
     g->losses = calloc((size_t)g->opt->adamw_steps + 1, sizeof *g->losses);
     return (g->losses || no_memory(NULL, err)) && (g->w = params_array(&g->params, err))
         && (g->g = params_array(&g->params, err)) && (!steps || (g->m = params_array(&g->params, err)))
-        && (!steps || (g->v = params_array(&g->params, err))) && params_load(&g->params, g->w, &g->source.checkpoint, err)
+        && (!steps || (g->v = params_array(&g->params, err))) && params_load(&g->params, g->w, &g->source.stored, err)
         && (g->net = net_new(&g->params, &g->crew, micro_batch(g->n_seqs, g->seq_len), g->seq_len, err));
 }
 

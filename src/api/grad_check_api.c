@@ -32,7 +32,7 @@ static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *
     if (o->init) {
         if (!source_open(&x->source, o->init, err) || !source_need_weights(&x->source, err))
             return false;
-        x->config = x->source.checkpoint.config;
+        x->config = x->source.stored.config;
         if (!train_supported(&x->config, o->init, err))
             return false;
     }
@@ -41,7 +41,7 @@ static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *
         || !(x->w = params_array(&x->params, err)))
         return false;
     if (o->init)
-        return params_load(&x->params, x->w, &x->source.checkpoint, err);
+        return params_load(&x->params, x->w, &x->source.stored, err);
     params_scatter(&x->params, x->w, o->seed);
     return true;
 }

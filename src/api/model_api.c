@@ -27,7 +27,7 @@ static bool note_types(tblock_model *m, WeightType type, const tblock_open_optio
 /* Bind with matrices of another type. */
 static bool bind_types(tblock_model *m, const tblock_open_options *opt, const Progress *progress, Error *err)
 {
-    const Checkpoint *c = &m->source.checkpoint;
+    const StoredModel *c = &m->source.stored;
     WeightType        type;
     if (!weight_type_parse_made(opt->type, &type))
         return fail(err, USAGE, "type: expected auto, q8, q4, bf16, f16 or f32, found '%s'%s", opt->type, weight_type_hint(opt->type));
@@ -48,7 +48,7 @@ static bool bind_weights(tblock_model *m, const tblock_open_options *opt, const 
     if (!m->source.has_weights)
         return true;
     m->has_weights = retype ? bind_types(m, opt, progress, err)
-                            : model_bind(&m->weights, &m->source.checkpoint, NULL, progress, err);
+                            : model_bind(&m->weights, &m->source.stored, NULL, progress, err);
     return m->has_weights;
 }
 
@@ -106,7 +106,7 @@ static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *
 static bool check_data(const tblock_model *m, const Progress *progress, Error *err)
 {
     DataCheck found;
-    return data_check(&found, m->source.has_weights ? &m->source.checkpoint : NULL, &m->source.file, progress, err)
+    return data_check(&found, m->source.has_weights ? &m->source.stored : NULL, &m->source.file, progress, err)
         && data_check_answer(&found, m->source.path, INPUT, err);
 }
 

@@ -69,8 +69,8 @@ static bool open_source(Quantize *q, const char *path, Error *err)
 {
     if (!source_open(&q->in, path, err) || !source_need_weights(&q->in, err))
         return false;
-    q->n    = q->in.checkpoint.n;
-    q->from = q->in.checkpoint.tensor;
+    q->n    = q->in.stored.n;
+    q->from = q->in.stored.tensor;
     q->sum  = calloc((size_t)q->n, sizeof *q->sum);
     return q->sum ? true : no_memory(NULL, err);
 }
@@ -112,7 +112,7 @@ static bool make_source(Quantize *q, const tblock_quantize_options *opt, Error *
 
 static bool write_file(Quantize *q, const char *path, const tblock_quantize_options *opt, Error *err)
 {
-    ModelContents contents = { .config = &q->in.checkpoint.config, .types = q->types, .source = q->source,
+    ModelContents contents = { .config = &q->in.stored.config, .types = q->types, .source = q->source,
                                .tokenizer = &q->in.file, .chat_template = source_meta(&q->in, "chat_template") };
     return weight_stream_write(&(WeightStream){ .path = path, .contents = &contents,
                                                 .threads = opt->threads, .make = make_block, .made = blocks_made,
@@ -129,7 +129,7 @@ static bool make_report(const Quantize *q, tblock_quantize_report *out, Error *e
     *out = (tblock_quantize_report){ .rows = calloc((size_t)q->n, sizeof *out->rows) };
     if (!out->rows)
         return no_memory(NULL, err);
-    for (TensorSpec s = tensor_list_start(); tensor_list_next(&q->in.checkpoint.config, &s); i++) {
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&q->in.stored.config, &s); i++) {
         const RetypeReport *r = &q->sum[i];
         out->n_params += tensor_spec_params(&s);
         out->bytes    += tensor_spec_bytes(&s, q->types[i]);
@@ -153,7 +153,7 @@ static bool make_report(const Quantize *q, tblock_quantize_report *out, Error *e
 static bool quantize(Quantize *q, const char *in, const char *out, const tblock_quantize_options *opt,
                      tblock_quantize_report *report, Error *err)
 {
-    const Checkpoint *c = &q->in.checkpoint;
+    const StoredModel *c = &q->in.stored;
     if (!open_source(q, in, err) || !source_check_apart(&q->in, out, err) || !make_source(q, opt, err))
         return false;
     q->types = type_plan_new(&c->config, c, c->path, q->target, opt->keep, opt->n_keep, err);

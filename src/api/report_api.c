@@ -201,7 +201,7 @@ static bool name_chat(const Source *s, char name[80], Error *err)
 static bool report_source(const Source *src, const tblock_report_options *opt, char **text, Error *err)
 {
     Json         *tokenizer = NULL, *source = NULL;
-    const Config *c = src->has_weights ? &src->checkpoint.config : NULL;
+    const Config *c = src->has_weights ? &src->stored.config : NULL;
     Count         count;
     DataCheck     check;
     char          chat[80];
@@ -214,9 +214,9 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
     bool ok = source_contents(&contents, src, err) && parse_meta(src, "tokenizer", &tokenizer, err) && parse_meta(src, "source", &source, err)
               && name_chat(src, chat, err);
     if (ok && c)
-        count_checkpoint(&count, &src->checkpoint);
+        count_stored(&count, &src->stored);
     if (ok && opt->check)
-        ok = data_check(&check, c ? &src->checkpoint : NULL, &src->file, &(Progress){ opt->progress, opt->user, 0, 1 }, err);
+        ok = data_check(&check, c ? &src->stored : NULL, &src->file, &(Progress){ opt->progress, opt->user, 0, 1 }, err);
     if (ok) {
         Info info = { .path = src->path, .kind = source_kind_name(src->kind), .contents = &contents,
                       .ours = src->kind == SOURCE_MODEL_FILE, .cfg = c, .count = &count, .tokenizer = tokenizer,

@@ -240,7 +240,7 @@ static bool open_source(Train *x, const char *path, Error *err)
     for (int i = 0; i < 3 && out[i]; i++)
         if (!source_check_apart(&x->init, out[i], err))
             return false;
-    if (x->opt->init && (!source_need_weights(&x->init, err) || !train_supported(&x->init.checkpoint.config, path, err)))
+    if (x->opt->init && (!source_need_weights(&x->init, err) || !train_supported(&x->init.stored.config, path, err)))
         return false;
     return tensor_meta(&x->init.file, "tokenizer")
         || fail(err, INPUT, "%s: tokenizer: expected one for the text, found none", path);
@@ -266,7 +266,7 @@ static bool choose_config(Train *x, Error *err)
     if (brings && !open_source(x, o->init ? o->init : o->tokenizer, err))
         return false;
     if (o->init) {
-        x->config = x->init.checkpoint.config;
+        x->config = x->init.stored.config;
         return true;
     }
     return (!brings || tokenizer_ids(&x->init.file, &vocab, err)) && train_config(&x->config, o->config, vocab, err);
@@ -291,7 +291,7 @@ static bool start_values(Train *x, Error *err)
     if (x->opt->resume)
         return train_state_load(&x->t, &x->ckpt, err);
     if (x->opt->init)
-        return params_load(&x->params, x->t.w, &x->init.checkpoint, err);
+        return params_load(&x->params, x->t.w, &x->init.stored, err);
     params_init(&x->params, x->t.w, x->opt->seed);
     return true;
 }

@@ -45,9 +45,9 @@ static const char *checkpoint_name(const CheckedTensor *t) { return t->rows ? t-
 /* Is the checkpoint's tensor all ours, or are several of ours cut from it? */
 static bool shared(const Source *s, int n, int tensor)
 {
-    const char *name = checkpoint_name(&s->checkpoint.tensor[tensor]);
+    const char *name = checkpoint_name(&s->stored.tensor[tensor]);
     for (int i = 0; i < n; i++)
-        if (i != tensor && strcmp(checkpoint_name(&s->checkpoint.tensor[i]), name) == 0)
+        if (i != tensor && strcmp(checkpoint_name(&s->stored.tensor[i]), name) == 0)
             return true;
     return false;
 }
@@ -56,5 +56,5 @@ const char *tensor_source_name(const Source *s, const Params *p, int tensor)
 {
     if (s->kind != SOURCE_HF || shared(s, p->n, tensor))
         return p->spec[tensor].name;
-    return checkpoint_name(&s->checkpoint.tensor[tensor]);
+    return checkpoint_name(&s->stored.tensor[tensor]);
 }

@@ -123,7 +123,7 @@ void count_config(Count *n, const Config *c, WeightType type)
     count_kv(n, c);
 }
 
-void count_checkpoint(Count *n, const Checkpoint *c)
+void count_stored(Count *n, const StoredModel *c)
 {
     int i = 0;
     *n = (Count){ 0 };

@@ -3,7 +3,7 @@
 #ifndef MODEL_COUNT_H
 #define MODEL_COUNT_H
 
-#include "model/checkpoint.h"
+#include "model/stored_model.h"
 
 enum { COUNT_MAX_PARTS = 48 };
 
@@ -65,7 +65,7 @@ uint64_t count_params(const Config *c);
 /* Count a config (config_check passed) with matrices of one type, vectors F32, stored as docs/format.md says. */
 void count_config(Count *n, const Config *c, WeightType type);
 
-/* Count what is stored: sizes and types of the checkpoint's tensors. */
-void count_checkpoint(Count *n, const Checkpoint *c);
+/* Count what is stored: sizes and types of its tensors. */
+void count_stored(Count *n, const StoredModel *c);
 
 #endif

@@ -275,7 +275,7 @@ static bool check_finite_tensor(CheckPart *p, const TensorSpec *s, const Checked
     return true;
 }
 
-bool data_check_finite(CheckPart *out, const Checkpoint *c, Error *err)
+bool data_check_finite(CheckPart *out, const StoredModel *c, Error *err)
 {
     *out = (CheckPart){ .answer = CHECK_OK };
     TensorSpec s = tensor_list_start();
@@ -285,12 +285,12 @@ bool data_check_finite(CheckPart *out, const Checkpoint *c, Error *err)
     return true;
 }
 
-bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, const Progress *progress, Error *err)
+bool data_check(DataCheck *out, const StoredModel *c, const TensorFile *f, const Progress *progress, Error *err)
 {
     *out = (DataCheck){ .hash.answer = CHECK_NONE, .padding.answer = CHECK_OK, .finite.answer = c ? CHECK_OK : CHECK_NONE };
     if (c && c->tensor[0].rows)
         out->padding.answer = CHECK_NONE;
-    double   share  = tensor_meta(f, "sha256") ? HASH_SHARE : 0, done = 0, all = c ? (double)checkpoint_bytes(c) : 0;
+    double   share  = tensor_meta(f, "sha256") ? HASH_SHARE : 0, done = 0, all = c ? (double)stored_model_bytes(c) : 0;
     Progress hash   = progress_part(progress, 0, share), values = progress_part(progress, share, 1);
     if (!check_hash(&out->hash, f, &hash, err))
         return false;

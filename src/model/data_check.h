@@ -3,7 +3,7 @@
 #define MODEL_DATA_CHECK_H
 
 #include "base/progress.h"
-#include "model/checkpoint.h"
+#include "model/stored_model.h"
 
 typedef enum CheckAnswer { CHECK_OK, CHECK_BAD, CHECK_NONE } CheckAnswer; /* NONE: there was nothing to check */
 
@@ -23,12 +23,12 @@ typedef struct DataCheck {
 
 /* c: NULL for a file without weights. f: the model file; of other programs' files, whose f holds no weights, only the values
  * are looked at, as this program makes them of the file. progress may be NULL. Fails only without memory. */
-bool data_check(DataCheck *out, const Checkpoint *c, const TensorFile *f, const Progress *progress, Error *err);
+bool data_check(DataCheck *out, const StoredModel *c, const TensorFile *f, const Progress *progress, Error *err);
 
 /* Is all well? If not: false, and err has this status and names what was found first. */
 bool data_check_answer(const DataCheck *d, const char *path, int status, Error *err);
 
 /* Only the part `finite`, up to the first tensor that is not. Fails only without memory. */
-bool data_check_finite(CheckPart *out, const Checkpoint *c, Error *err);
+bool data_check_finite(CheckPart *out, const StoredModel *c, Error *err);
 
 #endif

@@ -1,9 +1,9 @@
-/* model/model.h: a checkpoint bound to layers: every tensor found, checked and ready for the kernels. */
+/* model/model.h: a stored model bound to layers: every tensor found, checked and ready for the kernels. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
 #include "base/progress.h"
-#include "model/checkpoint.h"
+#include "model/stored_model.h"
 #include "quant/quant.h"
 
 /* A matrix [rows, k] in panels of 16 rows: y = W x + bias; or a stack of them. rows 0: the model has none. */
@@ -73,14 +73,14 @@ typedef struct Model {
     size_t       owned_bytes;
 } Model;
 
-/* Bind the tensors of a checkpoint to the layers of its config. Panels are used where they lie; rows are packed here
- * (model.owned), by all threads. Its files must outlive the model, the checkpoint need not. types: of each tensor (type_plan.h), NULL: as
+/* Bind the tensors of a stored model to the layers of its config. Panels are used where they lie; rows are packed here
+ * (model.owned), by all threads. Its files must outlive the model, the StoredModel need not. types: of each tensor (type_plan.h), NULL: as
  * stored. Matrices of other types than the stored ones are made here: the bits that `quantize` writes. The pages of a file that
  * something is made of leave this process's memory. progress: bytes of the tensors that are bound; may be
  * NULL. Fails (INPUT) where a weight is not finite or too large for its type. */
-bool model_bind(Model *m, const Checkpoint *c, const WeightType *types, const Progress *progress, Error *err);
+bool model_bind(Model *m, const StoredModel *c, const WeightType *types, const Progress *progress, Error *err);
 
-/* The same of a model file's tensors (checkpoint_from_file), as stored. */
+/* The same of a model file's tensors (stored_model_from_file), as stored. */
 bool model_bind_file(Model *m, const Config *cfg, const TensorFile *f, Error *err);
 void model_free(Model *m);       /* a zeroed Model is accepted */
 

@@ -43,7 +43,7 @@ static WeightType choose(const TensorSpec *s, WeightType target, Keep *keep, siz
     return type;
 }
 
-static bool check_source(const TensorSpec *s, const Checkpoint *from, WeightType have, WeightType type, Error *err)
+static bool check_source(const TensorSpec *s, const StoredModel *from, WeightType have, WeightType type, Error *err)
 {
     if (!weight_type_quantized(have) || !weight_type_quantized(type) || have == type)
         return true;
@@ -73,7 +73,7 @@ static bool fill(WeightType *types, const Config *c, const char *name, WeightTyp
     return true;
 }
 
-static bool check_sources(const WeightType *types, const Config *c, const Checkpoint *from, Error *err)
+static bool check_sources(const WeightType *types, const Config *c, const StoredModel *from, Error *err)
 {
     int at = 0;
     for (TensorSpec s = tensor_list_start(); from && tensor_list_next(c, &s); at++)
@@ -82,7 +82,7 @@ static bool check_sources(const WeightType *types, const Config *c, const Checkp
     return true;
 }
 
-WeightType *type_plan_new(const Config *c, const Checkpoint *from, const char *name, WeightType target,
+WeightType *type_plan_new(const Config *c, const StoredModel *from, const char *name, WeightType target,
                           const char *const *keep, size_t n_keep, Error *err)
 {
     WeightType *types = calloc((size_t)tensor_list_count(c), sizeof *types);

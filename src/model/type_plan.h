@@ -2,7 +2,7 @@
 #ifndef MODEL_TYPE_PLAN_H
 #define MODEL_TYPE_PLAN_H
 
-#include "model/checkpoint.h"
+#include "model/stored_model.h"
 
 /* The type that a matrix gets where nobody says otherwise: `target`, but for the two ends of a model that is quantized
  * (docs/quantize.md), and the small matrices that choose experts. */
@@ -12,7 +12,7 @@ WeightType type_plan_default(const TensorSpec *s, WeightType target);
  * glob on the names of matrices; the first that matches decides. from: where the weights come from, NULL: from nowhere yet;
  * name: for messages. Returns an array for free(), or NULL: USAGE where keep is wrong or matches no matrix, INPUT where a
  * matrix that is quantized already would have to be quantized again. */
-WeightType *type_plan_new(const Config *c, const Checkpoint *from, const char *name, WeightType target,
+WeightType *type_plan_new(const Config *c, const StoredModel *from, const char *name, WeightType target,
                           const char *const *keep, size_t n_keep, Error *err);
 
 #endif

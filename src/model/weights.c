@@ -15,7 +15,7 @@ enum { ALIGN = 64 };
 
 typedef struct ModelBinder {
     Model            *m;
-    const Checkpoint *c;
+    const StoredModel *c;
     const WeightType *types;  /* of each tensor; NULL: as stored */
     Error            *err;
     Maker             maker;
@@ -175,7 +175,7 @@ static bool bind_all(ModelBinder *b)
 {
     Model *m = b->m;
     int    i = 0;
-    size_t all = checkpoint_bytes(b->c);
+    size_t all = stored_model_bytes(b->c);
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&m->cfg, &s); i++) {
         if (!bind(b, &s, i))
             return false;
@@ -190,7 +190,7 @@ static bool bind_all(ModelBinder *b)
     return true;
 }
 
-bool model_bind(Model *m, const Checkpoint *c, const WeightType *types, const Progress *progress, Error *err)
+bool model_bind(Model *m, const StoredModel *c, const WeightType *types, const Progress *progress, Error *err)
 {
     *m = (Model){ .cfg = c->config };
     ModelBinder b = { .m = m, .c = c, .types = types, .err = err, .maker = { .m = m, .path = c->path, .err = err },
@@ -205,10 +205,10 @@ bool model_bind(Model *m, const Checkpoint *c, const WeightType *types, const Pr
 
 bool model_bind_file(Model *m, const Config *cfg, const TensorFile *f, Error *err)
 {
-    Checkpoint c;
+    StoredModel c;
     *m = (Model){ 0 };
-    bool ok = checkpoint_from_file(&c, cfg, f, err) && model_bind(m, &c, NULL, NULL, err);
-    checkpoint_free(&c);
+    bool ok = stored_model_from_file(&c, cfg, f, err) && model_bind(m, &c, NULL, NULL, err);
+    stored_model_free(&c);
     return ok;
 }
 

@@ -9,7 +9,7 @@
 
 typedef struct Maker {
     Model            *m;      /* owns what is made                                                         */
-    const char       *path;   /* of the checkpoint, for messages                                           */
+    const char       *path;   /* of the stored model, for messages                                         */
     Error            *err;    /* filled where a function below fails: SYSTEM, or INPUT for a faulty weight */
     ThreadPool       *pool;   /* made for the first large matrix; the caller frees it                      */
     int               threads;

@@ -12,7 +12,7 @@ static size_t count_tensors(const Source *s)
     size_t n = (size_t)s->file.n_tensors * (s->kind == SOURCE_MODEL_FILE) + s->gguf.n_tensors;
     for (int i = 0; i < s->n_files; i++)
         n += (size_t)s->files[i].n_tensors;
-    for (int i = 0; s->kind == SOURCE_LLAMA2C && i < s->checkpoint.n; i++)
+    for (int i = 0; s->kind == SOURCE_LLAMA2C && i < s->stored.n; i++)
         n += (size_t)s->rows[i].n_parts;
     return n;
 }
@@ -30,7 +30,7 @@ static void list_tensors(SourceContents *c, const Source *s)
     add_tensors(c, s->gguf.tensors, s->gguf.n_tensors);
     for (int i = 0; i < s->n_files; i++)
         add_tensors(c, s->files[i].tensors, (size_t)s->files[i].n_tensors);
-    for (int i = 0; s->kind == SOURCE_LLAMA2C && i < s->checkpoint.n; i++)
+    for (int i = 0; s->kind == SOURCE_LLAMA2C && i < s->stored.n; i++)
         for (int j = 0; j < s->rows[i].n_parts; j++)
             add_tensors(c, s->rows[i].part[j].t, 1);
 }

@@ -421,7 +421,7 @@ static bool read_ids(GgufReader *r)
 
 bool gguf_config(Source *s, const GgufArch *a, Error *err)
 {
-    Config    *c = &s->checkpoint.config;
+    Config    *c = &s->stored.config;
     char       prefix[32];
     GgufReader r = { .keys = { .path = s->path, .prefix = prefix, .gguf = s->gguf.meta, .err = err },
                      .arch = a, .f = &s->gguf, .c = c, .source = s };

@@ -67,7 +67,7 @@ static bool both_halves(const Tensor *t, size_t ff) { return t->rank >= 1 && (ui
 /* Ours alone, or a part of a fused matrix: q, k and v in attn_qkv; gate and up in ffn_up. */
 static GgufPlace find_place(GgufBinder *b, const TensorSpec *s, char *name)
 {
-    const Config *c = &b->s->checkpoint.config;
+    const Config *c = &b->s->stored.config;
     size_t        q = (size_t)c->heads * (size_t)c->head_dim, kv = (size_t)c->kv_heads * (size_t)c->head_dim, ff = (size_t)c->d_ff;
     char          own[NAME_MAX_BYTES];
     GgufPlace         p = { .t = find(b, s, names[s->role], name), .rows = (size_t)s->stack * (size_t)s->rows };
@@ -103,7 +103,7 @@ static bool check_shape(const GgufBinder *b, const TensorSpec *s, const GgufPlac
 /* Does the file hold this tensor's rows by neighbouring dimensions of a head, where ours are by halves? */
 static int pair_of(const GgufBinder *b, const TensorSpec *s)
 {
-    const Config *c = &b->s->checkpoint.config;
+    const Config *c = &b->s->stored.config;
     bool rotated = s->role == ROLE_WQ || s->role == ROLE_WK || (c->qk_norm == QK_HEADS && (s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM));
     return rotated && gguf_arch_pairs(b->arch) ? c->rotary_dim : 0;
 }
@@ -156,7 +156,7 @@ static bool bind(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor
     char  name[NAME_MAX_BYTES];
     bool  expert = s->role == ROLE_EXPERT_GATE || s->role == ROLE_EXPERT_UP || s->role == ROLE_EXPERT_DOWN;
     GgufPlace p = find_place(b, s, name);
-    *r = (RowSource){ .stack = s->stack, .rows = s->rows, .k = s->k ? s->k : 1, .head_dim = b->s->checkpoint.config.head_dim,
+    *r = (RowSource){ .stack = s->stack, .rows = s->rows, .k = s->k ? s->k : 1, .head_dim = b->s->stored.config.head_dim,
                       .pair = pair_of(b, s) };
     if (!(expert && !p.t ? bind_experts(b, s, r) : bind_place(b, s, r, name, &p)))
         return false;
@@ -186,7 +186,7 @@ static bool check_unused(const GgufBinder *b)
 
 static bool bind_all(GgufBinder *b)
 {
-    Checkpoint *c = &b->s->checkpoint;
+    StoredModel *c = &b->s->stored;
     int         i = 0;
     b->used = source_alloc(b->s, b->s->gguf.n_tensors, b->err);
     if (!b->used || !source_begin(b->s, b->err))

@@ -224,7 +224,7 @@ bool hf_folder_open(Source *s, Error *err)
         || !hf_config_read(&h, s, config, more ? generation : NULL, err) || !config_supported(&h.config, config, err)
         || !open_weights(s, err))
         return false;
-    s->checkpoint.config = h.config;
+    s->stored.config = h.config;
     s->has_weights       = hf_tensors_bind(s, &h, err);
     return s->has_weights;
 }

@@ -9,7 +9,7 @@
 
 enum { NAME_BYTES = 160 };
 
-/* A tensor of the checkpoint by its name. */
+/* A tensor of the folder by its name. */
 typedef struct NamedTensor { const char *name; const Tensor *t; const TensorFile *file; bool used; } NamedTensor;
 
 typedef struct HfBinder {
@@ -349,8 +349,8 @@ static bool check_rest(HfBinder *b)
 
 bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
 {
-    HfBinder      b = { .s = s, .h = h, .c = &s->checkpoint.config, .err = err };
-    Checkpoint *c = &s->checkpoint;
+    HfBinder      b = { .s = s, .h = h, .c = &s->stored.config, .err = err };
+    StoredModel *c = &s->stored;
     int         i = 0;
     if (!source_begin(s, err))
         return false;

@@ -4,7 +4,7 @@
 
 #include "source/hf_config.h"
 
-/* Fill s->checkpoint.tensor and s->rows from s->files; s->checkpoint.config is h->config. */
+/* Fill s->stored.tensor and s->rows from s->files; s->stored.config is h->config. */
 bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err);
 
 #endif

@@ -40,7 +40,7 @@ static bool compute(const Source *s, char hex[65], Error *err)
         return false;
     if (s->kind == SOURCE_MODEL_FILE)
         sha256_add(sha, s->file.map.data + s->file.data_offset, s->file.data_bytes);
-    for (int i = 0; s->rows && i < s->checkpoint.n; i++) {
+    for (int i = 0; s->rows && i < s->stored.n; i++) {
         const RowSource *r = &s->rows[i];
         for (int j = 0; j < r->n_parts; j++)
             sha256_add(sha, r->part[j].t->data, r->part[j].t->n_bytes);
@@ -78,7 +78,7 @@ bool source_layout_hash(const Source *s, char hex[65], Error *err)
         return false;
     for (int i = 0; i < f->n_tensors; i++)
         add_tensor(sha, &f->tensors[i]);
-    for (int i = 0; s->rows && i < s->checkpoint.n; i++)
+    for (int i = 0; s->rows && i < s->stored.n; i++)
         for (int j = 0; j < s->rows[i].n_parts; j++)
             add_tensor(sha, s->rows[i].part[j].t);
     for (int i = 0; i < f->n_meta; i++)

@@ -42,8 +42,8 @@ static bool bind(Source *s, const TensorSpec *spec, const Llama2cTensor *from, R
                    .offset = from->offset, .data = s->llama2c.map.data + from->offset };
     *part = (SourcePart){ t, &s->llama2c.map };
     *r    = (RowSource){ .name = from->name, .part = part, .n_parts = 1, .type = WT_F32, .stack = 1, .rows = spec->rows,
-                         .k = spec->k ? spec->k : 1, .head_dim = s->checkpoint.config.head_dim,
-                         .pair = from->pair_heads ? s->checkpoint.config.head_dim : 0,
+                         .k = spec->k ? spec->k : 1, .head_dim = s->stored.config.head_dim,
+                         .pair = from->pair_heads ? s->stored.config.head_dim : 0,
                          .read = from->f32 ? NULL : read_codes, .read_from = from };
     *out  = (CheckedTensor){ .rows = r, .type = WT_F32 };
     return true;
@@ -51,7 +51,7 @@ static bool bind(Source *s, const TensorSpec *spec, const Llama2cTensor *from, R
 
 bool llama2c_model_open(Source *s, Error *err)
 {
-    Checkpoint *c = &s->checkpoint;
+    StoredModel *c = &s->stored;
     int         i = 0;
     if (!llama2c_open(&s->llama2c, s->path, err) || !make_config(&c->config, &s->llama2c, err))
         return false;

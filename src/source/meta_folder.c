@@ -150,7 +150,7 @@ static bool divides(const MetaBinder *b, const TensorSpec *s, const char *name, 
 static bool bind(MetaBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
     const struct Name *n = names;
-    const Config      *c = &b->s->checkpoint.config;
+    const Config      *c = &b->s->stored.config;
     char               name[96];
     while (n->role != s->role)
         n++;
@@ -208,7 +208,7 @@ static bool check_rest(const MetaBinder *b, int n_layers)
 
 static bool bind_all(MetaBinder *b)
 {
-    Checkpoint *c = &b->s->checkpoint;
+    StoredModel *c = &b->s->stored;
     int         i = 0;
     if (!source_begin(b->s, b->err))
         return false;
@@ -242,7 +242,7 @@ static bool sizes_of_tensors(MetaBinder *b, Config *c)
 bool meta_folder_open(Source *s, Error *err)
 {
     char    file[PATH_BYTES];
-    Config *c = &s->checkpoint.config;
+    Config *c = &s->stored.config;
     bool    scaled = false;
     MetaBinder  b = { .s = s, .err = err };
     config_defaults(c);

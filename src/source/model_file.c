@@ -33,6 +33,6 @@ bool model_file_open(Source *s, Error *err)
         return true;
     snprintf(what, sizeof what, "%s: config", s->path);
     s->has_weights = config_parse(&config, json, strlen(json), what, err) && config_supported(&config, what, err)
-                     && checkpoint_from_file(&s->checkpoint, &config, &s->file, err);
+                     && stored_model_from_file(&s->stored, &config, &s->file, err);
     return s->has_weights;
 }

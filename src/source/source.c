@@ -99,7 +99,7 @@ bool source_need_weights(const Source *s, Error *err)
 
 void source_close(Source *s)
 {
-    checkpoint_free(&s->checkpoint);
+    stored_model_free(&s->stored);
     tensor_file_close(&s->file);
     tokenizer_data_free(&s->tokenizer);
     gguf_close(&s->gguf);
@@ -126,7 +126,7 @@ TensorFile *source_files(Source *s, int n, Error *err)
 
 bool source_begin(Source *s, Error *err)
 {
-    Checkpoint *c  = &s->checkpoint;
+    StoredModel *c  = &s->stored;
     c->path        = s->path;
     c->n           = tensor_list_count(&c->config);
     c->tensor      = calloc((size_t)c->n, sizeof *c->tensor);

@@ -5,7 +5,7 @@
 
 #include "format/gguf.h"
 #include "format/llama2c.h"
-#include "model/checkpoint.h"
+#include "model/stored_model.h"
 #include "tokmake/tokmake.h"
 
 typedef enum SourceKind {
@@ -26,9 +26,9 @@ typedef struct Source {
     char       *path;             /* as it was given                                                  */
     TensorFile  file;             /* SOURCE_MODEL_FILE: the file. Others: a file that exists in memory only and holds the
                                      metadata and the tensors of a tokenizer as a model file would     */
-    Checkpoint  checkpoint;
+    StoredModel  stored;
     bool        has_weights;      /* else only a tokenizer                                            */
-    RowSource  *rows;             /* [checkpoint.n] of another program's files                        */
+    RowSource  *rows;             /* [stored.n] of another program's files                        */
     char       *config_json;      /* of those, the config in our words                                */
     char       *chat_template;    /* of those, as its author wrote it; NULL: none                     */
     GgufFile    gguf;             /* SOURCE_GGUF                                                      */
@@ -68,7 +68,7 @@ bool source_check_apart(const Source *s, const char *output, Error *err);
  * named as a part of one. */
 bool source_path_apart(const char *path, const char *output, Error *err);
 
-/* For a reader that has the config (s->checkpoint.config, checked): its JSON, and room for all tensors and their rows. */
+/* For a reader that has the config (s->stored.config, checked): its JSON, and room for all tensors and their rows. */
 bool source_begin(Source *s, Error *err);
 
 /* Zeroed memory that lives as long as the source. NULL: none left (err). For the readers of this room. */

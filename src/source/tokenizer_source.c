@@ -51,7 +51,7 @@ static bool note(Source *s, Error *err)
 bool open_tokenizer_source(Source *s, Error *err)
 {
     char                 folder[PATH_BYTES];
-    const Config        *c = &s->checkpoint.config;
+    const Config        *c = &s->stored.config;
     TokenizerMakeOptions opt = { .bos = s->has_weights ? c->bos : -1, .eos = s->has_weights && c->n_eos ? c->eos[0] : -1,
                                  .pattern = s->opt.pattern };
     const char          *from = hf_folder_of(s, folder, sizeof folder);
@@ -85,7 +85,7 @@ static bool set_note(Source *s, const char *before, const char *what, const char
 static bool check_size(const Source *s, Error *err)
 {
     const TokenizerData *t = &s->tokenizer;
-    int expected = s->checkpoint.config.vocab_size, i = 0;
+    int expected = s->stored.config.vocab_size, i = 0;
     while (i < t->n_tensors && strcmp(t->tensor[i].name, "tok.types") != 0)
         i++;
     if (!t->metadata || i == t->n_tensors)
@@ -96,7 +96,7 @@ static bool check_size(const Source *s, Error *err)
 
 static bool take(Source *s, const char *path, Error *err)
 {
-    const Config        *c   = &s->checkpoint.config;
+    const Config        *c   = &s->stored.config;
     TokenizerMakeOptions opt = { .bos = c->bos, .eos = c->n_eos ? c->eos[0] : -1 };
     return tokenizer_make(&s->tokenizer, path, &opt, err) && check_size(s, err);
 }

@@ -124,7 +124,7 @@ bool params_load_tensor(const TensorSpec *s, const CheckedTensor *t, const char 
     return report.fault == RETYPE_GOOD ? true : retype_fail(&report, path, s, WT_F32, err);
 }
 
-bool params_load(const Params *p, float *w, const Checkpoint *c, Error *err)
+bool params_load(const Params *p, float *w, const StoredModel *c, Error *err)
 {
     for (int i = 0; i < p->n; i++) {
         if (!params_load_tensor(&p->spec[i], &c->tensor[i], c->path, w + p->at[i], err))

@@ -3,7 +3,7 @@
 #ifndef TRAIN_PARAMS_H
 #define TRAIN_PARAMS_H
 
-#include "model/checkpoint.h"
+#include "model/stored_model.h"
 #include "train/block.h"
 
 typedef struct Params {
@@ -29,7 +29,7 @@ float *params_array(const Params *p, Error *err);
 
 /* Loads the values of a checkpoint; quantized ones are decoded. Fails with INPUT if a value is
  * not finite, naming tensor, row and column. */
-bool params_load(const Params *p, float *w, const Checkpoint *c, Error *err);
+bool params_load(const Params *p, float *w, const StoredModel *c, Error *err);
 
 /* Loads one tensor into w, its part of the array. path: its file, for messages. Fails like
  * params_load. */

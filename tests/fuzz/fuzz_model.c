@@ -12,7 +12,7 @@ static void check_data(const char *path)
     DataCheck d;
     if (!said(source_open(&s, path, &e), &e))
         return;
-    claim(data_check(&d, s.has_weights ? &s.checkpoint : NULL, &s.file, NULL, &e));
+    claim(data_check(&d, s.has_weights ? &s.stored : NULL, &s.file, NULL, &e));
     claim(d.ok == (d.hash.answer != CHECK_BAD && d.padding.answer != CHECK_BAD && d.finite.answer != CHECK_BAD));
     source_close(&s);
 }

@@ -300,11 +300,11 @@ static void check_quantized(const Model *m, WeightType type, bool tied)
 
 static bool count_file(Count *n, const Config *c, const TensorFile *f, Error *e)
 {
-    Checkpoint p;
-    bool ok = checkpoint_from_file(&p, c, f, e);
+    StoredModel p;
+    bool ok = stored_model_from_file(&p, c, f, e);
     if (ok)
-        count_checkpoint(n, &p);
-    checkpoint_free(&p);
+        count_stored(n, &p);
+    stored_model_free(&p);
     return ok;
 }
 

@@ -31,10 +31,10 @@ static bool check(DataCheck *out)
     TensorFile f = { 0 };
     Error      e = { 0 };
     Config     c;
-    Checkpoint p = { 0 };
+    StoredModel p = { 0 };
     bool ok = config_parse(&c, json, sizeof json - 1, "config", &e) && safetensors_open(&f, model, &e)
-              && checkpoint_from_file(&p, &c, &f, &e) && data_check(out, &p, &f, NULL, &e);
-    checkpoint_free(&p);
+              && stored_model_from_file(&p, &c, &f, &e) && data_check(out, &p, &f, NULL, &e);
+    stored_model_free(&p);
     CHECK(ok, "%.300s", e.msg);
     tensor_file_close(&f);
     return ok;

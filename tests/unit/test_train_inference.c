@@ -132,7 +132,7 @@ static bool train_logits(const Params *p, Crew *crew, const float *w, float *log
 static bool load(const char *path, const Params *p, float *w, Error *err)
 {
     Source source = { 0 };
-    bool   ok = source_open(&source, path, err) && params_load(p, w, &source.checkpoint, err);
+    bool   ok = source_open(&source, path, err) && params_load(p, w, &source.stored, err);
     source_close(&source);
     return ok;
 }

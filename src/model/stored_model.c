@@ -1,9 +1,9 @@
-#include "model/checkpoint.h"
+#include "model/stored_model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static bool find_tensors(Checkpoint *c, const TensorFile *f, Error *err)
+static bool find_tensors(StoredModel *c, const TensorFile *f, Error *err)
 {
     int i = 0;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++)
@@ -12,23 +12,23 @@ static bool find_tensors(Checkpoint *c, const TensorFile *f, Error *err)
     return true;
 }
 
-bool checkpoint_from_file(Checkpoint *c, const Config *cfg, const TensorFile *f, Error *err)
+bool stored_model_from_file(StoredModel *c, const Config *cfg, const TensorFile *f, Error *err)
 {
     const char *path = f->map.path, *least = tensor_meta(f, "bf16_min");
-    *c = (Checkpoint){ .path = path, .config = *cfg, .bf16_min = least && strcmp(least, "2^-50") == 0 };
+    *c = (StoredModel){ .path = path, .config = *cfg, .bf16_min = least && strcmp(least, "2^-50") == 0 };
     if (!config_check(cfg, path, err) || !config_supported(cfg, path, err) || !tensor_check_unknown(cfg, f, err)) {
-        checkpoint_free(c);
+        stored_model_free(c);
         return false;
     }
     c->n      = tensor_list_count(cfg);
     c->tensor = calloc((size_t)c->n, sizeof *c->tensor);
     bool ok   = c->tensor ? find_tensors(c, f, err) : fail(err, SYSTEM, "%s: out of memory for %d tensors", path, c->n);
     if (!ok)
-        checkpoint_free(c);
+        stored_model_free(c);
     return ok;
 }
 
-size_t checkpoint_bytes(const Checkpoint *c)
+size_t stored_model_bytes(const StoredModel *c)
 {
     size_t n = 0;
     for (int i = 0; i < c->n; i++)
@@ -36,8 +36,8 @@ size_t checkpoint_bytes(const Checkpoint *c)
     return n;
 }
 
-void checkpoint_free(Checkpoint *c)
+void stored_model_free(StoredModel *c)
 {
     free(c->tensor);
-    *c = (Checkpoint){ 0 };
+    *c = (StoredModel){ 0 };
 }
