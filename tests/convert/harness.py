@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -29,6 +30,7 @@ from tblock_convert import bytelevel, cli  # noqa: E402
 import testdata  # noqa: E402
 
 MODELS, TOKENIZERS, DATA = str(testdata.FIXTURES / "models"), str(testdata.FIXTURES / "tokenizers"), str(testdata.MORE)
+TBLOCK = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tblock")
 TEMP = None    # a folder of each test's own; see temp()
 LEFT_OUT = []  # why parts of it were; see if_there()
 
@@ -94,6 +96,12 @@ def refused(src, *expected, options=(), status=3):
         assert part in err, "%r is not in %r" % (part, err)
     left = [n for n in os.listdir(TEMP) if "refused" in n]
     assert not left, "left behind: %s" % left
+
+
+def tblock(*args):
+    if not os.path.exists(TBLOCK):
+        raise Skip("no program (%s)" % TBLOCK)
+    return subprocess.run([TBLOCK] + [str(a) for a in args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
 
 
 class ModelFile:
@@ -235,6 +243,35 @@ def edited(fixture, config=None, drop=(), tensors=None):
         tensors(t)
     write_safetensors(os.path.join(folder, "model.safetensors"), t)
     return folder
+
+
+def sparse_folder(name, n_layers):
+    """A folder whose weights are holes in a sparse file: 16 MB a layer, in the largest tensor 4 MB."""
+    folder = temp(name)
+    os.makedirs(folder, exist_ok=True)
+    d, ff = 1024, 1024
+    json.dump({"model_type": "llama", "hidden_size": d, "num_hidden_layers": n_layers, "num_attention_heads": 16,
+               "num_key_value_heads": 16, "intermediate_size": ff, "vocab_size": 64, "tie_word_embeddings": True, "rope_theta": 1e4,
+               "rms_norm_eps": 1e-5, "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": 2}, open(os.path.join(folder, "config.json"), "w"))
+    header, at = {}, 0
+    shapes = {"model.embed_tokens.weight": [64, d], "model.norm.weight": [d]}
+    for n in range(n_layers):
+        for ours in NAMES:
+            shapes[hf_name("layers.%d.%s" % (n, ours))] = [d] if "norm" in ours else [d, d]
+    for key, shape in shapes.items():
+        size = 4 * int(np.prod(shape))
+        header[key] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        f.truncate(8 + len(text) + at)
+    return folder, at
+
+
+def need_space():
+    if shutil.disk_usage(temp()).free < 600 << 20:
+        raise Skip("less than 600 MB in %s" % temp())
 
 
 def to_f32(dtype, bits):

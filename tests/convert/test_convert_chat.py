@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""convert.py: chat templates become chat formats, or the reason is told."""
+"""tools/convert.py: chat templates become chat formats, or the reason is told."""
 import json
 import os
 import subprocess
 import sys
 
 import harness
-from harness import DATA, ROOT, Skip, converted, convert, made, bpe_json, need, refused, temp
+from harness import DATA, ROOT, Skip, made, bpe_json, need, temp
 
 try:
     import jinja2  # noqa: F401 (only to see whether it is there)
-    from tblock_convert import chat, chat_child
+    import chat
+    import chat_child
 except ImportError:
     print("skip test_convert_chat: no jinja2")
     sys.exit(0)
@@ -21,6 +22,18 @@ CHATML_FORMAT = {"version": 1, "name": "chatml", "system": "<|im_start|>system\n
                  "user": "<|im_start|>user\n{content}<|im_end|>\n", "assistant": "<|im_start|>assistant\n{content}<|im_end|>\n",
                  "open": "<|im_start|>assistant\n", "stop": ["<|im_end|>"]}
 END = [{"id": 258, "content": "<|im_end|>", "special": True}]
+
+
+def convert(folder, **more):
+    done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "convert.py"), folder, "-o", temp("out.bin"), "--quiet"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, **more)
+    return done.returncode, done.stderr
+
+
+def converted(folder):
+    status, err = convert(folder)
+    assert status == 0 and err == "", err
+    return harness.ModelFile(temp("out.bin"))
 
 
 def folder_of(template, name="chat", **files):
@@ -38,7 +51,7 @@ def format_of(template, **files):
 
 def reason_of(template):
     """The one line that tells why a template became no format; the file is written all the same."""
-    status, _, err = convert(folder_of(template))
+    status, err = convert(folder_of(template))
     assert status == 0 and err.count("\n") == 1, err
     meta = harness.ModelFile(temp("out.bin")).meta
     assert "chat" not in meta and meta["chat_template"] == template
@@ -48,8 +61,6 @@ def reason_of(template):
 def test_a_template_becomes_a_format():
     m = converted(folder_of(CHATML))
     assert json.loads(m.meta["chat"]) == CHATML_FORMAT and m.meta["chat_template"] == CHATML
-    out = convert(folder_of(CHATML))[1]
-    assert "chat        format chatml\n" in out
 
 
 def test_no_template_no_entry():
@@ -62,8 +73,8 @@ def test_where_the_template_stands():
     assert "other" in format_of([{"name": "tool_use", "template": CHATML}, {"name": "default", "template": other}])["user"]
     assert "other" in format_of(CHATML, **{"chat_template.jinja": other.encode()})["user"]
     assert "other" in format_of(None, **{"chat_template.json": {"chat_template": other}})["user"]
-    refused(folder_of({"a": 1}), "tokenizer_config.json", "chat_template", "an object")
-    refused(folder_of("x" * 300000), "chat_template", "at most")
+    for no_template in ({"a": 1}, "x" * 300000):
+        assert "chat" not in converted(folder_of(no_template)).meta
 
 
 def test_recorded_templates_render_as_recorded():
@@ -159,8 +170,8 @@ def test_a_template_has_no_more_than_its_share():
 def test_a_date_is_the_templates_own_or_a_fixed_one():
     asks = "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% else %}{{ '2001' }}{% endif %}"
     assert format_of(asks + CHATML)["begin"] == "2001"
-    status, out, _ = convert(folder_of("{{ strftime_now('%d %b %Y') }}" + CHATML))
-    assert status == 0 and "26 July 2024 is stored" in out
+    status, err = convert(folder_of("{{ strftime_now('%d %b %Y') }}" + CHATML))
+    assert status == 0 and "26 July 2024 is stored" in err
     assert json.loads(harness.ModelFile(temp("out.bin")).meta["chat"])["begin"] == "26 Jul 2024"
 
 
@@ -176,9 +187,8 @@ def test_without_jinja2_the_template_is_kept():
     with open(os.path.join(broken, "jinja2", "__init__.py"), "w") as f:
         f.write("raise ImportError('not here')\n")
     folder = folder_of(CHATML)
-    done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "convert.py"), folder, "-o", temp("out.bin"), "--quiet"],
-                          stderr=subprocess.PIPE, universal_newlines=True, env=dict(os.environ, PYTHONPATH=broken))
-    assert done.returncode == 0 and "Python package jinja2" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    status, err = convert(folder, env=dict(os.environ, PYTHONPATH=broken))
+    assert status == 0 and "Python package jinja2" in err and err.count("\n") == 1, err
     meta = harness.ModelFile(temp("out.bin")).meta
     assert "chat" not in meta and meta["chat_template"] == CHATML
 

@@ -163,20 +163,6 @@ def test_llama2c_files_become_the_same_bytes():
         same(model, "--tokenizer", tokens[0])
 
 
-def test_a_template_that_no_form_can_say_is_kept_by_both():
-    folder = temp("chat")
-    shutil.copytree(need(MODELS, "llama3-e2e"), folder)
-    os.chmod(folder, 0o755)
-    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
-        f.write("{% for m in messages %}{{ m['content'][::-1] }}{% endfor %}")
-    same(folder)
-    assert harness.ModelFile(temp("c.bin")).meta["chat_template"].startswith("{% for m")
-    assert tblock("convert", folder, "-o", temp("n.bin"), "--no-tokenizer", "-q").returncode == 0
-    m = harness.ModelFile(temp("n.bin"))
-    assert "tokenizer" not in m.meta and "chat_template" not in m.meta and not any(n.startswith("tok.") for n in m.header)
-    assert [s["file"] for s in json.loads(m.meta["source"])] == ["config.json", "generation_config.json", "model.safetensors"]
-
-
 def test_a_tokenizer_alone_becomes_the_same_bytes():
     """From its file, its folder, and a folder of weights, of which it has the tensors and the entry that the whole model file has."""
     folder = need(MODELS, "llama3-e2e")
@@ -359,6 +345,20 @@ def test_both_refuse_the_same():
              ("qkv_proj", "[144, 48]", "[143, 48]"))):
         if os.path.exists(os.path.join(MODELS, fixture)):
             both_refuse(edited(fixture, **change), *expected)
+
+
+def test_without_its_tokenizer_a_model_has_no_chat_template():
+    folder = temp("chat")
+    shutil.copytree(need(MODELS, "llama3-e2e"), folder)
+    os.chmod(folder, 0o755)
+    with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+        f.write("{% for m in messages %}{{ m['content'][::-1] }}{% endfor %}")
+    assert tblock("convert", folder, "-o", temp("c.bin"), "-q").returncode == 0
+    assert harness.ModelFile(temp("c.bin")).meta["chat_template"].startswith("{% for m")
+    assert tblock("convert", folder, "-o", temp("n.bin"), "--no-tokenizer", "-q").returncode == 0
+    m = harness.ModelFile(temp("n.bin"))
+    assert "tokenizer" not in m.meta and "chat_template" not in m.meta and not any(n.startswith("tok.") for n in m.header)
+    assert [s["file"] for s in json.loads(m.meta["source"])] == ["config.json", "generation_config.json", "model.safetensors"]
 
 
 def test_a_tokenizer_larger_than_the_embedding_is_refused():

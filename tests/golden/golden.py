@@ -161,7 +161,7 @@ def list_models(t):
     """Every model with golden logits that this machine has, in the layout rows16."""
     found = [(name, recorded(name), "") for name in RECORDED] + [("stories260K", FIXTURES / "models" / "stories260K", "")]
     found += [(name, t.out / "cases" / name, " case") for name in make_cases.CASES]
-    makers = [ROOT / "tools" / "convert.py", *(ROOT / "tools" / "tblock_convert").glob("*.py"), pathlib.Path(make_cases.__file__)]
+    makers = [ROOT / "tools" / "convert.py", pathlib.Path(make_cases.__file__)]
     newest = max(p.stat().st_mtime for p in makers)
     for name, folder, kind in found:
         model = t.out / f"{name}.rows16.bin"

@@ -580,10 +580,10 @@ def converter(t):
     (source / "model.safetensors").write_bytes(model)
     t.fails(INPUT, folder / "missing", "-o", out, program=program, words=("missing",))
     os.symlink("/dev/full", folder / "full")
-    t.fails(USAGE, source, "-o", folder / "full", program=program, words=("full",))  # it writes plain files only
+    t.fails(SYSTEM, source, "-o", folder / "full", program=program, words=("full",))
     t.fails(SYSTEM, source, "-o", out, program=program, limit=5000)
     t.nothing_left(folder, "source", "full")
-    t.fails(USAGE, source, "-o", out, "--dtype", "f8", program=program, words=("f8",))
+    t.fails(USAGE, source, "-o", out, "--type", "f8", program=program, words=("f8",))
     t.fails(USAGE, program=program)
 
 

@@ -107,7 +107,7 @@ def jinja():
     sys.path.insert(0, str(ROOT / "tools"))
     try:
         import jinja2  # noqa: F401 (only to see whether it is there)
-        from tblock_convert import chat_child
+        import chat_child
     except ImportError:
         return None
     def render(template, messages, bos, eos):

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from . import bytelevel, chat, hf, llama2c, model, plan, sentencepiece, tiktoken, tokenizers, writer
+from . import bytelevel, hf, llama2c, model, plan, sentencepiece, tiktoken, tokenizers, writer
 from .errors import INTERRUPTED, SYSTEM, USAGE, ConvertError, Interrupted, bad
 from .source import Sources
 
@@ -96,7 +96,7 @@ def convert(args):
     try:
         checkpoint, vocab = load(args, sources)
         check_size(checkpoint, vocab)
-        talk = chat.from_folder(args.src, sources, vocab) if vocab and os.path.isdir(args.src) else None
+        talk = None
         check_output(args, sources)
         seen = plan.Seen()
         entries = plan.entries(checkpoint, vocab, DTYPES[args.dtype], args.layout, seen)

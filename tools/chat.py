@@ -1,54 +1,121 @@
-"""The chat template of a Hugging Face folder as a chat format (docs/format.md, section Chat): the template, a Jinja program, is
-run on conversations of marked contents, the text around the marks becomes the forms, and the forms are checked on others."""
+"""What convert.py takes from elsewhere: the tokenizer of a folder, which `tblock convert` makes, and its chat template as a chat
+format (docs/format.md, section Chat). A template is a Jinja program: it is run on conversations of marked contents, the text
+around the marks becomes the forms, and the forms are checked on others."""
+import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 
-from . import jsonfile
-from .errors import bad, quoted
-
 CONFIG, SPECIAL, ALONE, PROCESSOR = "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"
 MOST_TEMPLATE = 1 << 18    # bytes; the largest published ones are under 30 KB
-MOST_STORED = 1 << 16
 SECONDS = 20
-CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chat_child.py")
+HERE = os.path.dirname(os.path.abspath(__file__))
+CHILD = os.path.join(HERE, "chat_child.py")
 
 
-class Chat:
-    """format: the object to store, or None with the reason in `why`. template: the program itself."""
-
-    def __init__(self, template):
-        self.template, self.format, self.why, self.notes = template, None, "", []
-
-    def metadata(self):
-        result = {}
-        if self.format:
-            result["chat"] = json.dumps(self.format, separators=(",", ":"))
-        if len(self.template.encode()) <= MOST_STORED:
-            result["chat_template"] = self.template
-        return result
-
-    def warnings(self):
-        return ["chat template: %s: only the template itself is stored" % self.why] if self.why else []
+class HandOver(Exception):
+    """Something that convert.py does not know; `tblock convert` does, or says what is wrong."""
 
 
 class Inexpressible(Exception):
     """The forms cannot say what the template does."""
 
 
+# ---- what runs ----
+
+def no_numpy():
+    """Go on with the Python that tools/setup.sh made; where there is none, tblock does the work."""
+    venv = os.path.join(os.path.dirname(HERE), ".venv")
+    python = os.path.join(venv, "bin", "python")
+    if os.path.exists(python) and os.path.realpath(sys.prefix) != os.path.realpath(venv):
+        os.execv(python, [python] + sys.argv)
+
+def find_tblock():
+    """$TBLOCK, the one that is built here, or the one that is installed; None."""
+    given = os.environ.get("TBLOCK") or os.path.join(os.path.dirname(HERE), "build", "release", "tblock")
+    return given if os.access(given, os.X_OK) else None if "TBLOCK" in os.environ else shutil.which("tblock")
+
+
+# ---- the tokenizer, by the program ----
+
+def tokenizer(tblock, src, options, temporary):
+    """(a model file with nothing but the tokenizer of a folder, and its chat format; the options that make tblock store that
+    format). None where there is none, or no tblock to make it."""
+    p = argparse.ArgumentParser(allow_abbrev=False)
+    for name in ("--tokenizer", "--pattern", "--chat-format"):
+        p.add_argument(name)
+    own, path = p.parse_known_args(options)[0], os.path.join(temporary, "tokenizer.bin")
+    if not tblock or "--no-tokenizer" in options or not (has_tokenizer(src) or own.tokenizer and os.path.isdir(src)):
+        return None, []
+    command = [tblock, "convert", src, "-o", path, "--tokenizer-only", "--quiet"]
+    for name in ("tokenizer", "pattern"):
+        command += ["--" + name, getattr(own, name)] if getattr(own, name) else []
+    run(command)
+    template = None if own.chat_format else find(src)
+    if template is None:
+        return path, []
+    try:
+        notes = []
+        form = derive(Program(template, variables_of(src), notes), special_tokens(path))
+    except Inexpressible as e:
+        warn("chat template: %s: only the template itself is stored" % e)
+        return path, []
+    for note in notes:
+        warn(note)
+    more = ["--chat-format", json.dumps(form, separators=(",", ":"))]
+    run(command + more)
+    return path, more
+
+
+def has_tokenizer(folder):
+    """Is there a file that may be a tokenizer's?"""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return any(n.startswith(("tokenizer", "vocab")) or n.endswith((".model", ".tiktoken")) for n in names)
+
+
+def run(command):
+    if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        raise HandOver("the tokenizer")
+
+
+def warn(text):
+    print("convert.py: warning: %s" % text, file=sys.stderr)
+
+
+def special_tokens(path):
+    """The texts of a model file's special tokens, one of which may end an answer."""
+    with open(path, "rb") as f:
+        n = int.from_bytes(f.read(8), "little")
+        header, data = json.loads(f.read(n)), f.read()
+
+    def tensor(name):
+        begin, end = header[name]["data_offsets"]
+        return data[begin:end]
+    offsets, pieces = memoryview(tensor("tok.offsets")).cast("I"), tensor("tok.bytes")
+    ids = [s["id"] for s in json.loads(header["__metadata__"]["tokenizer"])["special"]]
+    return [pieces[offsets[i]:offsets[i + 1]].decode("utf-8", "replace") for i in ids]
+
+
 # ---- finding the template ----
 
-def from_folder(folder, sources, vocab):
-    """The Chat of a folder; None without a template. vocab: the tokenizer, whose special tokens may end an answer."""
-    special = [vocab.pieces[i].decode("utf-8", "replace") for i in vocab.special]
-    settings, names = read(folder, CONFIG, sources), read(folder, SPECIAL, sources)
-    names.update(settings)  # null there says that the model has no such token
-    template = find(folder, settings, sources)
-    if template is None:
-        return None
-    chat = Chat(template)
-    variables = {}
+def read(folder, name):
+    """An object; empty where there is no such file."""
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            found = json.load(f)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError):
+        raise HandOver(name)
+    return found if isinstance(found, dict) else {}
+
+
+def variables_of(folder):
+    """What the template may use: names of special tokens."""
+    names = dict(read(folder, SPECIAL), **read(folder, CONFIG))   # null in CONFIG says that the model has no such token
+    variables = {"bos_token": "", "eos_token": ""}
     for key in ("bos_token", "eos_token", "unk_token", "pad_token"):
         value = names.get(key)
         value = value.get("content") if isinstance(value, dict) else value
@@ -57,39 +124,30 @@ def from_folder(folder, sources, vocab):
     more = names.get("additional_special_tokens")
     if isinstance(more, list):
         variables["additional_special_tokens"] = [t for t in more if isinstance(t, str)]
-    variables.setdefault("bos_token", "")
-    variables.setdefault("eos_token", "")
-    try:
-        chat.format = derive(Program(template, variables, chat.notes), special)
-    except Inexpressible as e:
-        chat.why = str(e)
-    return chat
+    return variables
 
 
-def read(folder, name, sources):
-    path = os.path.join(folder, name)
-    return dict(jsonfile.parse_object(sources.open(path).read_small(), path)) if os.path.exists(path) else {}
-
-
-def find(folder, settings, sources):
+def find(folder):
     """A file of its own first, as transformers does; of several templates the one that is called default."""
     path = os.path.join(folder, ALONE)
     if os.path.exists(path):
-        found = sources.open(path).read_small().decode("utf-8", "replace")
+        with open(path, "rb") as f:
+            found = f.read(MOST_TEMPLATE + 1).decode("utf-8", "replace")
     else:
-        path = os.path.join(folder, CONFIG)
-        found = settings.get("chat_template")
-        if found is None:
-            path = os.path.join(folder, PROCESSOR)
-            found = read(folder, PROCESSOR, sources).get("chat_template")
+        found = read(folder, CONFIG).get("chat_template")
+        found = read(folder, PROCESSOR).get("chat_template") if found is None else found
     if isinstance(found, list):
         named = {e.get("name"): e.get("template") for e in found if isinstance(e, dict)}
         found = named.get("default", next(iter(named.values()), None))
-    if found is not None and not isinstance(found, str):
-        raise bad(path, "chat_template", "a text, or a list of {name, template}", jsonfile.kind(found))
-    if found is not None and len(found.encode("utf-8", "replace")) > MOST_TEMPLATE:
-        raise bad(path, "chat_template", "at most %d bytes" % MOST_TEMPLATE, "%d" % len(found.encode("utf-8", "replace")))
+    if found is not None and (not isinstance(found, str) or len(found.encode("utf-8", "replace")) > MOST_TEMPLATE):
+        raise HandOver("chat_template")
     return found
+
+
+def quoted(text):
+    """Made safe for one line of a terminal."""
+    text = "".join(c if c.isprintable() else "\\x%02x" % ord(c) for c in str(text))
+    return text if len(text) <= 120 else text[:117] + "..."
 
 
 # ---- running it ----
