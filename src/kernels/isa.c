@@ -16,7 +16,6 @@
 #include "kernels/bodies/matmul_bf16.h"
 #include "kernels/bodies/norm.h"
 #if LANES_INTEGERS
-#include "kernels/bodies/matmul_gguf.h"
 #include "kernels/bodies/matmul_int.h"
 #include "kernels/bodies/matmul_wide.h"
 #include "kernels/bodies/quantize.h"

@@ -7,13 +7,7 @@
 #include "kernels/bodies/blocking.h"
 #include "kernels/bodies/math.h"
 
-enum {
-    ATTN_Q        = 6,  /* queries at once over f32 ...                                                            */
-    ATTN_Q_NARROW = 4,  /* ... and over what is widened on the way                                                 */
-    ATTN_WIDEN    = 9,  /* from so many queries on the tile is widened once for all: it stays in the first cache   */
-    ATTN_GROUPS   = KV_TILE / LANES,
-    FETCH_LINES   = 48, /* of the next tile, fetched beside the exponentials: what memory brings in that time      */
-};
+enum { ATTN_GROUPS = KV_TILE / LANES };
 
 /* scale: of the lanes, for KV_Q8. */
 V_INLINE f32x16 kv_load(KvType type, const void *p, size_t i, f32x16 scale)
@@ -213,23 +207,13 @@ V_INLINE void attn_queries(const AttnTile *a, KvType type, const AttnQuery *q, i
         values_one(a, type, q + i, s + i, max_int(common_end, q[i].first), q[i].end);
 }
 
-#define ATTN_CASE(n)                              \
-    case n:                                       \
-        attn_queries(a, type, q, n);              \
-        break;
-
 V_INLINE void attn_tile(const AttnTile *a, KvType type)
 {
     int most = type == KV_F32 ? ATTN_Q : ATTN_Q_NARROW, blocks = (a->n_q + most - 1) / most;
     for (int b = 0; b < blocks; b++) {
         int              i = (int)((int64_t)a->n_q * b / blocks), n = (int)((int64_t)a->n_q * (b + 1) / blocks) - i;
         const AttnQuery *q = a->q + i;
-        switch (n) {
-            ATTN_CASE(1) ATTN_CASE(2) ATTN_CASE(3) ATTN_CASE(4)
-        default:
-            if (type == KV_F32)
-                switch (n) { ATTN_CASE(5) ATTN_CASE(6) }
-        }
+        WITH_CONSTANT(n, ATTN_Q, if (N <= most) attn_queries(a, type, q, N))
     }
 }
 

@@ -3,18 +3,6 @@
 #ifndef KERNELS_BODIES_GGUF_CODES_H
 #define KERNELS_BODIES_GGUF_CODES_H
 
-enum { RUN = 32, MAX_RUNS = SUPERBLOCK / RUN };
-
-/* What a superblock of a row is made of: a float scale for each run; or integer sub-scales, with minima or without. */
-V_INLINE bool gguf_has_runs(WeightType t) { return t == WT_Q8_0 || t == WT_Q4_0; }
-V_INLINE bool gguf_has_minima(WeightType t) { return t == WT_Q4_K || t == WT_Q5_K; }
-
-V_INLINE size_t gguf_run_bytes(WeightType t) { return t == WT_Q8_0 ? 512 : t == WT_Q5_K ? 320 : t == WT_Q6_K ? 384 : 256; }
-V_INLINE int    gguf_run_subs(WeightType t) { return t == WT_Q6_K ? 2 : 1; } /* sub-scales of a run */
-
-/* What is to be subtracted from the codes of gguf_pair. */
-V_INLINE int gguf_code_offset(WeightType t) { return t == WT_Q4_0 ? 8 : t == WT_Q6_K ? 32 : 0; }
-
 /* Bits of `from`, shifted so that they stand above a nibble, where mask has them. */
 V_INLINE i512 gguf_upper(i512 nibbles, i512 from, int shift, int mask)
 {
@@ -55,10 +43,10 @@ V_INLINE void gguf_sixes(i512 v[4], const unsigned char *s)
 /* ---- A superblock's scales, as a step takes them ----------------------------------------------------------------- */
 
 typedef struct GgufScales {
-    i512  sub[16 * I_PANELS];              /* [sub-block][n_p]: for i_scale                                      */
-    i512  pair[8 * I_PANELS];              /* [..][n_p]: minima as words 0 2, 1 3, 4 6 ...; sub-scales of q6_k   */
-    float d[MAX_RUNS * I_PANELS * LANES];  /* [runs or 1][n_p][16]                                               */
-    float dmin[I_PANELS * LANES];          /* [n_p][16]                                                          */
+    i512  sub[16 * LANES_PANELS];              /* [sub-block][n_p]: for i_scale                                      */
+    i512  pair[8 * LANES_PANELS];              /* [..][n_p]: minima as words 0 2, 1 3, 4 6 ...; sub-scales of q6_k   */
+    float d[MAX_RUNS * LANES_PANELS * LANES];  /* [runs or 1][n_p][16]                                               */
+    float dmin[LANES_PANELS * LANES];          /* [n_p][16]                                                          */
 } GgufScales;
 
 V_INLINE void gguf_put_four(i512 *to, i512 v, int n_p)
@@ -120,54 +108,6 @@ V_INLINE void gguf_unpack(char *out, WeightType t, Form f, const unsigned char *
                 out += 2 * stride;
             }
         }
-}
-
-/* ---- Activations ------------------------------------------------------------------------------------------------- */
-
-enum { GGUF_EXTRA = 64 };      /* bytes beside the digits of a token's superblock */
-
-/* The order of i_even and i_odd: 0 2 1 3. */
-V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
-
-/* What the codes' offsets and the minima are multiplied with, of n integers: q8_0, q4_0 int32 [8], what the sum of a run
- * starts from; q6_k int32 [16], what that of a sub-block does; q4_k, q5_k int16 [8], the sums of 32. Where parts are words,
- * q6_k has int16 [16], the sums of 16 times -16, for its sub-scales. */
-V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
-{
-    int32_t start[16] = { 0 };
-    int16_t sums[32] = { 0 };
-    bool    starts = gguf_has_runs(t) || (t == WT_Q6_K && !I_PART_WORDS);
-    int     offset = t == WT_Q8_0 ? I_OFFSET : gguf_code_offset(t), each = t == WT_Q6_K ? 16 : 32;
-    for (int i = 0; i < n / each; i++) {
-        int32_t sum = 0;
-        for (int j = 0; j < each; j++)
-            sum += q[i * each + j];
-        if (starts)
-            start[i] = -offset * sum;
-        else
-            sums[gguf_word(i)] = (int16_t)(t == WT_Q6_K ? -16 * sum : sum);
-    }
-    if (starts)
-        memcpy(to, start, GGUF_EXTRA);
-    else
-        memcpy(to, sums, GGUF_EXTRA);
-}
-
-V_INLINE int gguf_runs_of(int k, int s) { return min_int(k - s * SUPERBLOCK, SUPERBLOCK) / RUN; }
-
-/* As slice_make, with gguf_extra in place of starts. */
-V_INLINE Slice gguf_slice(const IntMatmulArgs *a, WeightType type, Form f, char *memory, int s0, int end, int t0, int n_tok)
-{
-    Slice r = { .s0 = s0, .end = end, .t0 = t0, .n_tok = n_tok, .token = form_bytes(f), .token_start = GGUF_EXTRA };
-    char *x = memory, *extra = memory + (size_t)(end - s0) * (size_t)n_tok * r.token;
-    r.x = x, r.start = extra;
-    for (int s = s0; s < end; s++)
-        for (int t = t0; t < t0 + n_tok; t++, x += r.token, extra += r.token_start) {
-            const int16_t *q = a->q + (size_t)t * a->q_stride + (size_t)s * SUPERBLOCK;
-            digits_token(f, START_ZERO, x, NULL, q, groups_of(a->k, s));
-            gguf_extra(type, extra, q, gguf_runs_of(a->k, s) * RUN);
-        }
-    return r;
 }
 
 #endif

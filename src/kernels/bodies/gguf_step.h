@@ -3,10 +3,6 @@
 #ifndef KERNELS_BODIES_GGUF_STEP_H
 #define KERNELS_BODIES_GGUF_STEP_H
 
-#if !defined(GGUF_AHEAD)
-#define GGUF_AHEAD 8192 /* bytes of codes under way */
-#endif
-
 /* How codes come: from a panel, n_p = 1; or unpacked before (gguf_unpack). */
 typedef enum GgufSource { FROM_PANEL, FROM_BLOCK } GgufSource;
 
@@ -27,17 +23,17 @@ V_INLINE int gguf_part_pairs(WeightType t)
 
 /* ---- Beginnings and ends ----------------------------------------------------------------------------------------- */
 
-#define GGUF_T 12 /* the most tokens of a step */
+enum { GGUF_T = INT_BLOCK_ROWS }; /* the most tokens of a step */
 
 /* Where the sums of a row start: in y, before the first superblock from the bias or +0. */
 typedef struct GgufRows { const float *from; size_t stride; } GgufRows;
 V_INLINE GgufRows gguf_rows(const Finish *a)
 {
-    static const float zeros[LANES * I_PANELS];
+    static const float zeros[LANES * LANES_PANELS];
     return (GgufRows){ !a->first ? a->y : a->bias ? a->bias : zeros, a->first ? 0 : a->y_stride };
 }
 
-V_INLINE void gguf_begin(const Finish *a, f32x16 acc[I_PANELS][GGUF_T], float *dx, int n_p, int n_t)
+V_INLINE void gguf_begin(const Finish *a, f32x16 acc[LANES_PANELS][GGUF_T], float *dx, int n_p, int n_t)
 {
     GgufRows     rows = gguf_rows(a);
     const float *from = rows.from;
@@ -48,7 +44,7 @@ V_INLINE void gguf_begin(const Finish *a, f32x16 acc[I_PANELS][GGUF_T], float *d
     }
 }
 
-V_INLINE void gguf_end(const Finish *a, f32x16 acc[I_PANELS][GGUF_T], int n_p, int n_t)
+V_INLINE void gguf_end(const Finish *a, f32x16 acc[LANES_PANELS][GGUF_T], int n_p, int n_t)
 {
     float *y = a->y;
     UNROLL for (int t = 0; t < n_t; t++, y += a->y_stride)
@@ -64,8 +60,8 @@ V_INLINE void gguf_finish(const GgufStep *a, WeightType type, Form f, const char
     const int   pairs = minima ? 4 : f == FORM_BYTES && I_PART_WORDS ? 8 : 0;
     GgufRows    rows = gguf_rows(&a->end);
     const char *extra = a->extra;
-    i512        pair[8 * I_PANELS];
-    f32x16      d[I_PANELS], dmin[I_PANELS];
+    i512        pair[8 * LANES_PANELS];
+    f32x16      d[LANES_PANELS], dmin[LANES_PANELS];
     UNROLL for (int i = 0; i < pairs * n_p; i++)
         pair[i] = i_load(a->scales->pair + i);
     UNROLL for (int p = 0; p < n_p; p++) {
@@ -94,7 +90,7 @@ V_INLINE void gguf_finish(const GgufStep *a, WeightType type, Form f, const char
 /* ---- Inner loops: a run of n_p panels and n_t tokens, part[p][t] ------------------------------------------------- */
 
 /* 4 k of all panels: w[p] times x of each token, at x + t * row. */
-V_INLINE void gguf_dots(i512 part[I_PANELS][GGUF_T], WeightType type, const i512 *w, const char *x, size_t row, int n_p, int n_t)
+V_INLINE void gguf_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, const i512 *w, const char *x, size_t row, int n_p, int n_t)
 {
     UNROLL for (int t = 0; t < n_t; t++) {
         const char *at = x + (size_t)t * row;
@@ -109,10 +105,10 @@ V_INLINE void gguf_dots(i512 part[I_PANELS][GGUF_T], WeightType type, const i512
 }
 
 /* 8 k as bytes. */
-V_INLINE void gguf_pair_dots(i512 part[I_PANELS][GGUF_T], WeightType type, GgufSource from, const unsigned char *codes, int i,
+V_INLINE void gguf_pair_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, GgufSource from, const unsigned char *codes, int i,
                              const char *x, size_t row, int n_p, int n_t)
 {
-    i512 low[I_PANELS], high[I_PANELS];
+    i512 low[LANES_PANELS], high[LANES_PANELS];
     if (from == FROM_PANEL) {
         gguf_pair(type, codes, i, &low[0], &high[0]);
         if (type == WT_Q8_0)
@@ -129,21 +125,22 @@ V_INLINE void gguf_pair_dots(i512 part[I_PANELS][GGUF_T], WeightType type, GgufS
 }
 
 /* 32 k as words: of q8_0 from its panel, else unpacked. */
-V_INLINE void gguf_word_dots(i512 part[I_PANELS][GGUF_T], GgufSource from, const unsigned char *codes, const char *x, size_t row,
+V_INLINE void gguf_word_dots(i512 part[LANES_PANELS][GGUF_T], GgufSource from, const unsigned char *codes, const char *x, size_t row,
                              int n_p, int n_t)
 {
-    UNROLL for (int i = 0; i < 16; i++) {
-        i512 w[I_PANELS];
-        UNROLL for (int p = 0; p < n_p; p++)
-            w[p] = from == FROM_BLOCK ? i_load(codes + 64 * (i * n_p + p))
-                   : i % 2            ? i_odd(i_load(codes + 64 * (i / 2)))
-                                      : i_even(i_load(codes + 64 * (i / 2)));
-        UNROLL for (int t = 0; t < n_t; t++) {
-            i512 xv = i_bcast(x + (size_t)t * row + 4 * i);
+    for (int i = 0; i < 16; i += 2) /* not unrolled: gcc would need a minute and a gigabyte */
+        UNROLL for (int odd = 0; odd < 2; odd++) {
+            i512 w[LANES_PANELS];
             UNROLL for (int p = 0; p < n_p; p++)
-                part[p][t] = i_dot2(part[p][t], w[p], xv);
+                w[p] = from == FROM_BLOCK ? i_load(codes + 64 * ((i + odd) * n_p + p))
+                       : odd              ? i_odd(i_load(codes + 32 * i))
+                                          : i_even(i_load(codes + 32 * i));
+            UNROLL for (int t = 0; t < n_t; t++) {
+                i512 xv = i_bcast(x + (size_t)t * row + 4 * (i + odd));
+                UNROLL for (int p = 0; p < n_p; p++)
+                    part[p][t] = i_dot2(part[p][t], w[p], xv);
+            }
         }
-    }
 }
 
 V_INLINE size_t gguf_source_bytes(WeightType type, GgufSource from, Form f, int n_p)
@@ -158,7 +155,7 @@ V_INLINE void gguf_ahead(WeightType type, GgufSource from, const unsigned char *
 }
 
 /* start: of each token, or NULL: 0. */
-V_INLINE void gguf_start(i512 part[I_PANELS][GGUF_T], const char *start, int n_p, int n_t)
+V_INLINE void gguf_start(i512 part[LANES_PANELS][GGUF_T], const char *start, int n_p, int n_t)
 {
     UNROLL for (int t = 0; t < n_t; t++)
         UNROLL for (int p = 0; p < n_p; p++)
@@ -175,10 +172,10 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
     const unsigned char *codes = a->codes;
     const float         *d = a->scales->d;
     float                dx[GGUF_T];
-    f32x16               acc[I_PANELS][GGUF_T];
+    f32x16               acc[LANES_PANELS][GGUF_T];
     gguf_begin(&a->end, acc, dx, n_p, n_t);
     for (int run = 0; run < a->runs; run++) {
-        i512 part[I_PANELS][GGUF_T];
+        i512 part[LANES_PANELS][GGUF_T];
         gguf_start(part, starts && !words ? start : NULL, n_p, n_t);
         gguf_ahead(type, from, codes);
         if (f == FORM_WORDS)
@@ -199,7 +196,7 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
 /* ---- K-quants: one integer for all sub-blocks -------------------------------------------------------------------- */
 
 /* s: a sub-scale for each panel. */
-V_INLINE void gguf_add_part(i512 acc[I_PANELS][GGUF_T], i512 part[I_PANELS][GGUF_T], const i512 *s, int n_p, int n_t)
+V_INLINE void gguf_add_part(i512 acc[LANES_PANELS][GGUF_T], i512 part[LANES_PANELS][GGUF_T], const i512 *s, int n_p, int n_t)
 {
     UNROLL for (int p = 0; p < n_p; p++) {
         i512 scale = i_load(s + p);
@@ -216,8 +213,8 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
     const i512          *sub = a->scales->sub;
     const char          *x = a->x, *start = a->extra;
     const unsigned char *codes = a->codes;
-    i512                 acc[I_PANELS][GGUF_T], part[I_PANELS][GGUF_T];
-    char                 sums[GGUF_T * I_PANELS * 64];
+    i512                 acc[LANES_PANELS][GGUF_T], part[LANES_PANELS][GGUF_T];
+    char                 sums[GGUF_T * LANES_PANELS * 64];
     gguf_start(acc, NULL, n_p, n_t);
     for (int run = 0; run < a->runs; run++) {
         gguf_ahead(type, from, codes);

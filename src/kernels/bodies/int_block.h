@@ -1,12 +1,7 @@
-/* kernels/bodies/int_block.h: many tokens times q8 or q4. A superblock of I_PANELS panels is unpacked once for a slice of
- * tokens (it stays in L1), whose digits lie in scratch (L2); register blocks of I_PANELS panels x I_BLOCK_V digit rows run
- * over them, one after the other through the superblocks of the slice, so that y comes from L2 and not from memory. */
+/* kernels/bodies/int_block.h: one superblock of LANES_PANELS panels of q8 or q4 for many tokens, unpacked once: register
+ * blocks of LANES_PANELS panels x INT_BLOCK_ROWS digit rows (matmul_int.h). */
 #ifndef KERNELS_BODIES_INT_BLOCK_H
 #define KERNELS_BODIES_INT_BLOCK_H
-
-#if !defined(INT_BLOCK_TOKENS)
-#define INT_BLOCK_TOKENS 256
-#endif
 
 /* A register block over one superblock. */
 typedef struct IntTile {
@@ -22,7 +17,7 @@ V_INLINE void int_tile(const IntTile *a, Form f, int n_p, int n_t)
     const int    n_v = n_t * form_rows(f);
     const size_t row = form_bytes(f);
     const char  *w = a->w, *x = a->x;
-    i512         c[I_PANELS][I_BLOCK_V];
+    i512         c[LANES_PANELS][INT_BLOCK_ROWS];
     for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every tile waits for them */
         for (int p = 0; p < n_p; p++)
             __builtin_prefetch(a->end.y + (size_t)t * a->end.y_stride + p * LANES, 1);
@@ -30,7 +25,7 @@ V_INLINE void int_tile(const IntTile *a, Form f, int n_p, int n_t)
         UNROLL for (int p = 0; p < n_p; p++)
             c[p][v] = f != FORM_WORDS && I_OFFSET != 0 ? i_set32(a->start[v]) : i_set32(0);
     for (int i = 0; i < a->n; i++, x += 4, w += 64 * n_p) {
-        i512 wk[I_PANELS];
+        i512 wk[LANES_PANELS];
         UNROLL for (int p = 0; p < n_p; p++)
             wk[p] = i_load(w + 64 * p);
         UNROLL for (int v = 0; v < n_v; v++) {
@@ -39,36 +34,19 @@ V_INLINE void int_tile(const IntTile *a, Form f, int n_p, int n_t)
                 c[p][v] = f == FORM_WORDS ? i_dot2(c[p][v], wk[p], xv) : i_dot4(c[p][v], wk[p], xv);
         }
     }
-    char sums[I_BLOCK_V * I_PANELS * 64];
+    char sums[INT_BLOCK_ROWS * LANES_PANELS * 64];
     UNROLL for (int v = 0; v < n_v; v++)
         UNROLL for (int p = 0; p < n_p; p++)
             i_store(sums + 64 * (v * n_p + p), c[p][v]);
     finish_int(&a->end, f, n_p, n_t, sums);
 }
 
-#define INT_TILE_CASE(n)                                        \
-    case n:                                                     \
-        if ((n) * form_rows(f) > I_BLOCK_V)                     \
-            return;                                             \
-        if (n_p == I_PANELS)                                    \
-            int_tile(a, f, I_PANELS, (n));                      \
-        else                                                    \
-            int_tile(a, f, 1, (n));                             \
-        return;
-
 V_INLINE void int_tile_any(const IntTile *a, Form f, int n_p, int n_t)
 {
-    switch (n_t) {
-        INT_TILE_CASE(1) INT_TILE_CASE(2) INT_TILE_CASE(3)
-#if I_BLOCK_V >= 6
-        INT_TILE_CASE(4) INT_TILE_CASE(5) INT_TILE_CASE(6)
-#endif
-#if I_BLOCK_V >= 12
-        INT_TILE_CASE(7) INT_TILE_CASE(8) INT_TILE_CASE(9) INT_TILE_CASE(10) INT_TILE_CASE(11) INT_TILE_CASE(12)
-#endif
-    default:
-        return;
-    }
+    if (LANES_PANELS > 1 && n_p == LANES_PANELS)
+        WITH_CONSTANT(n_t, INT_BLOCK_ROWS, if (N * form_rows(f) <= INT_BLOCK_ROWS) int_tile(a, f, LANES_PANELS, N))
+    else
+        WITH_CONSTANT(n_t, INT_BLOCK_ROWS, if (N * form_rows(f) <= INT_BLOCK_ROWS) int_tile(a, f, 1, N))
 }
 
 #define INT_TILE(name, form)                                                               \
@@ -80,22 +58,12 @@ V_INLINE void int_tile_any(const IntTile *a, Form f, int n_p, int n_t)
 INT_TILE(int_tile_8, I_FORM_8)
 INT_TILE(int_tile_16, I_FORM_16)
 
-/* Share i of `of` of the codes of the superblock that is unpacked next, so that they are in L2 when their turn comes. */
-V_INLINE void prefetch_codes(const Walk *w, int p, int s, int n_p, int i, int of)
-{
-    size_t bytes = w->superblock[0];
-    size_t from = bytes * (size_t)i / (size_t)of / 64 * 64, to = bytes * (size_t)(i + 1) / (size_t)of;
-    for (int j = 0; j < n_p; j++)
-        for (size_t b = from; b < to; b += 64)
-            __builtin_prefetch(walk_to(w, 0, p + j, s) + b, 0, 2);
-}
-
 /* n_p panels from p on over one superblock, all tokens of the slice. ws: room for the unpacked weights. */
 V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, char *ws,
                                int p, int n_p, int s)
 {
-    float   dw[I_PANELS * LANES];
-    int     groups = groups_of(a->k, s), each = I_BLOCK_V / form_rows(f), tiles = (x->n_tok + each - 1) / each;
+    float   dw[LANES_PANELS * LANES];
+    int     groups = groups_of(a->k, s), each = INT_BLOCK_ROWS / form_rows(f), tiles = (x->n_tok + each - 1) / each;
     size_t  at = (size_t)(s - x->s0) * (size_t)x->n_tok;
     IntTile b = { .w = ws, .n = (f == FORM_WORDS ? 32 : 16) * groups };
     b.end = (Finish){ .dw = dw, .d_stride = a->d_stride, .y_stride = a->y_stride, .first = s == 0 };
@@ -119,27 +87,6 @@ V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, 
             int_tile_8(&b, n_p, end - t);
         else
             int_tile_16(&b, n_p, end - t);
-    }
-}
-
-V_INLINE void int_block(const IntMatmulArgs *a, WeightType type, Form f)
-{
-    Starts starts = f != FORM_WORDS && I_OFFSET != 0 ? START_SUPERBLOCK : START_ZERO;
-    Walk   w      = walk_of(type, a->w, a->k);
-    char  *ws     = a->scratch, *memory = ws + I_PANELS * 64 * 128;
-    size_t room   = KERNEL_SCRATCH - I_PANELS * 64 * 128;
-    int    n_s    = (a->k + SUPERBLOCK - 1) / SUPERBLOCK, blocks = (a->n_tok + INT_BLOCK_TOKENS - 1) / INT_BLOCK_TOKENS;
-    for (int i = 0; i < blocks; i++) {
-        int t0 = (int)((int64_t)a->n_tok * i / blocks), n_tok = (int)((int64_t)a->n_tok * (i + 1) / blocks) - t0;
-        int most = (int)(room / (slice_bytes(f, starts) * (size_t)n_tok)), slices = (n_s + most - 1) / most;
-        for (int j = 0; j < slices; j++) {
-            Slice x = slice_make(a, f, starts, memory, n_s * j / slices, n_s * (j + 1) / slices, t0, n_tok);
-            for (int p = 0, n_p; p < a->n_panels; p += n_p) {
-                n_p = a->n_panels - p < I_PANELS ? 1 : I_PANELS;
-                for (int s = x.s0; s < x.end; s++)
-                    block_superblock(a, type, f, &w, &x, ws, p, n_p, s);
-            }
-        }
     }
 }
 

@@ -7,15 +7,43 @@
 #ifndef KERNELS_BODIES_INT_DIGITS_H
 #define KERNELS_BODIES_INT_DIGITS_H
 
+/* ---- What the GGUF types are made of ----------------------------------------------------------------------------- */
+
+enum { RUN = 32, MAX_RUNS = SUPERBLOCK / RUN, GGUF_EXTRA = 64 /* bytes beside the digits of a token's superblock */ };
+
+/* What a superblock of a row is made of: a float scale for each run; or integer sub-scales, with minima or without. */
+V_INLINE bool gguf_has_runs(WeightType t) { return t == WT_Q8_0 || t == WT_Q4_0; }
+V_INLINE bool gguf_has_minima(WeightType t) { return t == WT_Q4_K || t == WT_Q5_K; }
+
+V_INLINE size_t gguf_run_bytes(WeightType t) { return t == WT_Q8_0 ? 512 : t == WT_Q5_K ? 320 : t == WT_Q6_K ? 384 : 256; }
+V_INLINE int    gguf_run_subs(WeightType t) { return t == WT_Q6_K ? 2 : 1; } /* sub-scales of a run */
+
+/* What is to be subtracted from the codes of gguf_pair. */
+V_INLINE int gguf_code_offset(WeightType t) { return t == WT_Q4_0 ? 8 : t == WT_Q6_K ? 32 : 0; }
+
+/* ---- Digits ------------------------------------------------------------------------------------------------------- */
+
 typedef enum Form { FORM_BYTES, FORM_PLANES, FORM_WORDS } Form;
 
-/* What a row's sum starts from, because the weights are multiplied with something added: nothing, or one number for each
- * superblock (i_offset), or one for each sub-block (the codebook of q4). */
-typedef enum Starts { START_ZERO, START_SUPERBLOCK, START_SUB_BLOCK } Starts;
+/* What a row's sum starts from, because the weights are multiplied with something added: nothing; or one number for each
+ * superblock (i_offset); or one for each sub-block (the codebook of q4); or what gguf_extra says. */
+typedef enum Starts { START_ZERO, START_SUPERBLOCK, START_SUB_BLOCK, START_GGUF } Starts;
+
+V_INLINE Starts starts_of(WeightType type, Form f, bool stream)
+{
+    if (weight_type_gguf(type))
+        return START_GGUF;
+    if (stream && type == WT_Q4)
+        return START_SUB_BLOCK;
+    return f != FORM_WORDS && I_OFFSET != 0 ? START_SUPERBLOCK : START_ZERO;
+}
 
 V_INLINE int    form_rows(Form f) { return f == FORM_PLANES ? 2 : 1; }
 V_INLINE size_t form_bytes(Form f) { return f == FORM_WORDS ? 512 : 256; }
-V_INLINE size_t start_bytes(Starts s) { return s == START_ZERO ? 0 : s == START_SUPERBLOCK ? 4 : 256; } /* of a row */
+V_INLINE size_t start_bytes(Starts s) /* of a row */
+{
+    return s == START_ZERO ? 0 : s == START_SUPERBLOCK ? 4 : s == START_GGUF ? GGUF_EXTRA : 256;
+}
 
 V_INLINE int32_t i_fold_add(i512 a)
 {
@@ -50,7 +78,7 @@ V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const in
     size_t step = form_bytes(f) / 4;
     for (int g = 0; g < groups; g++)
         digits_of(f, x + (size_t)g * step, q + 64 * g);
-    for (int row = 0; starts != START_ZERO && row < form_rows(f); row++) {
+    for (int row = 0; (starts == START_SUPERBLOCK || starts == START_SUB_BLOCK) && row < form_rows(f); row++) {
         const char *from = x + (size_t)row * form_bytes(f);
         char       *to   = start + (size_t)row * start_bytes(starts);
         i512        sum  = i_set32(0);
@@ -65,6 +93,33 @@ V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const in
     }
 }
 
+/* The order of i_even and i_odd: 0 2 1 3. */
+V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
+
+/* What the codes' offsets and the minima are multiplied with, of n integers: q8_0, q4_0 int32 [8], what the sum of a run
+ * starts from; q6_k int32 [16], what that of a sub-block does; q4_k, q5_k int16 [8], the sums of 32. Where parts are words,
+ * q6_k has int16 [16], the sums of 16 times -16, for its sub-scales. */
+V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
+{
+    int32_t start[16] = { 0 };
+    int16_t sums[32] = { 0 };
+    bool    starts = gguf_has_runs(t) || (t == WT_Q6_K && !I_PART_WORDS);
+    int     offset = t == WT_Q8_0 ? I_OFFSET : gguf_code_offset(t), each = t == WT_Q6_K ? 16 : 32;
+    for (int i = 0; i < n / each; i++) {
+        int32_t sum = 0;
+        for (int j = 0; j < each; j++)
+            sum += q[i * each + j];
+        if (starts)
+            start[i] = -offset * sum;
+        else
+            sums[gguf_word(i)] = (int16_t)(t == WT_Q6_K ? -16 * sum : sum);
+    }
+    if (starts)
+        memcpy(to, start, GGUF_EXTRA);
+    else
+        memcpy(to, sums, GGUF_EXTRA);
+}
+
 /* ---- A slice: some superblocks of some tokens, in scratch -------------------------------------------------------- */
 
 typedef struct Slice {
@@ -75,6 +130,8 @@ typedef struct Slice {
 
 V_INLINE size_t slice_bytes(Form f, Starts starts) { return (size_t)form_rows(f) * (form_bytes(f) + start_bytes(starts)); }
 
+V_INLINE int runs_of(int k, int s) { return min_int(k - s * SUPERBLOCK, SUPERBLOCK) / RUN; }
+
 V_INLINE int groups_of(int k, int s)
 {
     int n = k - s * SUPERBLOCK;
@@ -82,7 +139,8 @@ V_INLINE int groups_of(int k, int s)
 }
 
 /* memory: (end - s0) * n_tok * slice_bytes. */
-V_INLINE Slice slice_make(const IntMatmulArgs *a, Form f, Starts starts, char *memory, int s0, int end, int t0, int n_tok)
+V_INLINE Slice slice_make(const IntMatmulArgs *a, WeightType type, Form f, Starts starts, char *memory, int s0, int end, int t0,
+                          int n_tok)
 {
     Slice  r = { .s0 = s0, .end = end, .t0 = t0, .n_tok = n_tok };
     size_t n = (size_t)(end - s0) * (size_t)n_tok;
@@ -90,8 +148,12 @@ V_INLINE Slice slice_make(const IntMatmulArgs *a, Form f, Starts starts, char *m
     char *x = memory, *start = memory + n * r.token;
     r.x = x, r.start = start;
     for (int s = s0; s < end; s++)
-        for (int t = t0; t < t0 + n_tok; t++, x += r.token, start += r.token_start)
-            digits_token(f, starts, x, start, a->q + (size_t)t * a->q_stride + (size_t)s * SUPERBLOCK, groups_of(a->k, s));
+        for (int t = t0; t < t0 + n_tok; t++, x += r.token, start += r.token_start) {
+            const int16_t *q = a->q + (size_t)t * a->q_stride + (size_t)s * SUPERBLOCK;
+            digits_token(f, starts, x, start, q, groups_of(a->k, s));
+            if (starts == START_GGUF)
+                gguf_extra(type, start, q, runs_of(a->k, s) * RUN);
+        }
     return r;
 }
 
@@ -118,6 +180,16 @@ V_INLINE const unsigned char *walk_to(const Walk *w, int part, int panel, int s)
     return w->part[part] + (size_t)panel * w->panel[part] + (size_t)s * w->superblock[part];
 }
 
+/* Share i of `of` of the codes of the superblock that is unpacked next, so that they are in L2 when their turn comes. */
+V_INLINE void prefetch_codes(const Walk *w, int p, int s, int n_p, int i, int of)
+{
+    size_t bytes = w->superblock[0];
+    size_t from = bytes * (size_t)i / (size_t)of / 64 * 64, to = bytes * (size_t)(i + 1) / (size_t)of;
+    for (int j = 0; j < n_p; j++)
+        for (size_t b = from; b < to; b += 64)
+            __builtin_prefetch(walk_to(w, 0, p + j, s) + b, 0, 2);
+}
+
 V_INLINE const uint16_t *walk_scales(WeightType type, const Walk *w, int panel, int s)
 {
     return (const uint16_t *)(const void *)walk_to(w, type == WT_Q8 ? 1 : 2, panel, s);
@@ -138,12 +210,12 @@ typedef struct Finish {
 
 V_INLINE void finish_int(const Finish *a, Form f, int n_p, int n_t, const void *sums /* [n_t][rows][n_p] vectors */)
 {
-    static const float zeros[LANES * I_PANELS];
+    static const float zeros[LANES * LANES_PANELS];
     const float *from = !a->first ? a->y : a->bias ? a->bias : zeros, *dx = a->dx;
     const char  *sum  = sums;
     float       *y    = a->y;
     size_t       from_stride = a->first ? 0 : a->y_stride, y_stride = a->y_stride, d_stride = a->d_stride;
-    f32x16       dw[I_PANELS];
+    f32x16       dw[LANES_PANELS];
     UNROLL for (int p = 0; p < n_p; p++)
         dw[p] = v_load(a->dw + p * LANES);
     for (int t = 0; t < n_t; t++, y += y_stride, from += from_stride, dx += d_stride, sum += 64 * n_p * form_rows(f))

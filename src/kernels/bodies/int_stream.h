@@ -1,12 +1,8 @@
-/* kernels/bodies/int_stream.h: few tokens times q8 or q4: weights go from memory to the multipliers, one panel after the
- * other, so that each part of the matrix is read as one run. Integers may be added in any order: where there are few tokens,
- * several sums of one row hide the latency. Tokens that find no register take the superblock from L1 again. */
+/* kernels/bodies/int_stream.h: one superblock of a panel of q8 or q4 for few tokens, as it comes from memory (matmul_int.h).
+ * Integers may be added in any order: where there are few tokens, several sums of one row hide the latency. Tokens that find
+ * no register take the superblock from L1 again. */
 #ifndef KERNELS_BODIES_INT_STREAM_H
 #define KERNELS_BODIES_INT_STREAM_H
-
-#if !defined(INT_AHEAD)
-#define INT_AHEAD 4096 /* bytes of codes under way */
-#endif
 
 /* One superblock of one panel for some tokens. */
 typedef struct IntStep {
@@ -19,7 +15,7 @@ typedef struct IntStep {
 
 V_INLINE void step_end(const IntStep *a, Form f, int n_t, const i512 *acc)
 {
-    char sums[I_STREAM_V * 64];
+    char sums[INT_STREAM_ROWS * 64];
     UNROLL for (int v = 0; v < n_t * form_rows(f); v++)
         i_store(sums + 64 * v, acc[v]);
     finish_int(&a->end, f, 1, n_t, sums);
@@ -28,7 +24,7 @@ V_INLINE void step_end(const IntStep *a, Form f, int n_t, const i512 *acc)
 V_INLINE void step_q8(const IntStep *a, Form f, int n_t)
 {
     const int   n_v = n_t * form_rows(f), chains = n_v >= 4 ? 1 : n_v >= 2 ? 2 : 4;
-    i512        acc[4][I_STREAM_V];
+    i512        acc[4][INT_STREAM_ROWS];
     const char *x = a->x;
     UNROLL for (int c = 0; c < chains; c++)
         UNROLL for (int v = 0; v < n_v; v++)
@@ -61,7 +57,7 @@ V_INLINE void step_q4(const IntStep *a, Form f, int n_t)
 {
     const int n_v = n_t * form_rows(f);
     int8_t    book[16];
-    i512      acc[I_SUB_V], part[I_SUB_V];
+    i512      acc[INT_PART_ROWS], part[INT_PART_ROWS];
     for (int i = 0; i < 16; i++)
         book[i] = (int8_t)(q4_codebook[i] + I_BOOK_OFFSET);
     i512 table = i_table(book);
@@ -95,27 +91,11 @@ V_INLINE void step_type(const IntStep *a, WeightType type, Form f, int n_t)
         step_q4(a, f, n_t);
 }
 
-V_INLINE int stream_rows(WeightType type) { return type == WT_Q8 ? I_STREAM_V : I_SUB_V; }
-
-#define STEP_CASE(n)                                            \
-    case n:                                                     \
-        if ((n) * form_rows(f) <= stream_rows(type))            \
-            step_type(a, type, f, (n));                         \
-        return;
+V_INLINE int stream_rows(WeightType type) { return type == WT_Q8 ? INT_STREAM_ROWS : INT_PART_ROWS; }
 
 V_INLINE void step_any(const IntStep *a, WeightType type, Form f, int n_t)
 {
-    switch (n_t) {
-        STEP_CASE(1) STEP_CASE(2)
-#if I_STREAM_V >= 4
-        STEP_CASE(3) STEP_CASE(4)
-#endif
-#if I_STREAM_V >= 8
-        STEP_CASE(5) STEP_CASE(6) STEP_CASE(7) STEP_CASE(8)
-#endif
-    default:
-        return;
-    }
+    WITH_CONSTANT(n_t, INT_STREAM_ROWS, if (N * form_rows(f) <= stream_rows(type)) step_type(a, type, f, N))
 }
 
 /* One superblock of one panel for all tokens of the slice, some at a time. */
@@ -143,20 +123,6 @@ V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f,
         step.end.y  = a->y + (size_t)(x->t0 + t) * a->y_stride + (size_t)p * PANEL_ROWS;
         step.end.dx = a->d + (size_t)(x->t0 + t) * a->d_stride + s;
         step_any(&step, type, f, end - t);
-    }
-}
-
-V_INLINE void int_stream(const IntMatmulArgs *a, WeightType type, Form f)
-{
-    Starts starts = type == WT_Q4 ? START_SUB_BLOCK : f != FORM_WORDS && I_OFFSET != 0 ? START_SUPERBLOCK : START_ZERO;
-    Walk   w      = walk_of(type, a->w, a->k);
-    int    n_s    = (a->k + SUPERBLOCK - 1) / SUPERBLOCK;
-    int    most   = (int)(KERNEL_SCRATCH / (slice_bytes(f, starts) * (size_t)a->n_tok)); /* superblocks of a slice */
-    for (int s0 = 0; s0 < n_s; s0 += most) {
-        Slice x = slice_make(a, f, starts, a->scratch, s0, n_s - s0 < most ? n_s : s0 + most, 0, a->n_tok);
-        for (int p = 0; p < a->n_panels; p++)
-            for (int s = x.s0; s < x.end; s++)
-                stream_superblock(a, type, f, &w, &x, p, s);
     }
 }
 

@@ -12,17 +12,6 @@
 
 #include "kernels/bodies/blocking.h"
 
-#if !defined(STREAM_AHEAD)
-#define STREAM_AHEAD 4096 /* bytes that stream keeps under way, shared by the panels it reads at once */
-#endif
-
-enum {
-    STREAM_T      = LANES_ACC >= 24 ? 8 : LANES_ACC >= 6 ? 6 : 1, /* tokens in flight            */
-    STREAM_TOKENS = 2 * STREAM_T,                                 /* most tokens that it takes   */
-    STREAM_PANELS = 4,
-    BLOCK_T       = LANES_ACC / LANES_PANELS,
-    BLOCK_TOKENS  = 384, /* tokens whose chunk of x lies in scratch: 384 KB, within L2 */
-};
 _Static_assert((BLOCK_TOKENS + 16 * LANES_PANELS) * K_CHUNK * (int)sizeof(float) <= KERNEL_SCRATCH, "scratch holds a block");
 
 /* Weights of steps 2 * pair and 2 * pair + 1 of a panel. */
@@ -119,11 +108,6 @@ V_INLINE void stream_tokens(const MatmulArgs *a, WeightType type, int p, int end
         stream_panels(a, type, p, t0, 1, n_t);
 }
 
-#define STREAM_CASE(n_t)                                \
-    case n_t:                                           \
-        stream_tokens(a, type, p, end, t, n_t);         \
-        break;
-
 /* Panels by STREAM_PANELS; where there are more tokens than registers, the panels come from the cache again. */
 V_INLINE void stream(const MatmulArgs *a, WeightType type)
 {
@@ -132,17 +116,7 @@ V_INLINE void stream(const MatmulArgs *a, WeightType type)
         int end = a->n_panels - p < STREAM_PANELS ? a->n_panels : p + STREAM_PANELS;
         for (int i = 0; i < parts; i++) {
             int t = a->n_tok * i / parts;
-            switch (a->n_tok * (i + 1) / parts - t) {
-                STREAM_CASE(1)
-#if LANES_ACC >= 6
-                STREAM_CASE(2) STREAM_CASE(3) STREAM_CASE(4) STREAM_CASE(5) STREAM_CASE(6)
-#endif
-#if LANES_ACC >= 24
-                STREAM_CASE(7) STREAM_CASE(8)
-#endif
-            default:
-                break;
-            }
+            WITH_CONSTANT(a->n_tok * (i + 1) / parts - t, STREAM_T, stream_tokens(a, type, p, end, t, N))
         }
     }
 }
@@ -185,27 +159,12 @@ V_INLINE void tile(const Tile *a, int n_p, int n_t)
             finish(a->y + (size_t)t * a->y_stride + p * LANES, c[p][t], a->first, a->bias ? a->bias + p * LANES : NULL);
 }
 
-#define TILE_CASE(n_t)                      \
-    case n_t:                               \
-        if (n_p == LANES_PANELS)            \
-            tile(a, LANES_PANELS, n_t);     \
-        else                                \
-            tile(a, 1, n_t);                \
-        return;
-
 static __attribute__((noinline)) void tile_any(const Tile *a, int n_p, int n_t)
 {
-    switch (n_t) {
-        TILE_CASE(1)
-#if LANES_ACC / LANES_PANELS >= 6
-        TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6)
-#endif
-#if LANES_ACC / LANES_PANELS >= 12
-        TILE_CASE(7) TILE_CASE(8) TILE_CASE(9) TILE_CASE(10) TILE_CASE(11) TILE_CASE(12)
-#endif
-    default:
-        return;
-    }
+    if (LANES_PANELS > 1 && n_p == LANES_PANELS)
+        WITH_CONSTANT(n_t, BLOCK_T, tile(a, LANES_PANELS, N))
+    else
+        WITH_CONSTANT(n_t, BLOCK_T, tile(a, 1, N))
 }
 
 typedef void TileFn(const Tile *a, int n_p, int n_t);

@@ -8,11 +8,7 @@
 
 #include "kernels/bodies/matmul.h"
 
-enum {
-    BF16_GROUP  = 32,
-    BF16_T      = LANES_ACC >= 24 ? 6 : LANES_ACC >= 6 ? 3 : 1, /* tokens in flight; each has two sums a panel */
-    BF16_STREAM = LANES_ACC >= 24 ? 3 * BF16_T : 2 * BF16_T,    /* most tokens that stream takes               */
-};
+enum { BF16_GROUP = 32 };
 #define BF16_PANELS(n_t) (LANES_ACC / (2 * (n_t)) >= 4 ? 4 : LANES_ACC / (2 * (n_t)) >= 2 ? 2 : 1)
 
 /* 16 floats rounded to bf16, to nearest even; magnitudes under 2^-50 become 0. Plain integers, which the compiler makes vectors. */
@@ -37,31 +33,6 @@ V_INLINE f32x16 bf16_start(const float *bias)
     f32x16 b = v_load(bias);
     return v_select(v_lt(v_abs(b), v_set(0x1p-50f)), v_zero(), b);
 }
-
-#define BF16_CASE(tile, wide, n_t)  \
-    case n_t:                       \
-        if (n_p == (wide))          \
-            tile(a, wide, n_t);     \
-        else                        \
-            tile(a, 1, n_t);        \
-        return;
-#if LANES_ACC >= 24
-#define BF16_CASES(c) c(1) c(2) c(3) c(4) c(5) c(6)
-#elif LANES_ACC >= 6
-#define BF16_CASES(c) c(1) c(2) c(3)
-#else
-#define BF16_CASES(c) c(1)
-#endif
-/* A function of any numbers n_p and n_t from cases that want constants. */
-#define BF16_ANY(name, args, c)                                                     \
-    static __attribute__((noinline)) void name(const args *a, int n_p, int n_t)     \
-    {                                                                               \
-        switch (n_t) {                                                              \
-            BF16_CASES(c)                                                           \
-        default:                                                                    \
-            return;                                                                 \
-        }                                                                           \
-    }
 
 /* ---- stream ---------------------------------------------------------------------------------------------------- */
 
@@ -115,8 +86,13 @@ V_INLINE void bf16_stream(const Bf16Tile *a, int n_p, int n_t)
             v_store(a->y + (size_t)t * a->y_stride + p * LANES, acc[p][t]);
 }
 
-#define BF16_STREAM_TILE(n_t) BF16_CASE(bf16_stream, BF16_PANELS(n_t), n_t)
-BF16_ANY(bf16_stream_any, Bf16Tile, BF16_STREAM_TILE)
+static __attribute__((noinline)) void bf16_stream_any(const Bf16Tile *a, int n_p, int n_t)
+{
+    if (n_p == 1)
+        WITH_CONSTANT(n_t, BF16_T, bf16_stream(a, 1, N))
+    else
+        WITH_CONSTANT(n_t, BF16_T, bf16_stream(a, BF16_PANELS(N), N))
+}
 
 /* Few tokens, whose rounded x lies in xs. */
 V_INLINE void bf16_stream_panels(const MatmulArgs *a, const float *xs, size_t stride)
@@ -200,8 +176,13 @@ V_INLINE void bf16_tile(const Tile *a, int n_p, int n_t)
             v_store(a->y + (size_t)t * a->y_stride + p * LANES, acc[p][t]);
 }
 
-#define BF16_TILE(n_t) BF16_CASE(bf16_tile, LANES_PANELS, n_t)
-BF16_ANY(bf16_tile_any, Tile, BF16_TILE)
+static __attribute__((noinline)) void bf16_tile_any(const Tile *a, int n_p, int n_t)
+{
+    if (LANES_PANELS > 1 && n_p == LANES_PANELS)
+        WITH_CONSTANT(n_t, BF16_T, bf16_tile(a, LANES_PANELS, N))
+    else
+        WITH_CONSTANT(n_t, BF16_T, bf16_tile(a, 1, N))
+}
 
 /* gather_x, rounded. */
 V_INLINE void bf16_gather(float *out, const float *x, size_t x_stride, int n_tok, int k0, int n)

@@ -1,42 +1,119 @@
-/* kernels/bodies/matmul_int.h: y = W x + bias for q8 and q4 with integer activations, over the lanes of an int_*.h header:
- * exact sums in int32, then one fma for each superblock (docs/numerics.md, "Weights q8 and q4"). */
+/* kernels/bodies/matmul_int.h: y = W x + bias for quantized weights with integer activations, over the integers of a lanes
+ * header: exact sums in int32, then floats in a fixed order (docs/numerics.md, "Weights q8 and q4" and "GGUF types";
+ * bodies/quantized_plain.h is the same as plain loops). Two ways through the weights:
+ *
+ *   stream   few tokens: weights go from memory to the multipliers, one panel after the other, so that each part of the
+ *            matrix is read as one run;
+ *   block    many tokens: a superblock of LANES_PANELS panels is unpacked once for a slice of tokens (it stays in L1), whose
+ *            digits lie in scratch (L2); register blocks run over them, one after the other through the superblocks of the
+ *            slice, so that y comes from L2 and not from memory. */
 #ifndef KERNELS_BODIES_MATMUL_INT_H
 #define KERNELS_BODIES_MATMUL_INT_H
 
-#include "quant/codes.h"
-
 #include "kernels/bodies/int_digits.h"
+
 #include "kernels/bodies/int_unpack.h"
 
 #include "kernels/bodies/int_block.h"
 #include "kernels/bodies/int_stream.h"
 
-#define INT_CALL(name, call) \
-    static __attribute__((noinline)) void name(const IntMatmulArgs *a) { call; }
+#include "kernels/bodies/gguf_codes.h"
+#include "kernels/bodies/gguf_step.h"
 
-INT_CALL(stream_q8_8, int_stream(a, WT_Q8, I_STREAM_8))
-INT_CALL(stream_q8_16, int_stream(a, WT_Q8, I_STREAM_16))
-INT_CALL(stream_q4_8, int_stream(a, WT_Q4, FORM_BYTES))
-INT_CALL(stream_q4_16, int_stream(a, WT_Q4, FORM_PLANES))
-INT_CALL(block_q8_8, int_block(a, WT_Q8, I_FORM_8))
-INT_CALL(block_q8_16, int_block(a, WT_Q8, I_FORM_16))
-INT_CALL(block_q4_8, int_block(a, WT_Q4, I_FORM_8))
-INT_CALL(block_q4_16, int_block(a, WT_Q4, I_FORM_16))
+#include "kernels/bodies/matmul_gguf.h"
 
-static void matmul_int_q8(const IntMatmulArgs *a)
+/* One superblock of one panel, of n_p panels: those of q8 and q4, or of the GGUF types. */
+typedef void StreamFn(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, int p, int s);
+typedef void BlockFn(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, char *ws, int p, int n_p, int s);
+
+V_INLINE void int_stream(const IntMatmulArgs *a, WeightType type, Form f, StreamFn *superblock)
 {
-    if (a->n_tok <= I_STREAM_TOKENS)
-        (a->bits == 8 ? stream_q8_8 : stream_q8_16)(a);
-    else
-        (a->bits == 8 ? block_q8_8 : block_q8_16)(a);
+    Starts starts = starts_of(type, f, true);
+    Walk   w      = walk_of(type, a->w, a->k);
+    int    n_s    = (a->k + SUPERBLOCK - 1) / SUPERBLOCK;
+    int    most   = (int)(KERNEL_SCRATCH / (slice_bytes(f, starts) * (size_t)a->n_tok)); /* superblocks of a slice */
+    for (int s0 = 0; s0 < n_s; s0 += most) {
+        Slice x = slice_make(a, type, f, starts, a->scratch, s0, min_int(n_s, s0 + most), 0, a->n_tok);
+        for (int p = 0; p < a->n_panels; p++)
+            for (int s = x.s0; s < x.end; s++)
+                superblock(a, type, f, &w, &x, p, s);
+    }
 }
 
-static void matmul_int_q4(const IntMatmulArgs *a)
+/* All panels for the tokens and superblocks of a slice. ws: room for the unpacked weights. */
+V_INLINE void block_slice(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, char *ws,
+                          BlockFn *superblock)
 {
-    if (a->n_tok <= (a->bits == 8 ? I_STREAM_TOKENS : I_PLANES_TOKENS))
-        (a->bits == 8 ? stream_q4_8 : stream_q4_16)(a);
-    else
-        (a->bits == 8 ? block_q4_8 : block_q4_16)(a);
+    for (int p = 0, n_p; p < a->n_panels; p += n_p) {
+        n_p = a->n_panels - p < LANES_PANELS ? 1 : LANES_PANELS;
+        for (int s = x->s0; s < x->end; s++)
+            superblock(a, type, f, w, x, ws, p, n_p, s);
+    }
 }
+
+V_INLINE void int_block(const IntMatmulArgs *a, WeightType type, Form f, BlockFn *superblock)
+{
+    enum { UNPACKED = LANES_PANELS * 64 * 128 };
+    Starts starts = starts_of(type, f, false);
+    Walk   w      = walk_of(type, a->w, a->k);
+    char  *ws     = a->scratch;
+    int    n_s    = (a->k + SUPERBLOCK - 1) / SUPERBLOCK, blocks = (a->n_tok + INT_BLOCK - 1) / INT_BLOCK;
+    for (int i = 0; i < blocks; i++) { /* even shares, of tokens and of superblocks: no short last one */
+        int t0 = (int)((int64_t)a->n_tok * i / blocks), n_tok = (int)((int64_t)a->n_tok * (i + 1) / blocks) - t0;
+        int most   = (int)((KERNEL_SCRATCH - UNPACKED) / (slice_bytes(f, starts) * (size_t)n_tok));
+        int slices = (n_s + most - 1) / most;
+        for (int j = 0; j < slices; j++) {
+            Slice x = slice_make(a, type, f, starts, ws + UNPACKED, n_s * j / slices, n_s * (j + 1) / slices, t0, n_tok);
+            block_slice(a, type, f, &w, &x, ws, superblock);
+        }
+    }
+}
+
+/* ---- The entries of the table ------------------------------------------------------------------------------------ */
+
+/* Codes of 8 bits are multiplied as blocks are. Those of fewer are looked up as bytes, so that both sides must be bytes. */
+V_INLINE Form stream_form(WeightType type, int bits)
+{
+    if (type == WT_Q8 || type == WT_Q8_0)
+        return bits == 8 ? I_FORM_8 : I_FORM_16;
+    return bits == 8 ? FORM_BYTES : FORM_PLANES;
+}
+
+/* A function of its own for each way: together they would share the registers of the worst. */
+#define INT_WAYS(name, type, bits, stream_one, block_one)                                                       \
+    static __attribute__((noinline)) void stream_##name##_##bits(const IntMatmulArgs *a)   \
+    {                                                                                      \
+        int_stream(a, type, stream_form(type, bits), stream_one);                                      \
+    }                                                                                      \
+    static __attribute__((noinline)) void block_##name##_##bits(const IntMatmulArgs *a)    \
+    {                                                                                      \
+        int_block(a, type, I_FORM_##bits, block_one);                                                 \
+    }
+
+#define MATMUL_INT(name, type, most_16)                                                    \
+    INT_WAYS(name, type, 8, stream_superblock, block_superblock)                                                                \
+    INT_WAYS(name, type, 16, stream_superblock, block_superblock)                                                               \
+    static void matmul_int_##name(const IntMatmulArgs *a)                                  \
+    {                                                                                      \
+        if (a->n_tok <= (a->bits == 8 ? INT_STREAM : most_16))                             \
+            (a->bits == 8 ? stream_##name##_8 : stream_##name##_16)(a);                    \
+        else                                                                               \
+            (a->bits == 8 ? block_##name##_8 : block_##name##_16)(a);                      \
+    }
+
+#define MATMUL_GGUF(name, type)                                                            \
+    INT_WAYS(name, type, 8, gguf_stream_superblock, gguf_block_superblock)                                                                \
+    static void matmul_int_##name(const IntMatmulArgs *a)                                  \
+    {                                                                                      \
+        (a->n_tok <= INT_STREAM ? stream_##name##_8 : block_##name##_8)(a);                \
+    }
+
+MATMUL_INT(q8, WT_Q8, INT_STREAM)
+MATMUL_INT(q4, WT_Q4, INT_STREAM_TWO)
+MATMUL_GGUF(q8_0, WT_Q8_0)
+MATMUL_GGUF(q4_0, WT_Q4_0)
+MATMUL_GGUF(q4_k, WT_Q4_K)
+MATMUL_GGUF(q5_k, WT_Q5_K)
+MATMUL_GGUF(q6_k, WT_Q6_K)
 
 #endif

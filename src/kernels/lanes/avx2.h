@@ -148,24 +148,14 @@ V_INLINE float v_fold_max(f32x16 x)
 
 /* ---- Integers ---------------------------------------------------------------------------------------------------- */
 
-#define I_PANELS   1
-#define I_BLOCK_V  6
-#define I_STREAM_V 4
-#define I_SUB_V    2
-#define I_STREAM_TOKENS 12
-#define I_PLANES_TOKENS 4
 #if defined(__AVXVNNI__)
 #define I_FORM_8    FORM_BYTES
-#define I_STREAM_8  FORM_BYTES
 #define I_FORM_16   FORM_WORDS
-#define I_STREAM_16 FORM_WORDS
 #define I_OFFSET    128
 #define I_PART_WORDS 0
 #else
 #define I_FORM_8    FORM_WORDS
-#define I_STREAM_8  FORM_WORDS
 #define I_FORM_16   FORM_WORDS
-#define I_STREAM_16 FORM_WORDS
 #define I_OFFSET    0
 #define I_PART_WORDS 1
 #endif

@@ -99,24 +99,14 @@ V_INLINE float v_fold_max(f32x16 a)
 
 /* ---- Integers ---------------------------------------------------------------------------------------------------- */
 
-#define I_PANELS   2
-#define I_BLOCK_V  12
-#define I_STREAM_V 8
-#define I_SUB_V    8
-#define I_STREAM_TOKENS 24
-#define I_PLANES_TOKENS 12
 #if defined(__AVX512VNNI__)
 #define I_FORM_8    FORM_BYTES
-#define I_STREAM_8  FORM_BYTES
 #define I_FORM_16   FORM_WORDS
-#define I_STREAM_16 FORM_WORDS
 #define I_OFFSET    128
 #define I_PART_WORDS 0
 #else
 #define I_FORM_8    FORM_WORDS
-#define I_STREAM_8  FORM_WORDS
 #define I_FORM_16   FORM_WORDS
-#define I_STREAM_16 FORM_WORDS
 #define I_OFFSET    0
 #define I_PART_WORDS 1
 #endif

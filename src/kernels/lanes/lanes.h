@@ -1,13 +1,13 @@
 /* kernels/lanes/lanes.h: what the lanes headers share, and what each of them has. A lanes header is one machine's way to
- * compute with 16 rows at once. lanes/scalar.h says in plain C what every operation on floats means; integers:
+ * compute with 16 rows at once. lanes/scalar.h says in plain C what every operation on floats means.
+ *
+ *   LANES_ACC, LANES_PANELS  f32x16 sums that the registers hold beside their operands; panels of a register block
+ *   LANES_CHAINS             sums in flight that hide the latency of an fma, where there is one token or query only
+ *   LANES_INTEGERS           1 where the header has the integers that follow
  *
  * An i512 is 64 bytes, that is 16 rows of 32 bits, each of them 4 int8 or 2 int16 along k.
  *
- *   I_FORM_8, I_FORM_16      the digits (bodies/int_digits.h) of 8-bit and 16-bit activations in which blocks multiply
- *   I_STREAM_8, I_STREAM_16  the same in streams of q8
- *   I_PANELS, I_BLOCK_V      a block's registers: panels x digit rows
- *   I_STREAM_V, I_SUB_V      a stream's registers: digit rows with q8, with q4
- *   I_STREAM_TOKENS, I_PLANES_TOKENS  the most tokens that stream takes; with q4 and 16-bit activations
+ *   I_FORM_8, I_FORM_16      the digits (bodies/int_digits.h) of 8-bit and 16-bit activations
  *   I_OFFSET                 what i_offset adds to the bytes of weights that i_dot4 takes: 128 where it wants them unsigned
  *   I_BOOK_OFFSET            what is added to the codebook of q4 for i_sub_dot, for the same reason
  *   i_dot4, i_dot2           acc + the products of 4 bytes or 2 words in each row; _at: with the same 32 bits in all rows

@@ -132,16 +132,8 @@ V_INLINE float v_fold_max(f32x16 a)
 
 /* ---- Integers ---------------------------------------------------------------------------------------------------- */
 
-#define I_PANELS   1
-#define I_BLOCK_V  6
-#define I_STREAM_V 4
-#define I_SUB_V    2
-#define I_STREAM_TOKENS 12
-#define I_PLANES_TOKENS 4
 #define I_FORM_8      FORM_BYTES
-#define I_STREAM_8    FORM_BYTES
 #define I_FORM_16     FORM_PLANES
-#define I_STREAM_16   FORM_PLANES
 #define I_OFFSET      0
 #define I_BOOK_OFFSET 0
 #define I_PART_WORDS  0
