@@ -22,6 +22,7 @@ typedef struct PthStorages {
 bool pth_storages_collect(PthStorages *s, const Pickle *p, const char *path, Error *err);
 void pth_storages_free(PthStorages *s);
 
-PthStorage *pth_storages_find(const PthStorages *s, const char *key, size_t key_bytes); /* NULL: none */
+/* NULL: none has this key. */
+PthStorage *pth_storages_find(const PthStorages *s, const char *key, size_t key_bytes);
 
 #endif

@@ -28,6 +28,7 @@ typedef struct ZipDirectory {
 bool zip_read(ZipDirectory *z, const FileMap *f, Error *err);
 void zip_free(ZipDirectory *z); /* a zeroed one is fine */
 
-const ZipEntry *zip_find(const ZipDirectory *z, const char *name, size_t name_bytes); /* NULL: no such entry */
+/* NULL: no such entry. */
+const ZipEntry *zip_find(const ZipDirectory *z, const char *name, size_t name_bytes);
 
 #endif

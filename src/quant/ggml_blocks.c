@@ -1,3 +1,5 @@
+/* Decodes the block types of GGUF files to floats, and turns some of them into a type that kernels
+ * multiply. */
 #include "quant/ggml_blocks.h"
 
 #include <assert.h>
@@ -6,8 +8,9 @@
 
 #include "base/half.h"
 
-/* One function for each type: one block at b to floats at y. Elements are in the order of the row; a nibble, a pair of bits
- * or a single high bit of the same 16 or 32 bytes belongs to elements that stand 16, 32 or 64 apart. */
+/* One function for each type: the block at b becomes floats at y, in the order of the row. The
+ * nibbles, pairs of bits or high bits that share a byte belong to elements that are 16, 32 or 64
+ * apart. */
 
 enum { SMALL = 32, LARGE = 256 };
 
@@ -20,9 +23,10 @@ static uint16_t read_u16(const uint8_t *b)
 
 static float read_f16(const uint8_t *b) { return f16_to_f32(read_u16(b)); }
 
-/* ---- Blocks of 32 ----------------------------------------------------------------------------------------------- */
+/* ---- Blocks of 32 ---------------------------------------------------------------------------- */
 
-static void q4_0(float *y, const uint8_t *b) /* d f16, 16 bytes of nibbles */
+/* d f16, 16 bytes of nibbles. */
+static void q4_0(float *y, const uint8_t *b)
 {
     float d = read_f16(b);
     b += 2;
@@ -32,7 +36,8 @@ static void q4_0(float *y, const uint8_t *b) /* d f16, 16 bytes of nibbles */
     }
 }
 
-static void q4_1(float *y, const uint8_t *b) /* d, m f16, 16 bytes of nibbles */
+/* d, m f16, 16 bytes of nibbles. */
+static void q4_1(float *y, const uint8_t *b)
 {
     float d = read_f16(b), m = read_f16(b + 2);
     b += 4;
@@ -72,7 +77,8 @@ static void q5_1(float *y, const uint8_t *b)
         y[i] = d * (float)q[i] + m;
 }
 
-static void q8_0(float *y, const uint8_t *b) /* d f16, 32 int8 */
+/* d f16, 32 int8. */
+static void q8_0(float *y, const uint8_t *b)
 {
     float d = read_f16(b);
     b += 2;
@@ -80,7 +86,7 @@ static void q8_0(float *y, const uint8_t *b) /* d f16, 32 int8 */
         y[i] = (float)(int8_t)b[i] * d;
 }
 
-/* Nibbles that are indices into a table of 16 values, two runs of 16 elements. */
+/* Each nibble is an index into a table of 16 values. The low nibbles are the first 16 elements. */
 static void lookup(float *y, float d, const int8_t table[16], const uint8_t *b)
 {
     for (int i = 0; i < 16; i++) {
@@ -93,8 +99,9 @@ static const int8_t nonlinear[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 
 
 static void iq4_nl(float *y, const uint8_t *b) { lookup(y, read_f16(b), nonlinear, b + 2); }
 
-/* A byte e, 2^(e - 128), then nibbles that index twice the values of e2m1 (OCP Microscaling Formats 1.0). The halving keeps
- * the table whole; e of 0 and 1 are subnormal floats. -0 of e2m1 is +0 here, as in ggml. */
+/* A byte e, the scale 2^(e - 127), then nibbles, which index the values of e2m1 (OCP Microscaling
+ * Formats 1.0). The table holds twice these values, so that they are integers; so the scale used is
+ * 2^(e - 128). An e of 0 or 1 gives a subnormal float. As in ggml, the -0 of e2m1 is +0 here. */
 static void mxfp4(float *y, const uint8_t *b)
 {
     static const int8_t e2m1[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
@@ -102,9 +109,10 @@ static void mxfp4(float *y, const uint8_t *b)
     lookup(y, f32_from(e < 2 ? UINT32_C(0x00200000) << e : (e - 1) << 23), e2m1, b + 1);
 }
 
-/* ---- Blocks of 256 ---------------------------------------------------------------------------------------------- */
+/* ---- Blocks of 256 --------------------------------------------------------------------------- */
 
-/* The 256 two-bit codes of q2_K and q3_K: each half of 128 elements has 32 bytes, bits 0 and 1 of which are its first 32. */
+/* The 256 two-bit codes of q2_K and q3_K. Each half of 128 elements has 32 bytes, whose bits 0 and
+ * 1 are its first 32 elements, and so on. */
 static void two_bits(uint8_t q[LARGE], const uint8_t *b)
 {
     for (int half = 0; half < 2; half++)
@@ -113,7 +121,8 @@ static void two_bits(uint8_t q[LARGE], const uint8_t *b)
                 *q++ = b[half * 32 + i] >> shift & 3;
 }
 
-/* Bit number n_low of the 256 codes of q3_K and q5_K: bits 0 of the 32 bytes are those of the first 32, and so on. */
+/* Set bit n_low of the 256 codes of q3_K or q5_K: bit 0 of the 32 bytes belongs to the first 32
+ * elements, and so on. */
 static void add_high_bits(uint8_t q[LARGE], int n_low, const uint8_t *b)
 {
     for (int bit = 0; bit < 8; bit++)
@@ -121,7 +130,8 @@ static void add_high_bits(uint8_t q[LARGE], int n_low, const uint8_t *b)
             q[bit * 32 + i] = (uint8_t)(q[bit * 32 + i] | (b[i] >> bit & 1) << n_low);
 }
 
-static void q2_k(float *y, const uint8_t *b) /* 16 bytes of scale and minimum, 64 of codes, d, dmin f16 */
+/* 16 bytes of scales and minima, 64 of codes, d, dmin f16. */
+static void q2_k(float *y, const uint8_t *b)
 {
     uint8_t q[LARGE];
     float   d = read_f16(b + 80), dmin = read_f16(b + 82);
@@ -133,15 +143,16 @@ static void q2_k(float *y, const uint8_t *b) /* 16 bytes of scale and minimum, 6
     }
 }
 
-/* Scale s of 16 of q3_K: low four bits in the nibbles of bytes 0 to 7, high two in bytes 8 to 11. */
+/* Scale s (of 16) of q3_K. Its low four bits are in the nibbles of bytes 0 to 7, its high two bits
+ * in bytes 8 to 11. */
 static int q3_k_scale(const uint8_t *scales, int s)
 {
     int low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4, high = scales[8 + s % 4] >> (2 * (s / 4)) & 3;
     return (low | high << 4) - 32;
 }
 
-/* 32 bytes of high bits (one in each byte for every 32 elements; a bit that is not set subtracts 4), 64 of codes, 12 of
- * scales, d f16. */
+/* 32 bytes of high bits (one bit in each byte for every 32 elements; a clear bit subtracts 4), 64
+ * of codes, 12 of scales, d f16. */
 static void q3_k(float *y, const uint8_t *b)
 {
     uint8_t q[LARGE];
@@ -155,8 +166,10 @@ static void q3_k(float *y, const uint8_t *b)
     }
 }
 
-/* Six bits of scale and minimum of sub-block s of 8 in the 12 bytes of q4_K and q5_K: the first four sub-blocks have bytes of
- * their own (scales 0 to 3, minima 4 to 7), whose upper two bits complete the nibbles of the other four (8 to 11). */
+/* The six-bit scale and minimum of sub-block s (of 8), from the 12 bytes of q4_K and q5_K.
+ * Sub-blocks 0 to 3 have bytes of their own (scales in 0 to 3, minima in 4 to 7). The others have
+ * nibbles in bytes 8 to 11; their upper two bits are in the first eight bytes, above the six bits
+ * there. */
 static void scale_and_min(const uint8_t *b, int s, int *scale, int *min)
 {
     if (s < 4) {
@@ -168,7 +181,8 @@ static void scale_and_min(const uint8_t *b, int s, int *scale, int *min)
     }
 }
 
-/* Nibbles of 256 codes: each run of `run` bytes has two runs of elements, in its low and in its high nibbles. */
+/* The nibbles of 256 codes. Each run of `run` bytes holds two runs of elements, the first in its
+ * low nibbles and the second in its high ones. */
 static void nibbles(uint8_t q[LARGE], const uint8_t *b, int run)
 {
     for (int begin = 0; begin < LARGE / 2; begin += run)
@@ -178,7 +192,7 @@ static void nibbles(uint8_t q[LARGE], const uint8_t *b, int run)
         }
 }
 
-/* head: d, dmin f16 and 12 bytes of scales and minima. */
+/* Apply the scales. head: d, dmin f16 and 12 bytes of scales and minima. */
 static void scale_q45(float *y, const uint8_t *head, const uint8_t q[LARGE])
 {
     float d = read_f16(head), dmin = read_f16(head + 2);
@@ -191,14 +205,16 @@ static void scale_q45(float *y, const uint8_t *head, const uint8_t q[LARGE])
     }
 }
 
-static void q4_k(float *y, const uint8_t *b) /* the head, 128 bytes of nibbles */
+/* The head, 128 bytes of nibbles. */
+static void q4_k(float *y, const uint8_t *b)
 {
     uint8_t q[LARGE];
     nibbles(q, b + 16, 32);
     scale_q45(y, b, q);
 }
 
-static void q5_k(float *y, const uint8_t *b) /* the head, 32 bytes of high bits, 128 of nibbles */
+/* The head, 32 bytes of high bits, 128 of nibbles. */
+static void q5_k(float *y, const uint8_t *b)
 {
     uint8_t q[LARGE];
     nibbles(q, b + 48, 32);
@@ -206,8 +222,8 @@ static void q5_k(float *y, const uint8_t *b) /* the head, 32 bytes of high bits,
     scale_q45(y, b, q);
 }
 
-/* 128 bytes of low nibbles, 64 of high pairs of bits, 16 int8 scales, d f16. Each half of 128 elements has 64 bytes of
- * nibbles (two runs of 64 elements) and 32 of pairs (four runs of 32). */
+/* 128 bytes of low nibbles, 64 of high pairs of bits, 16 int8 scales, d f16. Each half of 128
+ * elements has 64 bytes of nibbles (two runs of 64 elements) and 32 of pairs (four runs of 32). */
 static void q6_k(float *y, const uint8_t *b)
 {
     uint8_t q[LARGE];
@@ -223,7 +239,8 @@ static void q6_k(float *y, const uint8_t *b)
     }
 }
 
-static void iq4_xs(float *y, const uint8_t *b) /* d f16, high pairs of bits of 8 scales, their 8 low nibbles, 128 nibbles */
+/* d f16, high pairs of bits of 8 scales, their 8 low nibbles, 128 bytes of nibbles. */
+static void iq4_xs(float *y, const uint8_t *b)
 {
     float    d = read_f16(b);
     unsigned pairs = read_u16(b + 2);
@@ -233,7 +250,7 @@ static void iq4_xs(float *y, const uint8_t *b) /* d f16, high pairs of bits of 8
     }
 }
 
-/* ---- Twins ------------------------------------------------------------------------------------------------------ */
+/* ---- Twins ----------------------------------------------------------------------------------- */
 
 static void q5_0_as_q8_0(uint8_t *y, const uint8_t *b)
 {
@@ -253,7 +270,8 @@ static void iq4_nl_as_q8_0(uint8_t *y, const uint8_t *b)
     }
 }
 
-/* Codes -4 .. 3 of q3_K are 28 .. 35 of q6_K, which subtracts 32; its scales, -32 .. 31, fit int8. */
+/* q6_K subtracts 32 from its codes, so the codes -4 .. 3 of q3_K become 28 .. 35 there. The scales
+ * of q3_K, -32 .. 31, fit int8. */
 static void q3_k_as_q6_k(uint8_t *y, const uint8_t *b)
 {
     uint8_t q[LARGE];
@@ -269,7 +287,7 @@ static void q3_k_as_q6_k(uint8_t *y, const uint8_t *b)
     memcpy(y + 208, b + 108, 2);
 }
 
-/* ---- The table -------------------------------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;

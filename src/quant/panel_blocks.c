@@ -1,6 +1,7 @@
-/* quant/panel_blocks.c: the GGUF types: blocks as a GGUF file has them, row after row, laid out as panels, and back to
- * integers. docs/format.md, "Panels", says where each bit goes. The blocks: ggml's ggml-common.h (block_q8_0 ...) and the
- * dequantization of the gguf Python package (quants.py). */
+/* quant/panel_blocks.c: the GGUF types. Lays the blocks of a GGUF file, which come row after row,
+ * out as panels, and reads panels back as integers. docs/format.md, "Panels", says where each bit
+ * goes. Sources of the blocks: ggml's ggml-common.h (block_q8_0 ...) and the gguf Python package
+ * (quants.py). */
 #include "quant/quant.h"
 
 #include <assert.h>
@@ -10,9 +11,11 @@
 #include "base/half.h"
 
 enum {
-    ROW_STEP = 4,                /* bytes of one row in a vector of 64: four codes, or the bits of four columns' codes */
+    /* Bytes of one row in a vector of 64: four codes, or the bits of four columns' codes. */
+    ROW_STEP = 4,
     VECTOR   = 64,
-    RUN      = 32,               /* k of a run: the sub-block of q4_k, the block of q8_0                               */
+    /* k of a run: the sub-block of q4_k, the block of q8_0. */
+    RUN      = 32,
     MASK6    = 63
 };
 
@@ -34,13 +37,15 @@ size_t gguf_row_bytes(WeightType t, int k)
 static uint32_t load4(const uint8_t *p) { uint32_t v; memcpy(&v, p, sizeof v); return v; }
 static void     store4(uint8_t *p, uint32_t v) { memcpy(p, &v, sizeof v); }
 
-/* 8 codes that stand in nibbles (shift 0 or 4) of 8 bytes: k 0..3 to the low nibbles of four bytes, k 4..7 to the high. */
+/* Pack 8 codes into 4 bytes. The codes are in nibbles (shift 0: low, 4: high) of 8 bytes; k 0..3 go
+ * to the low nibbles, k 4..7 to the high ones. */
 static uint32_t join_nibbles(const uint8_t *from, int shift)
 {
     return (load4(from) >> shift & 0x0f0f0f0fu) | (load4(from + 4) >> shift & 0x0f0f0f0fu) << 4;
 }
 
-/* 4 * n codes' bits of `bits` at bit `shift` of as many bytes: those of quad i to bits i * bits .. of four bytes. */
+/* Pack the bits of 4 * n codes into 4 bytes. Each of 4 * n bytes has `bits` of them at bit `shift`;
+ * those of quad i go to bits i * bits and up. */
 static uint32_t join_bits(const uint8_t *from, int n, int bits, int shift)
 {
     uint32_t mask = bits == 1 ? 0x01010101u : 0x03030303u, v = 0;
@@ -59,7 +64,7 @@ static void put_q8_0(void *const to[MAX_PARTS], int r, int block, const uint8_t 
     put_half(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b);
 }
 
-/* qs: 16 bytes, k 0..15 in the low nibbles, 16..31 in the high. */
+/* 16 bytes: k 0..15 in the low nibbles, 16..31 in the high ones. */
 static void put_q4_0(void *const to[MAX_PARTS], int r, int block, const uint8_t *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 4 * VECTOR + r * ROW_STEP;
@@ -68,8 +73,9 @@ static void put_q4_0(void *const to[MAX_PARTS], int r, int block, const uint8_t 
     put_half(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b);
 }
 
-/* d, dmin, 12 bytes of scales and minima of 6 bits. In the 12: scale j of 0..3 in byte j, its minimum in byte 4 + j; those
- * of 4..7 have their low nibbles in byte 4 + j, low and high, and their upper two bits above the six of bytes j - 4 and j. */
+/* d, dmin, then 12 bytes of 6-bit scales and minima. Scale j of 0..3 is in byte j, its minimum in
+ * byte 4 + j. Scale and minimum j of 4..7 have their low four bits in byte 4 + j (scale low,
+ * minimum high), and their upper two bits above the six of bytes j - 4 and j. */
 static void put_scales(void *const to[MAX_PARTS], int r, int block, const uint8_t *b)
 {
     uint8_t       *out = (uint8_t *)to[1] + (size_t)block * 3 * VECTOR + r * ROW_STEP;
@@ -83,7 +89,7 @@ static void put_scales(void *const to[MAX_PARTS], int r, int block, const uint8_
     put_half(to[2], at, b), put_half(to[2], at + PANEL_ROWS, b + 2);
 }
 
-/* Runs of 32: two share 32 bytes, the first in the low nibbles. */
+/* Two runs of 32 share 32 bytes; the first is in the low nibbles. */
 static void put_q4_k(void *const to[MAX_PARTS], int r, int block, const uint8_t *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 32 * VECTOR + r * ROW_STEP;
@@ -92,7 +98,7 @@ static void put_q4_k(void *const to[MAX_PARTS], int r, int block, const uint8_t 
     put_scales(to, r, block, b);
 }
 
-/* The fifth bit of run s: bit s of 32 bytes. */
+/* The fifth bits of run s are bit s of 32 bytes. */
 static void put_q5_k(void *const to[MAX_PARTS], int r, int block, const uint8_t *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 40 * VECTOR + r * ROW_STEP;
@@ -104,13 +110,14 @@ static void put_q5_k(void *const to[MAX_PARTS], int r, int block, const uint8_t 
     put_scales(to, r, block, b);
 }
 
-/* ql [2][64], qh [2][32], 16 scales, d. Of each half of 128 k, runs 0 and 1 are the low nibbles of the 64 bytes, 2 and 3 the
- * high ones; run s has its upper bits at 2 * s of the 32 bytes of qh. */
+/* ql [2][64], qh [2][32], 16 scales, d. In each half of 128 k, runs 0 and 1 are the low nibbles of
+ * the 64 bytes of ql, and runs 2 and 3 the high ones. The upper bits of run s are at bit 2 * s of
+ * the 32 bytes of qh. */
 static void put_q6_k(void *const to[MAX_PARTS], int r, int block, const uint8_t *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 48 * VECTOR + r * ROW_STEP;
     uint8_t *sub = (uint8_t *)to[1] + (size_t)block * 4 * VECTOR + r * ROW_STEP;
-    for (int s = 0; s < 16; s++, out += 3 * VECTOR) { /* of 16 k */
+    for (int s = 0; s < 16; s++, out += 3 * VECTOR) { /* 16 k each */
         const uint8_t *ql = b + s / 8 * 64 + s / 2 % 2 * RUN + s % 2 * 16, *qh = b + 128 + s / 8 * 32 + s % 2 * 16;
         int            run = s / 2 % 4;
         store4(out, join_nibbles(ql, run / 2 * 4));
@@ -124,7 +131,7 @@ static void put_q6_k(void *const to[MAX_PARTS], int r, int block, const uint8_t 
 
 typedef void Put(void *const to[MAX_PARTS], int r, int block, const uint8_t *b);
 
-/* A row of +0: where the code that stands for 0 is not 0, all codes are that one. */
+/* A block that decodes to +0. If the code that means 0 is not 0, all codes must be that one. */
 static void zero_block(WeightType t, uint8_t *b)
 {
     memset(b, 0, (size_t)block_of[t].bytes);
@@ -150,7 +157,7 @@ void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows
 
 /* ---- A panel to integers ---- */
 
-/* Column c of row r where 8 columns lie in the nibbles of one vector. */
+/* The code in column c of row r, where 8 columns are in the nibbles of one vector. */
 static int nibble(const uint8_t *vectors, int r, int c) { return vectors[c / 8 * VECTOR + r * ROW_STEP + c % 4] >> c / 4 % 2 * 4 & 15; }
 
 static int code_at(WeightType t, const uint8_t *codes, int r, int c)

@@ -1,3 +1,5 @@
+/* The table of weight types, and the layout of float types and of q8 and q4. The GGUF types are in
+ * panel_blocks.c. */
 #include "quant/quant.h"
 
 #include <assert.h>
@@ -7,7 +9,7 @@
 #include "base/half.h"
 #include "quant/codes.h"
 
-/* One row for each part of each type. A panel of a part is [ceil(k rounded up to `round` / step)][inner dimensions]. */
+/* One part of a type. A panel of it is [ceil(k rounded up to `round` / step)][inner dimensions]. */
 typedef struct TypePart {
     const char *suffix;
     ElementType element;
@@ -16,9 +18,9 @@ typedef struct TypePart {
 
 static const struct {
     const char *name;
-    int         bytes, n_parts;  /* bytes of an element; of float types */
+    int         bytes, n_parts;  /* bytes of an element of a float type */
     TypePart        part[MAX_PARTS];
-    int         unit;            /* k is a multiple of it                */
+    int         unit;            /* k must be a multiple of it */
 } types[WT_COUNT] = {
     [WT_F32]  = { "f32", 4, 1, { { "", EL_F32, 1, 1, 1, { PANEL_ROWS } } }, 1 },
     [WT_F16]  = { "f16", 2, 1, { { "", EL_F16, 1, 1, 1, { PANEL_ROWS } } }, 1 },
@@ -138,15 +140,16 @@ Panels panels_from(WeightType t, Panels p, int first, int k)
 
 /* ---- Float types ---- */
 
-/* Where element (r, c) stands in a panel, in elements. */
+/* Position of element (r, c) in a panel, in elements. */
 static size_t place(WeightType t, int r, int c)
 {
     int g = types[t].part[0].step;
     return ((size_t)(c / g) * PANEL_ROWS + (size_t)r) * (size_t)g + (size_t)(c % g);
 }
 
-/* Units of `size` bytes, n of each row of row_bytes, to [n][PANEL_ROWS]; in runs of as many as a cache line of a row holds, so that
- * lines that are read and lines that are written stay in the first cache. */
+/* Transpose units of `size` bytes, n of each row of row_bytes, to [n][PANEL_ROWS]. It takes as many
+ * units at a time as a cache line holds, so that the lines read and the lines written stay in the
+ * first cache. */
 static inline void transpose(unsigned char *out, const unsigned char *in, size_t row_bytes, int n_rows, int n, size_t size)
 {
     enum { RUN = 16 };
@@ -174,17 +177,19 @@ void panel_pack(WeightType t, void *panel, const void *rows, int n_rows, int k)
         transpose(out, in, row_bytes, n_rows, k / together, 4);
     else
         transpose(out, in, row_bytes, n_rows, k / together, 2);
-    for (int r = 0; r < n_rows && k % together != 0; r++) /* the half of a pair that is left */
+    for (int r = 0; r < n_rows && k % together != 0; r++) /* the last half of a pair */
         memcpy(out + place(t, r, k - 1) * size, in + (size_t)r * row_bytes + (size_t)(k - 1) * size, size);
 }
 
 /* ---- Quantized types ---- */
 
-/* Where the codes of q4 for (r, c) stand: 64 bytes hold 8 k of 16 rows, k 0..3 in the low nibbles, k 4..7 in the high ones. */
+/* The byte of a q4 code (r, c): 64 bytes hold 8 k of 16 rows, k 0..3 in the low nibbles and k 4..7
+ * in the high ones. */
 static size_t q4_byte(int r, int c) { return (size_t)(c / 8) * 64 + (size_t)r * 4 + (size_t)(c % 4); }
 static int    q4_shift(int c) { return c / 4 % 2 * 4; }
 
-/* Sub-scales of 64 k: 32 bytes of magnitudes, two sub-blocks to a byte, then a 16-bit mask of signs for each sub-block. */
+/* Sub-scales of 64 k: 32 bytes of magnitudes, two sub-blocks to a byte, then a 16-bit mask of signs
+ * for each sub-block. */
 enum { SUBS_BYTES = 40, SUBS_SIGNS = 32 };
 static size_t sub_byte(int r, int sub) { return (size_t)(sub / 4) * SUBS_BYTES + (size_t)(sub % 4 / 2 * 16 + r); }
 static int    sub_shift(int sub) { return sub % 2 * 4; }
@@ -286,7 +291,7 @@ static void quantized_row(WeightType t, float *out, Panels p, int r, int k)
     }
 }
 
-/* Scale times sub-scale, times the code, minus the minima's scale times minimum: each step rounded. */
+/* The formula is code * (scale * sub-scale) - (scale of minima * minimum); each step is rounded. */
 static void gguf_row(WeightType t, float *out, Panels p, int r, int k)
 {
     for (int c = 0; c < k; c += SUPERBLOCK) {
@@ -342,7 +347,7 @@ void elements_to_f32(WeightType t, float *out, const void *in, size_t n)
     default:
         break;
     }
-    assert(t < WT_FLOATS); /* a new type without its conversion */
+    assert(t < WT_FLOATS); /* a new type needs a conversion here */
 }
 
 void elements_from_f32(WeightType t, void *out, const float *in, size_t n)
@@ -363,10 +368,11 @@ void elements_from_f32(WeightType t, void *out, const float *in, size_t n)
     default:
         break;
     }
-    assert(t < WT_FLOATS); /* a new type without its conversion */
+    assert(t < WT_FLOATS); /* a new type needs a conversion here */
 }
 
-/* A plain loop over a block is one that compilers turn into vector code, and only a block with a hit is looked at again. */
+/* The first loop over a block has no exit, so compilers make vector code of it. Only a block with a
+ * hit is searched again. */
 static size_t first_full_exponent16(const unsigned char *data, size_t n, uint16_t exponent)
 {
     enum { BLOCK = 4096 };

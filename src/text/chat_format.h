@@ -55,7 +55,8 @@ typedef enum ChatSpanKind {
     CHAT_BOS, CHAT_EOS
 } ChatSpanKind;
 typedef struct ChatSpan { ChatSpanKind kind; size_t start, end, message; } ChatSpan;
-typedef struct ChatText { char *text; size_t n; ChatSpan *span; size_t n_spans; } ChatText; /* release with chat_text_free */
+/* Release with chat_text_free. */
+typedef struct ChatText { char *text; size_t n; ChatSpan *span; size_t n_spans; } ChatText;
 void chat_text_free(ChatText *t);
 
 /* Render messages [n]: at most one system text, which comes first, then turns. open: end with the

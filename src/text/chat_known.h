@@ -15,6 +15,7 @@ typedef struct ChatKnown {
 } ChatKnown;
 
 const ChatKnown *chat_known_find(const char *name); /* NULL: none */
-char            *chat_known_json(const ChatKnown *k, Error *err); /* caller frees; NULL: no memory */
+/* The row as JSON; the caller frees. NULL: no memory. */
+char            *chat_known_json(const ChatKnown *k, Error *err);
 
 #endif

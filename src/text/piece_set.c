@@ -64,7 +64,8 @@ size_t piece_set_match(const PieceSet *s, const char *text, size_t n, int32_t *i
 {
     if (n == 0 || !s->starts[(unsigned char)text[0]])
         return 0;
-    size_t low = 0, high = s->n, longest = 0; /* [low, high): the pieces that agree with the text so far */
+    /* [low, high): the pieces that agree with the text so far. */
+    size_t low = 0, high = s->n, longest = 0;
     for (size_t depth = 0; low < high; depth++) {
         if (s->piece[low].n == depth) { /* the shortest sorts first; equal ones by id */
             longest = depth;

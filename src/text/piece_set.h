@@ -7,7 +7,8 @@
 #include "base/error.h"
 
 typedef struct PieceSet {
-    struct PieceRef { const char *bytes; size_t n; int32_t id; } *piece; /* sorted by bytes; not copied */
+    /* Sorted by bytes, which are not copied. */
+    struct PieceRef { const char *bytes; size_t n; int32_t id; } *piece;
     size_t n, cap;
     bool   starts[256]; /* some piece begins with this byte */
 } PieceSet;
