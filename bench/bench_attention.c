@@ -1,9 +1,10 @@
-/* bench_attention: attention of the llama-3.2-1b shape over a KV cache, as the forward pass runs it, against the machine's
- * limits. Decode (one token) reads K and V of all positions once and waits for memory; prefill multiplies.
- *   bench_attention [--isa NAME] [--threads N] [--type f32|f16|q8] [--heads N] [--kv-heads N] [--head-dim N] [--repeats N]
- *                   [--only decode|prefill] [--positions N]
- * Decode goes through enough layers that no cache holds their K and V (512 MB). Bytes are those of the type, scales included;
- * FLOP are 2 x 2 x head_dim for each head and visible position. */
+/* bench_attention: attention over a KV cache, in the shape of llama-3.2-1b, as the forward pass
+ * runs it, compared with the machine's limits. Decode (one token) reads K and V of all positions
+ * once and waits for memory; prefill multiplies.
+ *   bench_attention [--isa NAME] [--threads N] [--type f32|f16|q8] [--heads N] [--kv-heads N]
+ *                   [--head-dim N] [--repeats N] [--only decode|prefill] [--positions N]
+ * Decode uses so many layers that no cache holds their K and V (512 MB). Bytes are those of the
+ * type, with scales. FLOP are 2 x 2 x head_dim for each head and visible position. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,7 +52,7 @@ static float number(uint32_t *s) /* -1 to 1 */
     return (float)(int32_t)*s * 0x1p-31f;
 }
 
-/* Layers are filled by the threads that will read most of them. */
+/* Fills each layer on the thread that will read most of it. */
 static void fill_layers(void *arg, Team team)
 {
     Bench        *b = arg;
@@ -61,7 +62,7 @@ static void fill_layers(void *arg, Team team)
     for (int l = team.thread; l < b->n_layers; l += team.n_threads)
         for (int pos = 0; pos < b->kv.seq[0].length; pos++)
             for (int h = 0; h < c->kv_heads; h++) {
-                if (pos < 64) /* later positions repeat the numbers of an earlier one */
+                if (pos < 64) /* later positions reuse earlier numbers */
                     for (int i = 0; i < 2 * c->head_dim; i++)
                         x[i] = number(&s);
                 kv_cache_put(&b->kv, b->run.kernels, 0, l, h, pos, x, x + c->head_dim);
@@ -103,7 +104,7 @@ static double seconds_of(Bench *b, int pos, int n_tok)
     return clock_seconds() - start;
 }
 
-/* Reading and decoding take turns: the bandwidth of a shared machine changes while one looks. */
+/* Alternates reading and decoding, because the bandwidth of a shared machine changes over time. */
 static void decode(Bench *b, KvType type, int length, const char *plain, size_t plain_bytes)
 {
     const Config *c = &b->model.cfg;

@@ -1,7 +1,9 @@
-/* bench_context: decode of a whole model at the end of a long context, against the read bandwidth, counting the bytes of weights
- * and of the cache. The cache is filled with random K and V, which takes seconds where a prompt of that length takes minutes.
+/* bench_context: decode of a whole model at the end of a long context, compared with the read
+ * bandwidth; counts the bytes of weights and cache. Fills the cache with random K and V, which
+ * takes seconds; a prompt of that length takes minutes.
  *   bench_context MODEL [--threads N] [--kv-type TYPE] [--positions N] [--tokens N] [--repeats N]
- * Reading and decoding take turns, since the bandwidth of a shared machine changes: medians of the repeats, and of their ratio. */
+ * Alternates reading and decoding, because the bandwidth of a shared machine changes. Prints
+ * medians of the repeats and of their ratio. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +57,7 @@ typedef struct Fill {
     int             positions;
 } Fill;
 
-/* Positions after the first 64 repeat the numbers of the one before. */
+/* Positions after the first 64 reuse the numbers of an earlier one. */
 static void fill_layers(void *arg, Team team)
 {
     const Fill   *f = arg;
@@ -83,7 +85,7 @@ static void fill_cache(tblock_context *c, int positions, int threads)
     c->kv.seq[0].length = positions;
 }
 
-/* Seconds of a token. */
+/* Seconds for each token. */
 static double decode_seconds(tblock_context *c, const Args *a, int vocab)
 {
     tblock_error err;
@@ -108,7 +110,7 @@ static void measure(const Args *a, tblock_context *c, const tblock_model_info *m
     memset(plain, 1, READ_BYTES);
     double weights = (double)m->bytes_per_token;
     double cache = (double)c->kv.tile_bytes / KV_TILE * c->kv.shape.n_layers * (a->positions + a->tokens / 2);
-    for (int i = -1; i < a->repeats; i++) { /* the first touches the pages and is not counted */
+    for (int i = -1; i < a->repeats; i++) { /* the first touches the pages and does not count */
         double gb = roofline_read(plain, READ_BYTES, threads, 1), took = decode_seconds(c, a, m->vocab_size);
         if (i >= 0)
             s[i] = took, read[i] = gb, part[i] = 1e-9 * (weights + cache) / took / gb;

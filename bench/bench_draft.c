@@ -1,6 +1,7 @@
-/* bench_draft: what a draft costs: the lookup in texts of several lengths, and a batch of 1 .. 16 tokens against one.
+/* bench_draft: the cost of a draft: the lookup in texts of several lengths, and a batch of 1 ..
+ * 16 tokens compared with one token.
  *   bench_draft [MODEL [THREADS]]
- * Without a model the lookup alone. Medians. */
+ * Without a model it measures only the lookup. Medians. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 enum { REPEATS = 9, MAX_TEXT = 1 << 17, MOST = 16, PROMPT = 64 };
 
-/* Tokens as frequent as words are: the share of rank r falls as 1 / r. */
+/* Tokens with the frequencies of words: the share of rank r falls as 1 / r (Zipf). */
 static void fill(int32_t *ids, size_t n, int vocab)
 {
     uint32_t s = 1;

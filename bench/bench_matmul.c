@@ -1,8 +1,11 @@
-/* bench_matmul: the matrices of the llama-3.2-1b shape, as the forward pass multiplies them, against the machine's limits.
- * Decode (1 .. 4 tokens) reads the weights once and waits for memory; prefill (512 tokens) waits for the multipliers.
- *   bench_matmul [--isa NAME] [--threads N] [--type f32|f16|bf16|q8|q4|q8_0|...] [--math f32|bf16] [--bits 8|16] [--repeats N]
- * Weights are those of 4 layers and the output head, 1 GB in bf16: more than any cache. bf16 ones are multiplied in both modes
- * of arithmetic, quantized ones with integers of 8 and of 16 bits. */
+/* bench_matmul: the matrices of llama-3.2-1b, as the forward pass multiplies them, compared with
+ * the machine's limits. Decode (1 .. 4 tokens) reads the weights once and waits for memory;
+ * prefill (512 tokens) waits for the multipliers.
+ *   bench_matmul [--isa NAME] [--threads N] [--type f32|f16|bf16|q8|q4|q8_0|...]
+ *                [--math f32|bf16] [--bits 8|16] [--repeats N]
+ * The weights are those of 4 layers and the output head, 1 GB in bf16: more than any cache
+ * holds. It multiplies bf16 in both modes of arithmetic, and quantized weights with integers of
+ * 8 and of 16 bits. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +18,8 @@
 
 enum { D_MODEL = 2048, D_FF = 8192, KV_DIM = 512, VOCAB = 128256, N_LAYERS = 4, MAX_TOK = 512, MAX_REPEATS = 99 };
 
-/* The matrices of a layer, and after which the team waits for everyone (as the forward pass must). */
+/* The matrices of a layer. wait: the team waits for all members after it, as in the forward
+ * pass. */
 static const struct {
     int  rows, k;
     bool wait;
@@ -31,7 +35,7 @@ typedef struct Bench {
     char          *w;
     size_t         layer_bytes, head_bytes;
     float         *x, *y;
-    int16_t       *q;            /* x as integers, scales in d; bits 0: float activations */
+    int16_t       *q;            /* x as integers, scales in d; bits 0: floats */
     float         *d;
     int            bits;
     char          *scratch;
@@ -57,7 +61,7 @@ static size_t bytes_of(WeightType type, int rows, int k)
     return n;
 }
 
-/* Numbers of about 2^-7 in every float type; quantized ones: any bits, but no NaN where a scale is. */
+/* Floats of about 2^-7 in every float type. Quantized types get any bits, but no NaN as a scale. */
 static void fill_share(void *arg, Team team)
 {
     Bench   *b = arg;
@@ -73,7 +77,7 @@ static void fill_share(void *arg, Team team)
     }
 }
 
-/* The parts of a matrix stand one behind the other. */
+/* The parts of a matrix lie one after another. */
 static Panels parts_of(WeightType type, const char *w, int rows, int k)
 {
     Panels p = { { NULL } };
@@ -84,7 +88,7 @@ static Panels parts_of(WeightType type, const char *w, int rows, int k)
     return p;
 }
 
-/* This member's panels of one matrix. */
+/* Multiplies this member's panels of one matrix. Returns where the next matrix begins. */
 static const char *multiply(const Bench *b, Team team, const char *w, int rows, int k)
 {
     int first, end;
@@ -135,7 +139,7 @@ static const char *label(const Bench *b)
     return text;
 }
 
-/* Reading and decoding take turns: the bandwidth of a shared machine changes while one looks. */
+/* Alternates reading and decoding, because the bandwidth of a shared machine changes over time. */
 static void decode(Bench *b, size_t n, int repeats)
 {
     double s[5][MAX_REPEATS], read = 0;
@@ -153,7 +157,7 @@ static void decode(Bench *b, size_t n, int repeats)
     }
 }
 
-/* peak: of the multipliers that the type takes, 10^9 operations a second. */
+/* peak: of the multipliers that the type uses, in 10^9 operations a second. */
 static void prefill(Bench *b, int n_tok, int repeats, double peak)
 {
     double s[MAX_REPEATS], products = 0;
@@ -171,7 +175,7 @@ static double peak_of(const Bench *b)
     return roofline_peak(b->kernels->id, b->bits ? b->bits : 32, b->threads);
 }
 
-/* n: bytes of the weights. */
+/* n: the bytes of the weights. */
 static void measure(Bench *b, size_t n, int repeats)
 {
     static const int n_tok[] = { 8, 16, 64, MAX_TOK };
@@ -183,7 +187,7 @@ static void measure(Bench *b, size_t n, int repeats)
     fflush(stdout);
 }
 
-/* math: NULL or the only one of the two that bf16 weights have. */
+/* math: one of the two modes of bf16 weights, or NULL for both. */
 static void run_type(Bench *b, WeightType type, int only_bits, const char *math, int repeats)
 {
     b->type = type, b->layer_bytes = 0, b->head_bytes = bytes_of(type, VOCAB, D_MODEL);
@@ -195,7 +199,7 @@ static void run_type(Bench *b, WeightType type, int only_bits, const char *math,
     for (b->bits = weight_type_quantized(type) ? 8 : 0; b->bits <= 16; b->bits += b->bits ? 8 : 17) {
         if (b->bits && ((only_bits && only_bits != b->bits) || (weight_type_gguf(type) && b->bits == 16)))
             continue;
-        for (int t = 0; b->bits && t < MAX_TOK; t++) /* shorter rows take what lies there */
+        for (int t = 0; b->bits && t < MAX_TOK; t++) /* shorter rows use the same integers */
             b->kernels->quantize(b->q + (size_t)t * D_FF, b->d + (size_t)t * (D_FF / SUPERBLOCK), b->x + (size_t)t * D_FF,
                                  D_FF, b->bits);
         if (!math || type != WT_BF16 || strcmp(math, "f32") == 0)

@@ -1,7 +1,8 @@
 /* bench_sampler: the time to draw a token from a large vocabulary, for each way of choosing.
  *   bench_sampler [VOCABULARY] [REPEATS]
- * Logits are seeded normal numbers (standard deviation 2.5, as large models' are) with a few dozen far above them; "flat"
- * ones have no such head. Medians in microseconds. */
+ * Logits are seeded normal numbers with a standard deviation of 2.5, like those of large models,
+ * and a few dozen far above the rest; "flat" ones have no such head. Prints medians in
+ * microseconds. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
-/* What a team costs: a barrier, an empty region, and an empty region after a pause in which its threads fell asleep.
+/* bench_threads: the cost of a team: a barrier, an empty region, and an empty region after a
+ * pause in which its threads fell asleep.
  *   bench_threads [--threads N] [--pin] [--repeats N]
- * Medians and 9th deciles in microseconds; the first region makes the threads and stands alone. */
+ * Prints medians and 9th deciles in microseconds. The first region makes the threads, so it is
+ * printed separately. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +43,7 @@ static double timed(ThreadPool *p, int threads, void (*fn)(void *, Team))
     return clock_seconds() - start;
 }
 
-/* Regions that follow each other by `gap` seconds. */
+/* Regions that follow each other after `gap` seconds. */
 static void regions(ThreadPool *p, int threads, double gap, int n, const char *what)
 {
     for (int i = 0; i < n; i++) {

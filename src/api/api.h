@@ -1,5 +1,5 @@
-/* api/api.h: what stands behind tblock.h's handles. This room ties the others together: model files, text, runtime; it
- * computes nothing itself. */
+/* api/api.h: what stands behind tblock.h's handles. This room ties the others together (model
+ * files, text, runtime) and computes nothing itself. Here is what its files share. */
 #ifndef API_API_H
 #define API_API_H
 
@@ -16,9 +16,10 @@ struct tblock_model {
     bool       has_weights;
     Tokenizer *tokenizer;       /* NULL: the file has none */
     char       types[64];       /* "bf16,f32" */
-    const char *chat, *chat_template; /* how a conversation is written (api/chat.h), NULL: not said. Whoever opens another kind
-                                         of source sets them, to texts that live as long as the model */
-    char      *retyped;         /* "q4 embed=f16": what was asked for when it was opened; NULL: as stored */
+    /* How a conversation is written (api/chat.h); NULL: not given. These texts live as long as the
+     * model. */
+    const char *chat, *chat_template;
+    char      *retyped;         /* "q4 embed=f16": as asked for at opening; NULL: as stored */
 };
 
 /* What a context knows of a sequence besides its KV cache. */
@@ -52,34 +53,38 @@ struct tblock_context {
     void               *observer_user;
 };
 
-/* Is every token of t a row of an embedding of vocab_size rows? INPUT, naming path: no. */
+/* Does the embedding have a row for every token of t? Fails with INPUT, naming path, if not. */
 bool tokenizer_fits(const Tokenizer *t, int vocab_size, const char *path, Error *err);
 
-/* How many tokens a context computes at once; n_batch 0: the default. One sequence never needs more than n_ctx. */
+/* How many tokens a context computes at once. n_batch 0: the default. A single sequence never
+ * needs more than n_ctx. */
 int context_batch(int n_batch, int n_ctx, int n_seqs);
 
-/* tblock_decode, but NaN logits are not looked for. */
+/* Like tblock_decode, but does not look for NaN logits. */
 bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items, Error *err);
-/* Fails (INPUT, naming the weight to blame) where a logit of the last batch's item i is NaN and the
- * context does not allow it. */
+/* Fails with INPUT, naming the weight to blame, if a logit of item i of the last batch is NaN
+ * and the context does not allow it. */
 bool context_check_logits(const tblock_context *c, size_t i, Error *err);
-/* Room to note n tokens of a sequence; fails with SYSTEM. */
+/* Makes room to note n tokens of a sequence. Fails with SYSTEM. */
 bool context_reserve_tokens(tblock_context *c, int32_t seq, size_t n, Error *err);
-/* Loading reads no weight. Now that `what` is NaN, all are read, to say where it comes from (INPUT; SYSTEM). Returns false. */
+/* Explains why `what` is NaN: reads all weights, which loading does not, to find the cause.
+ * Fails with INPUT (or SYSTEM) and always returns false. */
 bool context_explain_nan(const tblock_context *c, const char *what, Error *err);
-/* "auto" (or NULL), "f32", "f16" or "q8"; else USAGE. auto: f32 for float weights, f16 for quantized ones. */
+/* Parses "auto" (or NULL), "f32", "f16" or "q8"; fails with USAGE. auto: f32 for float weights,
+ * f16 for quantized ones. */
 bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err);
 const char *kv_type_name(KvType t);
 
 typedef struct RunSettings { const char *math, *activations, *kv_type; } RunSettings;
 RunSettings run_settings(const tblock_context *c);
 
-/* Everything that changes the bits of what is computed, as text; the strings live as long as the model. */
+/* Everything that changes the bits of the results, as text. The strings live as long as the
+ * model. */
 enum { RUN_FACTS = 8 };
 typedef struct RunFact { const char *key, *value; } RunFact;
 bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS], Error *err);
 
-/* Metadata of a file of results: its format, and the facts. */
+/* Writes the metadata of a file of results: its format and the facts. */
 bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s, Error *err);
 
 #endif

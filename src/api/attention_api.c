@@ -1,4 +1,5 @@
-/* api/attention_api.c: a run whose attention probabilities are kept, and the files they go to. */
+/* api/attention_api.c: a run that keeps its attention probabilities, and the files that receive
+ * them. */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -14,9 +15,9 @@
 struct tblock_attention {
     const tblock_model *model;
     RunSettings         settings;
-    int      n_layers, n_heads;  /* kept */
-    int     *layer, *head;       /* the kept ones, in the order of the data: [n_layers], [n_heads] */
-    int     *layer_at, *head_at; /* where a layer or head of the model stands among them; -1: not kept */
+    int      n_layers, n_heads;  /* how many are kept */
+    int     *layer, *head;       /* the kept ones, in the order of the data */
+    int     *layer_at, *head_at; /* [of the model]: index among them; -1: not kept */
     size_t   n;
     int32_t *token;
     float   *p;                  /* [n_layers, n_heads, n, n] */
@@ -35,7 +36,7 @@ void tblock_attention_free(tblock_attention *a)
     free(a);
 }
 
-/* The chosen of n_all layers or heads: *kept [*n_kept] and *place [n_all]. chosen NULL: all. */
+/* Chooses among n_all layers or heads: *kept [*n_kept] and *place [n_all]. chosen NULL: all. */
 static bool choose(const char *what, const int *chosen, size_t n_chosen, int n_all, int **kept, int *n_kept, int **place, Error *err)
 {
     *kept  = calloc((size_t)n_all, sizeof **kept);
@@ -60,7 +61,7 @@ static bool choose(const char *what, const int *chosen, size_t n_chosen, int n_a
     return true;
 }
 
-/* a->p, zeroed: nobody writes what lies after a query. */
+/* Allocates a->p, zeroed: nothing writes what lies after a query. */
 static bool make_room(tblock_attention *a, Error *err)
 {
     size_t squares = (size_t)a->n_layers * (size_t)a->n_heads, bytes;
@@ -74,7 +75,8 @@ static bool make_room(tblock_attention *a, Error *err)
     return a->p ? true : fail(err, SYSTEM, "out of memory for %zu MB of attention probabilities", bytes >> 20);
 }
 
-typedef struct ProbRows { tblock_attention *a; size_t first; } ProbRows; /* first: token that item 0 of the running call is */
+/* first: the token that is item 0 of the running call. */
+typedef struct ProbRows { tblock_attention *a; size_t first; } ProbRows;
 
 static float *row_of(void *user, int layer, int head, size_t item)
 {
@@ -112,7 +114,7 @@ static bool has_nan(const float *x, size_t n)
     return found;
 }
 
-/* No probability that was kept is NaN. */
+/* Fails if a kept probability is NaN. */
 static bool check_probabilities(const tblock_attention *a, const tblock_context *c, Error *err)
 {
     char what[80];
@@ -181,7 +183,7 @@ const float *tblock_attention_head(const tblock_attention *a, int layer, int hea
 
 /* ---- Files ---- */
 
-/* What report/ draws. v->piece (NULL without tokenizer) is the caller's to free. */
+/* What report/ draws. The caller frees v->piece (NULL without tokenizer). */
 static bool view_of(const tblock_attention *a, AttnView *v, Error *err)
 {
     const tblock_model *m     = a->model;
@@ -190,7 +192,8 @@ static bool view_of(const tblock_attention *a, AttnView *v, Error *err)
     if (m->tokenizer && !piece)
         return no_memory(NULL, err);
     for (size_t i = 0; piece && i < a->n; i++)
-        tokenizer_piece(m->tokenizer, a->token[i], &piece[i].bytes, &piece[i].n_bytes); /* an id without one: no bytes */
+        /* No bytes for an id without a piece. */
+        tokenizer_piece(m->tokenizer, a->token[i], &piece[i].bytes, &piece[i].n_bytes);
     *v = (AttnView){
         .model    = slash ? slash + 1 : m->source.path,
         .sha256   = hash ? hash : "",
@@ -234,7 +237,7 @@ static bool write_drawing(const tblock_attention *a, const char *path, const cha
     return false;
 }
 
-/* "65,0": the window of each layer that is kept; 0: none. */
+/* "65,0": the window of each kept layer; 0: none. */
 static bool window_list(const tblock_attention *a, TensorWriter *w, Error *err)
 {
     TextOut text = {0};
@@ -246,7 +249,7 @@ static bool window_list(const tblock_attention *a, TensorWriter *w, Error *err)
     return ok;
 }
 
-/* "0,2,5": the rows of attn.layerI, in the order of its first dimension. */
+/* "0,2,5": the kept heads, the first dimension of attn.layerI. */
 static bool head_list(const tblock_attention *a, TensorWriter *w, Error *err)
 {
     TextOut text = {0};

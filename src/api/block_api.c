@@ -1,4 +1,4 @@
-/* api/block_api.c: one decoder block, run and looked into. */
+/* api/block_api.c: tblock_block: runs one decoder block, checks it and reports all its values. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +10,12 @@
 #include "base/host_env.h"
 #include "tblock_tools.h"
 
-/* Relative to a tensor's largest gradient: f32 against double, where the test of every kind of block finds 1.7e-5 at most. */
+/* Relative to a tensor's largest gradient: f32 against double. The tests find at most 1.7e-5
+ * over all kinds of blocks. */
 static const double check_limit = 1e-4;
 
-/* Probabilities are kept to be written, or to be looked at where they are small; a check in double ends in minutes. */
+/* Bytes of probabilities that are kept to look at, or to write; and a check in double that ends
+ * in minutes. */
 static const double usual_probs = 64e6, most_probs = 4e9, most_check_flops = 2e11;
 
 typedef struct BlockRun {
@@ -22,12 +24,12 @@ typedef struct BlockRun {
     BlockLab   lab;
     BlockPage  page;
     char       weights[640], values[640];
-    double    *stack;              /* four times [n_stack + 1] */
+    double    *stack;              /* four arrays of [n_stack + 1] */
     LabCheck   check[BLOCK_PAGE_PARTS];
 } BlockRun;
 
-/* When which share of the work is done, roughly: all passes over a block take about the same time, those in
- * double precision far longer. */
+/* The shares of the work, roughly, for progress: all passes over a block take about the same
+ * time, those in double far longer. */
 static Progress progress_of(const BlockRun *b, double from, double to)
 {
     Progress whole = { b->opt->progress, b->opt->user, 0, 1 };
@@ -48,7 +50,7 @@ static bool keep_probs(const BlockRun *b, bool *keep, Error *err)
                 in->seq_len, bytes / 1e9);
 }
 
-/* Before anything is computed. */
+/* Refuses a check that would take too long, before anything is computed. */
 static bool check_work(const BlockRun *b, Error *err)
 {
     double flops = b->opt->check ? lab_check_flops(&b->lab, b->opt->check) : 0;
@@ -90,7 +92,7 @@ static bool open_block(BlockRun *b, const char *path, Error *err)
 
 /* ---- Output ---- */
 
-/* y, attn and dx, then grad.NAME for every tensor of the block: declared, or written. */
+/* Declares or writes grad.NAME for every tensor of the block. They follow y, attn and dx. */
 static bool each_gradient(BlockRun *b, TensorWriter *w, bool write, Error *err)
 {
     const Params *p = &b->lab.params;
@@ -129,7 +131,7 @@ static bool write_output(BlockRun *b, Error *err)
     return false;
 }
 
-/* ---- What there is to say ---- */
+/* ---- The page ---- */
 
 static void fill_tensors(BlockRun *b)
 {
@@ -206,7 +208,7 @@ static bool stack_weights(void *user, BlockLab *lab, int block, Error *err)
     return block_input_weights(user, lab, block, err);
 }
 
-/* The first value of a stack that is not finite is what is wrong, if the block alone is fine. */
+/* If the block alone is fine, the first value of a stack that is not finite is what is wrong. */
 static void find_bad(BlockRun *b, int n)
 {
     static const char *const where[] = { "pre-norm", "post-norm" };
@@ -221,7 +223,7 @@ static void find_bad(BlockRun *b, int n)
 
 static const char *fewer(const BlockRun *b, int n) { return n < b->opt->stack ? ", the last of the model" : ""; }
 
-/* Last of all: it changes the lab's weights. */
+/* Must come last: it changes the lab's weights. */
 static bool run_stacks(BlockRun *b, Error *err)
 {
     int        most = block_input_most(&b->input), n = b->opt->stack < most ? b->opt->stack : most;
@@ -249,7 +251,7 @@ static bool run_stacks(BlockRun *b, Error *err)
     return true;
 }
 
-/* Says what is wrong first, if anything is. */
+/* The answer: fails with NO for the first thing that is wrong. */
 static bool answer(const BlockRun *b, const char *path, Error *err)
 {
     const BlockPage *p = &b->page;

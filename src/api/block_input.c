@@ -1,3 +1,5 @@
+/* api/block_input.c: reads a case, a config or a model, applies the options, and takes the
+ * tensors. */
 #include "api/block_input.h"
 
 #include <limits.h>
@@ -32,7 +34,7 @@ const char *block_tensor_name(TensorRole role, bool bias)
 
 /* ---- Configs ---- */
 
-/* What is left of a model's config for one of its layers. */
+/* Reduces a model's config to one of its layers. */
 static bool one_layer(Config *c, const char *what, int layer, Error *err)
 {
     if (layer < 0 || layer >= c->n_layers)
@@ -54,7 +56,8 @@ static bool one_layer(Config *c, const char *what, int layer, Error *err)
     return true;
 }
 
-/* A block's positions are a matter of its q and k alone; learned ones are added before the first block. */
+/* Only q and k of a block use positions, by rotation. Learned positions are added before the
+ * first block, so any block may have them. */
 static bool supported(const Config *c, const char *what, Error *err)
 {
     Config rotated = *c;
@@ -108,7 +111,7 @@ static void case_bool(CaseReader *r, const char *key, bool required, bool *out)
         r->ok = json_read_bool(j, what, out, r->err);
 }
 
-/* One of n words; expected spells them for the message. Returns its number, or `absent`. */
+/* Reads one of n words; expected lists them for the message. Returns its index, or `absent`. */
 static int case_word(CaseReader *r, const char *key, bool required, const char *const *words, int n, const char *expected, int absent)
 {
     char        what[512];
@@ -196,7 +199,7 @@ static bool choose_words(Config *c, const tblock_block_options *o, Error *err)
     return true;
 }
 
-/* What the options say in place of the config, and what follows from both. */
+/* Replaces values of the config by the options, and derives what follows from both. */
 static bool apply_options(BlockInput *in, Error *err)
 {
     const tblock_block_options *o = in->opt;
@@ -263,7 +266,7 @@ static const Tensor *given(const BlockInput *in, const char *name, int rank, con
     return t;
 }
 
-/* Copies a tensor's values; one that is not finite is an error that names its place. */
+/* Copies a tensor's values. Fails if one is not finite, naming its place. */
 static bool take_values(const BlockInput *in, const Tensor *t, float *out, Error *err)
 {
     memcpy(out, t->data, t->n_bytes);
@@ -280,7 +283,7 @@ static bool take_values(const BlockInput *in, const Tensor *t, float *out, Error
                 place, s.n_bad > 1 ? " and more" : "");
 }
 
-/* B and L: from the tensor x where there is one, else as the case or the options say. */
+/* Batch and length: from options or case, else from the tensor x, else the defaults. */
 static bool choose_size(BlockInput *in, Error *err)
 {
     const tblock_block_options *o = in->opt;
@@ -298,7 +301,8 @@ static bool choose_size(BlockInput *in, Error *err)
                                                           in->n_seqs, in->seq_len);
 }
 
-/* A weight in the file that the block does not have, or has of its own, would be left out of the sum unseen. */
+/* Refuses a given weight that the block does not have, or takes from a model: it would be
+ * ignored silently. */
 static bool check_given(const BlockInput *in, Error *err)
 {
     int64_t size[3] = { in->n_seqs, in->seq_len, in->config.d_model };
@@ -338,7 +342,7 @@ static bool open_json(BlockInput *in, const char *text, size_t n, Error *err)
 static bool looks_like_json(const char *path)
 {
     FileMap map = { 0 };
-    if (!file_map_open(&map, path, NULL)) /* a folder; source_open says what else is wrong */
+    if (!file_map_open(&map, path, NULL)) /* a folder; source_open reports what else is wrong */
         return false;
     bool json = json_object_begins(map.data, map.size);
     file_map_close(&map);
@@ -361,7 +365,7 @@ static bool open_path(BlockInput *in, Error *err)
     return one_layer(&in->config, in->path, in->opt->layer, err);
 }
 
-/* Do options say anything else than the path? */
+/* Do the options change the block? */
 static bool changes(const tblock_block_options *o)
 {
     return o->norm || o->placement || o->ffn || o->d_model || o->heads || o->kv_heads || o->head_dim || o->d_ff || o->window || o->bias;
@@ -387,7 +391,7 @@ bool block_input_open(BlockInput *in, const char *path, const tblock_block_optio
     }
     if (!apply_options(in, err) || !config_check(&in->config, what, err) || !supported(&in->config, what, err)) {
         if (err && err->status == INPUT && (!path || changes(opt)))
-            err->status = USAGE; /* the file is sound, as it was read: the options are not, with it */
+            err->status = USAGE; /* the file is fine; the options do not fit it */
         return false;
     }
     return choose_size(in, err) && (!in->input_given || check_given(in, err));

@@ -1,4 +1,5 @@
-/* api/block_input.h: what `tblock block` looks into: a block of a config, of a model, or of a case with its tensors. */
+/* api/block_input.h: the input of `tblock block`: a block of a config, of a model, or of a case
+ * with tensors. */
 #ifndef API_BLOCK_INPUT_H
 #define API_BLOCK_INPUT_H
 
@@ -9,27 +10,28 @@
 typedef enum BlockOrigin { BLOCK_SEEDED, BLOCK_GIVEN, BLOCK_OF_MODEL } BlockOrigin;
 
 typedef struct BlockInput {
-    const char *path;              /* NULL: options alone                                       */
+    const char *path;              /* NULL: only options */
     const tblock_block_options *opt;
     Config      config;            /* of one layer                                              */
     bool        causal;
     int         n_seqs, seq_len;
-    BlockOrigin origin;            /* of the weights                                            */
+    BlockOrigin origin;            /* of the weights */
     bool        input_given;       /* x and d_y                                                 */
     Source      source;            /* BLOCK_OF_MODEL                                            */
-    TensorFile  tensors;           /* of --tensors                                              */
+    TensorFile  tensors;           /* of --tensors */
 } BlockInput;
 
-/* Everything but the values. Errors: INPUT (file, thing, expected, found), USAGE (options that contradict each other), SYSTEM. */
+/* Opens everything except the values. Fails with INPUT (a bad file), USAGE (contradicting
+ * options) or SYSTEM. */
 bool block_input_open(BlockInput *in, const char *path, const tblock_block_options *opt, Error *err);
-void block_input_close(BlockInput *in);        /* a zeroed one is accepted */
+void block_input_close(BlockInput *in);        /* accepts a zeroed one */
 
-/* The values into a lab of that config. Block number b of seeded weights; of a model, layer opt->layer + b. A value that is not
- * finite is INPUT, naming tensor and place. */
+/* Copies the values into a lab of that config. Weights: block b of the seed, or the model's
+ * layer opt->layer + b. Fails with INPUT, naming tensor and place, if a value is not finite. */
 bool block_input_weights(const BlockInput *in, BlockLab *lab, int b, Error *err);
 bool block_input_values(const BlockInput *in, BlockLab *lab, Error *err);
 
-/* The most blocks that can stand one on another: of a model, its layers from opt->layer on. */
+/* How many blocks can be stacked: for a model, its layers from opt->layer on. */
 int block_input_most(const BlockInput *in);
 
 /* The name of a block's tensor in cases and outputs: "wq", "bq", "norm1_weight". */

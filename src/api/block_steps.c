@@ -1,3 +1,4 @@
+/* api/block_steps.c: names every step of a block as a paper would, and counts its FLOP. */
 #include "api/block_steps.h"
 
 #include <math.h>
@@ -14,7 +15,8 @@ static const char *const step_keys[BLOCK_STEPS] = {
 
 /* ---- Symbols and formulas ---- */
 
-/* The names that depend on where norms stand: m is what the first half gives to the stream, y the block's result. */
+/* The symbols that depend on where norms are: m is the stream after the first half, y the
+ * block's result. */
 typedef struct Symbols { const char *in1, *add1, *norm1, *in2, *add2, *norm2, *post1, *post2; } Symbols;
 
 static Symbols symbols_of(const BlockLab *lab)
@@ -41,7 +43,7 @@ const char *block_step_symbol(const BlockLab *lab, BlockStep step, char *buf, si
     return buf;
 }
 
-/* The last of q's names: as attention takes it. */
+/* q (or k) as attention reads it: with a prime for each norm or rotation. */
 static const char *last_of(const BlockLab *lab, const char *letter, char *buf, size_t n)
 {
     int marks = (lab->shape.qk_norm != QK_NONE) + (lab->rope.rot > 0);
@@ -106,7 +108,7 @@ static void formula_of(const BlockLab *lab, BlockStep step, char *buf, size_t n)
     }
 }
 
-/* x, m and y. */
+/* Is the step part of the residual stream (x, m or y)? */
 static bool in_stream(const BlockLab *lab, BlockStep step)
 {
     bool post = lab->shape.place == PLACE_POST;
@@ -143,7 +145,7 @@ static int shape_of(const BlockLab *lab, BlockStep step, int64_t shape[4])
 
 /* ---- FLOP ---- */
 
-/* The share of all pairs of query and key that are seen, where that is not causal. */
+/* The share of all pairs of query and key that are visible, if the block is not causal. */
 static double seen_share(const BlockLab *lab)
 {
     double len = lab->seq_len, w = lab->shape.window, hidden = w > 0 && w < len ? (len - w) * (len - w + 1) / 2 : 0;
@@ -232,7 +234,8 @@ static bool name_bad(const BlockLab *lab, BlockStep step, const LabStat *s, cons
     for (int i = 0; i < rank; i++)
         snprintf(place + strlen(place), sizeof place - strlen(place), "%s%zu", i ? ", " : "", at[i]);
     snprintf(buf, n, "%s%s[%s] is %g (%zu of %zu are not finite)", what, block_step_symbol(lab, step, symbol, sizeof symbol), place,
-             isnan(s->bad_value) ? (double)NAN : (double)s->bad_value, s->n_bad, s->n); /* a NaN's sign says nothing */
+             /* The sign of a NaN means nothing. */
+             isnan(s->bad_value) ? (double)NAN : (double)s->bad_value, s->n_bad, s->n);
     return true;
 }
 

@@ -1,4 +1,5 @@
-/* api/chat_api.c: conversations to token ids, by the chat format of a model or a chosen one. */
+/* api/chat_api.c: turns conversations into token ids, by the chat format of a model or a chosen
+ * one. */
 #include "api/chat.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@ struct tblock_chat {
     const tblock_model *model;
     ChatFormat *format;
     int32_t     bos, eos;           /* -1: none */
-    char       *bos_text, *eos_text; /* how they are spelled, "" for none */
+    char       *bos_text, *eos_text; /* their spelling, "" for none */
     int32_t     stop_id[MOST_STOP_IDS];
     size_t      n_stop_ids;
     char       *answer_prefix;
@@ -82,7 +83,8 @@ static void add_stop_id(tblock_chat *c, int32_t id)
         c->stop_id[c->n_stop_ids++] = id;
 }
 
-/* The model's own end tokens and those of the format; a stop that is no special token here is a text. */
+/* Stops are the model's end tokens and those of the format. A stop that is not a special token
+ * here is a text. */
 static void find_stops(tblock_chat *c)
 {
     const Config      *cfg = &c->model->weights.cfg;
@@ -149,7 +151,8 @@ const char *tblock_chat_known(size_t i) { return chat_format_known(i); }
 
 /* ---- Rendering ------------------------------------------------------------------------------------------------ */
 
-/* Ids are tokens of the tokenizer or, past its end, of the model: rows that no text has can be drawn. */
+/* Ids may be tokens of the tokenizer or, beyond its end, rows of the model: a model can draw
+ * these too. */
 static bool check_drawn(const tblock_chat *c, const tblock_chat_message *m, size_t i, Error *err)
 {
     const tblock_model *model = c->model;
@@ -162,7 +165,7 @@ static bool check_drawn(const tblock_chat *c, const tblock_chat_message *m, size
     return true;
 }
 
-/* What the ids of an answer add to a text that goes on: its spelling as it was streamed. */
+/* Spells the ids of an answer as they were streamed, because a text may go on after them. */
 static bool spell_drawn(const tblock_chat *c, const tblock_chat_message *m, ChatMessage *out, Error *err)
 {
     size_t      n, room = 0, used = 0;
@@ -192,7 +195,7 @@ static bool read_role(const char *role, size_t i, ChatRole *out, Error *err)
     return chat_role_parse(role, out) || fail(err, INPUT, "chat: message %zu: expected the role system, user or assistant, found '%s'", i + 1, role ? role : "");
 }
 
-/* Text and spans of the conversation. */
+/* Makes the text and the spans of the conversation. */
 static bool render(const tblock_chat *c, const tblock_chat_message *m, size_t n, bool open, ChatText *out, Error *err)
 {
     ChatMessage *message = n <= CHAT_MOST_MESSAGES ? calloc(n + 1, sizeof *message) : NULL;
@@ -209,7 +212,8 @@ static bool render(const tblock_chat *c, const tblock_chat_message *m, size_t n,
     return ok;
 }
 
-/* The tokenizer's spans for those of the text: a BOS or EOS that the tokenizer finds by its spelling needs none. */
+/* Converts spans of the text into the tokenizer's. A BOS or EOS that the tokenizer finds by
+ * spelling needs none. */
 static size_t spans_of(const tblock_chat *c, const ChatText *t, const tblock_chat_message *m, TextSpan *span)
 {
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* api/chat_messages.c: conversations as JSON, the way most programs store them. */
+/* api/chat_messages.c: conversations as JSON, in the form that most programs use. */
 #include "api/chat.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 
-/* What tblock_chat_from_json would not read is not written. */
+/* Refuses to write what tblock_chat_from_json would not read. */
 static bool check_messages(const tblock_chat_message *m, size_t n, Error *err)
 {
     ChatRole role;
@@ -51,7 +51,7 @@ bool tblock_chat_save(const tblock_chat_message *m, size_t n, const char *path, 
     return good;
 }
 
-/* One message as pointers into the parsed text. */
+/* Reads one message; the result points into the parsed text. */
 static bool read_message(const Json *j, const char *what, size_t i, tblock_chat_message *out, Error *err)
 {
     char        name[512];
@@ -72,7 +72,7 @@ static bool read_message(const Json *j, const char *what, size_t i, tblock_chat_
     return true;
 }
 
-/* Their texts follow the messages in the same memory. */
+/* Copies messages and their texts into one allocation. */
 static tblock_chat_message *own(const tblock_chat_message *m, size_t n, Error *err)
 {
     size_t bytes = n * sizeof *m + 1;

@@ -1,4 +1,5 @@
-/* api/context_api.c: contexts, decode and sampling: checks what the caller gives, then calls the runtime. */
+/* api/context_api.c: contexts, decode and sampling. Checks what the caller gives, then calls the
+ * runtime. */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -46,7 +47,8 @@ bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err)
     return fail(err, USAGE, "kv-type: expected auto, f32, f16 or q8, found '%s'", name);
 }
 
-/* --math bf16 needs a kernel, and weights without tiny magnitudes: the converter wrote that it saw to it, or they are all read. */
+/* --math bf16 needs a kernel, and weights without tiny magnitudes. Either the converter has
+ * recorded that there are none, or this reads all weights. */
 static bool check_bf16(const tblock_context *c, Error *err)
 {
     if (!c->kernels->matmul_bf16)
@@ -105,7 +107,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
              && (c->forward = forward_new(&m->weights, c->kernels, c->numerics, c->n_batch, c->threads, err)) != NULL;
     }
     if (ok && opt->threads)
-        forward_all_threads(c->forward); /* a number that was asked for is meant */
+        forward_all_threads(c->forward); /* use exactly what was asked for */
     if (ok && opt->affinity && strcmp(opt->affinity, "cores") == 0)
         forward_pin_threads(c->forward);
     if (ok) {
@@ -146,7 +148,7 @@ void tblock_context_free(tblock_context *c)
     free(c);
 }
 
-/* How many items of the batch are of one sequence. */
+/* How many items of the batch belong to one sequence. */
 static size_t count_items(const tblock_item *item, size_t n, int32_t seq)
 {
     size_t count = 0;
@@ -155,7 +157,8 @@ static size_t count_items(const tblock_item *item, size_t n, int32_t seq)
     return count;
 }
 
-/* Every item names a sequence, its next position and a token of the vocabulary; nothing is changed. */
+/* Does every item name a sequence, its next position and a token of the vocabulary? Changes
+ * nothing. */
 static bool check_batch(tblock_context *c, const tblock_item *item, size_t n, Error *err)
 {
     int vocab = c->model->weights.cfg.vocab_size;
@@ -194,7 +197,7 @@ static bool grow(void **p, size_t *cap, size_t n, size_t size, Error *err)
     return true;
 }
 
-/* Index of the first NaN; n: none. */
+/* The index of the first NaN, or n. */
 static size_t first_nan(const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += LANES) { /* whole lanes without a branch */
@@ -247,7 +250,7 @@ bool context_reserve_tokens(tblock_context *c, int32_t seq, size_t n, Error *err
     return true;
 }
 
-/* Room in the KV cache for a piece of a batch, for each run of one sequence's tokens. */
+/* Makes room in the KV cache for a piece of a batch, for each run of tokens of one sequence. */
 static bool reserve_piece(tblock_context *c, const tblock_item *item, size_t n, Error *err)
 {
     for (size_t j = 0, run; j < n; j += run) {
@@ -406,7 +409,7 @@ uint64_t tblock_hash_floats(const float *x, size_t n)
     for (size_t i = 0; i < n; i++) {
         uint32_t bits = f32_bits(x[i]);
         if ((bits & 0x7fffffffu) > 0x7f800000u)
-            bits = 0x7fc00000u; /* which elements are NaN is covered by the contract, not their bits */
+            bits = 0x7fc00000u; /* all NaN count as one: their bits may differ */
         h = fnv1a(h, &bits, sizeof bits);
     }
     return h;

@@ -18,7 +18,7 @@ typedef struct Grad {
     tblock_adamw   adamw;
     Source         source;
     TensorFile     tokens;
-    const int32_t *token;              /* [n_seqs, seq_len], in tokens or (where that is not aligned) copy */
+    const int32_t *token;              /* [n_seqs, seq_len] */
     int32_t       *copy, *target;
     int            n_seqs, seq_len;
     Crew           crew;
@@ -27,7 +27,7 @@ typedef struct Grad {
     Net           *net;
     double        *losses;             /* [adamw_steps + 1] */
     double         grad_norm;
-    int64_t        n_done;             /* sequences, of all passes, for progress */
+    int64_t        n_done;             /* sequences done in all passes, for progress */
     TensorWriter  *out;
 } Grad;
 
@@ -94,7 +94,7 @@ static bool prepare(Grad *g, const char *model, const char *tokens, const char *
 
 /* ---- Computing ---- */
 
-/* The mean loss; with grads also its gradients. */
+/* Returns the mean loss; with grads also computes its gradients. */
 static double batch_loss(Grad *g, float *grads)
 {
     int    micro = micro_batch(g->n_seqs, g->seq_len), targets = g->n_seqs * (g->seq_len - 1);
@@ -113,7 +113,7 @@ static double batch_loss(Grad *g, float *grads)
 
 /* ---- Output ---- */
 
-/* "grad." or "after3." before a tensor's name. */
+/* Declares a set of tensors; prefix: "grad." or "after3.". */
 static bool declare_set(Grad *g, const char *prefix, Error *err)
 {
     for (int i = 0; i < g->params.n; i++) {
@@ -144,7 +144,7 @@ static bool put_floats(Grad *g, int tensor, const double *x, int n, Error *err)
     return ok;
 }
 
-/* Everything is declared, and the gradients are written, before the steps change them. */
+/* Declares everything and writes the gradients, before the steps change them. */
 static bool begin_output(Grad *g, const char *path, Error *err)
 {
     char after[32];
@@ -226,6 +226,6 @@ static bool run(const char *model_path, const char *tokens_path, const char *out
 bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
                  tblock_grad_report *report, tblock_error *err)
 {
-    /* losses, rotary angles and the optimizer's scalars are computed in this thread */
+    /* Losses, rotary angles and the optimizer's scalars are computed in this thread. */
     HOST_ENV_RETURN(bool, run(model_path, tokens_path, out_path, opt, report, err));
 }

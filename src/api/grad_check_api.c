@@ -1,4 +1,5 @@
-/* api/grad_check_api.c: the backward pass against central differences, for a config or a model. */
+/* api/grad_check_api.c: checks the backward pass against central differences, for a config or a
+ * model. */
 #include "tblock_tools.h"
 
 #include <stdio.h>
@@ -21,7 +22,8 @@ typedef struct CheckRun {
     GradCheckRow *row;
 } CheckRun;
 
-/* Each thread has the parameters once more, in double. */
+/* Opens config and parameters. Each thread needs all parameters again, in double,
+ * hence the 2 * threads arrays of floats. */
 static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *err)
 {
     if (o->config && o->init)

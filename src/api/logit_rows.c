@@ -5,7 +5,7 @@
 
 #include "base/math64.h"
 
-enum { LEAST_EXPONENT = -700 }; /* e^-700 is far from the smallest double, and counts for nothing beside 1 */
+enum { LEAST_EXPONENT = -700 }; /* e^-700 counts for nothing beside 1 */
 
 double log_sum_exp(const double *x, int n)
 {

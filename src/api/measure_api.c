@@ -1,4 +1,5 @@
-/* api/measure_api.c: the limits of the machine, and the plot of what comes how near to them. */
+/* api/measure_api.c: measures the limits of the machine, and plots how near to them something
+ * comes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ enum { READ_ROUNDS = 3, MAX_ROOFS = 16, MAX_POINTS = 256 };
 
 static const size_t usual_bytes = (size_t)3 << 29, least_bytes = 1 << 16;
 
-/* Memory of our own, so that the page cache plays no part. */
+/* Uses memory of its own, so that the page cache plays no part. */
 static bool measure_reading(double *gb_per_s, size_t n_bytes, int threads, Error *err)
 {
     n_bytes    = (n_bytes ? n_bytes > least_bytes ? n_bytes : least_bytes : usual_bytes) & ~(size_t)4095;

@@ -1,4 +1,4 @@
-/* api/model_api.c: opening a model file, and text through its tokenizer. */
+/* api/model_api.c: opens model files, and sends text through their tokenizer. */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 const char *tblock_version(void) { return TBLOCK_VERSION; }
 void        tblock_free(void *p) { free(p); }
 
-/* "q4 embed=f16": what makes these weights of the file's. */
+/* Notes "q4 embed=f16": what turns the file's weights into these. */
 static bool note_types(tblock_model *m, WeightType type, const tblock_open_options *opt, Error *err)
 {
     TextOut o = { 0 };
@@ -24,7 +24,7 @@ static bool note_types(tblock_model *m, WeightType type, const tblock_open_optio
     return m->retyped != NULL;
 }
 
-/* Bind with matrices of another type. */
+/* Binds matrices that are converted to another type. */
 static bool bind_types(tblock_model *m, const tblock_open_options *opt, const Progress *progress, Error *err)
 {
     const StoredModel *c = &m->source.stored;
@@ -68,7 +68,7 @@ static bool open_tokenizer(tblock_model *m, Error *err)
         && (!m->has_weights || tokenizer_fits(m->tokenizer, m->weights.cfg.vocab_size, m->source.path, err));
 }
 
-/* The weight types of the matrices, most bytes first. */
+/* The weight types of the matrices, the type with the most bytes first. */
 static void name_types(tblock_model *m)
 {
     size_t bytes[WT_COUNT];
@@ -85,7 +85,7 @@ static void name_types(tblock_model *m)
     }
 }
 
-/* How the pages of a model file are brought in; what another source's became is memory of our own. */
+/* How the pages of a model file get into memory. Other sources become memory of our own. */
 static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *err)
 {
     TensorFile *f = &m->source.file;
@@ -94,7 +94,7 @@ static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *
             return false;
     if (m->source.kind != SOURCE_MODEL_FILE)
         return true;
-    if (!m->retyped) /* read ahead in the background: costs 0.1 ms where the pages are there already */
+    if (!m->retyped) /* reads ahead in the background; 0.1 ms if all is there */
         file_map_will_need(&f->map, f->data_offset, f->data_bytes);
     if (opt->huge_pages)
         file_map_huge_pages(&f->map);

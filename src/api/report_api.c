@@ -1,5 +1,5 @@
-/* api/report_api.c: gathers what a report draws: from a model file, a tokenizer alone, or a bare JSON config; what it counts
- * comes from the model room, what memory it plans from the runtime. */
+/* api/report_api.c: gathers what a report draws, from a model file, a tokenizer alone or a bare
+ * JSON config. The model room counts, the runtime plans memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,8 @@ enum { MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ = 2048, MAX_POINTS = 12
 
 /* ---- Counting ---- */
 
-/* The vectors that integers are made of, as numerics_ints says of a model; and has a layer's matrix a quantized type? */
+/* The vectors that need integers, as numerics_ints says of a model. *quantized: is a matrix of a
+ * layer quantized? */
 static unsigned ints_of(const Info *info, bool *quantized)
 {
     const unsigned codes = ~0u << WT_FLOATS;
@@ -76,7 +77,8 @@ static bool plan_memory(Info *info, KvType kv, Error *err)
     return true;
 }
 
-/* Lengths from 64 to twice the longer of context and prompt, four to an octave. Returns how many. */
+/* Fills in lengths from 64 to twice the longer of context and prompt, four to an octave. Returns
+ * how many. */
 static int fill_curve(InfoPoint *curve, const Info *info)
 {
     static const double quarter[4] = { 1, 1.189207115002721, 1.4142135623730951, 1.681792830507429 };
@@ -102,7 +104,7 @@ static int fill_curve(InfoPoint *curve, const Info *info)
     return n;
 }
 
-/* Fill in what is counted of a config. */
+/* Fills in everything that is counted from a config. */
 static bool count_all(Info *info, const tblock_report_options *opt, InfoPoint *curve, Error *err)
 {
     KvType kv;
@@ -167,7 +169,7 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
     return draw(&info, opt, text, err);
 }
 
-/* Parse a metadata entry that holds JSON; an absent one is NULL and no error. */
+/* Parses a metadata entry that holds JSON. An absent entry gives NULL and is no error. */
 static bool parse_meta(const Source *s, const char *key, Json **out, Error *err)
 {
     const char *value = source_meta(s, key);
@@ -180,7 +182,8 @@ static bool parse_meta(const Source *s, const char *key, Json **out, Error *err)
     return *out != NULL;
 }
 
-/* The name of the chat format, "" for none. A template that is not recognised is no fault of the file. */
+/* The name of the chat format, "" for none. A template that we do not recognise is not the
+ * file's fault. */
 static bool name_chat(const Source *s, char name[80], Error *err)
 {
     const char *chat = source_meta(s, "chat"), *program = source_meta(s, "chat_template");
@@ -240,7 +243,7 @@ static bool report(const char *path, const tblock_report_options *opt, char **te
         opt = &defaults;
     *text = NULL;
     Error why    = { 0 };
-    /* a folder is no config; what else is wrong says source_open */
+    /* A folder is not a config; source_open reports what else is wrong. */
     bool  config = file_map_open(&map, path, &why) && !tokenizer_file_is(&map) && json_object_begins(map.data, map.size);
     file_map_close(&map);
     if (why.status == SYSTEM)

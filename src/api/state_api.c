@@ -1,4 +1,5 @@
-/* api/state_api.c: sequences that share a prefix, and a sequence in a file (docs/format.md, "State"). */
+/* api/state_api.c: copies a prefix between sequences, and saves a sequence to a file
+ * (docs/format.md, "State"). */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -30,12 +31,12 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
     return true;
 }
 
-/* ---- What a state is bound to ---- */
+/* ---- What a state belongs to ---- */
 
 enum { STATE_FACTS = RUN_FACTS + 1 };
 typedef struct Binding { RunFact fact[STATE_FACTS]; char layout[65]; } Binding;
 
-/* The hash of the data says nothing of which bytes are which tensor. */
+/* The hash of the data does not tell which bytes are which tensor, so the layout is hashed too. */
 static bool bind(Binding *b, const tblock_context *c, Error *err)
 {
     RunSettings settings = run_settings(c);
@@ -45,7 +46,8 @@ static bool bind(Binding *b, const tblock_context *c, Error *err)
     return true;
 }
 
-/* The first fact in which the file's run was another. Long values (the config) are only said to differ. */
+/* Fails at the first fact in which the file's run differs. Does not print long values (the
+ * config). */
 static bool check_binding(const TensorFile *f, const Binding *b, Error *err)
 {
     for (int i = 0; i < STATE_FACTS; i++) {
@@ -72,8 +74,9 @@ static bool check_binding(const TensorFile *f, const Binding *b, Error *err)
 static int first_saved(const KvCache *kv, int seq, int layer, size_t n)
 {
     int held  = kv->seq[seq].layer[layer].first;
-    int first = kv_cache_first_tile(kv, layer, (int)n - 1); /* so that the last token can be computed again, for its logits */
-    return held > first ? held : first;                     /* after a rewind that may be gone                              */
+    /* So that the last token can be computed again, for its logits. */
+    int first = kv_cache_first_tile(kv, layer, (int)n - 1);
+    return held > first ? held : first; /* a rewind may have removed it */
 }
 
 static int tiles_of(size_t n_tok) { return ((int)n_tok + KV_TILE - 1) / KV_TILE; }
@@ -175,7 +178,7 @@ static const Tensor *find(const TensorFile *f, const char *name, DType dtype, in
     return NULL;
 }
 
-/* *tokens is allocated: the file's need not be aligned. */
+/* Allocates *tokens, because the file's may be unaligned. */
 static bool read_tokens(const TensorFile *f, const tblock_context *c, int32_t **tokens, int *n, Error *err)
 {
     const Tensor *t = find(f, "tokens", DT_I32, 1, err);
@@ -202,8 +205,8 @@ static bool read_tokens(const TensorFile *f, const tblock_context *c, int32_t **
     return true;
 }
 
-/* Where every layer's tiles lie, and how many are missing before them: behind a window, no more than it hides, and as many in
- * every layer that has one. */
+/* Finds where every layer's tiles lie, and how many are missing before them: only tiles that a
+ * window hides, and the same number in every windowed layer. */
 static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, KvMapped *layer, Error *err)
 {
     const int tiles = tiles_of((size_t)n_tok);

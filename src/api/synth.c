@@ -1,7 +1,9 @@
-/* api/synth.c: a model file with random weights for any config, so that speed can be measured at real sizes.
+/* api/synth.c: writes a model file with random weights for any config, so that speed can be
+ * measured at real sizes.
  *
- * Every weight is a function of (seed, tensor name, row, column) alone, so threads may make them in any order. Quantized weights
- * are drawn as codes: choosing codes for given floats is far slower, and random ones are as good to measure with. */
+ * Every weight depends only on (seed, tensor name, row, column), so threads may make them in any
+ * order. Quantized weights are drawn as codes: choosing codes for given floats is far slower,
+ * and random codes measure as well. */
 #include "tblock_tools.h"
 
 #include <math.h>
@@ -30,7 +32,7 @@ static uint64_t mix(uint64_t z)
     return z ^ z >> 31;
 }
 
-/* Row `row` of a tensor: uniform in steps of `step`, mean 0; four columns from each draw. */
+/* Row `row` of a tensor: uniform in steps of `step`, mean 0. Each draw gives four columns. */
 static void random_row(float *out, int k, uint64_t key, int row, float step)
 {
     uint64_t draws = (uint64_t)k / 4 + (k % 4 != 0), first = key + (uint64_t)row * draws;
@@ -41,10 +43,12 @@ static void random_row(float *out, int k, uint64_t key, int row, float step)
     }
 }
 
-/* The step that gives a standard deviation: 65536 equal steps have sqrt((65536^2 - 1) / 12) of them. */
+/* The step that gives a standard deviation: 65536 equal steps have one of sqrt((65536^2 - 1) /
+ * 12). */
 static float step_for(double deviation) { return (float)(deviation / 18918.613); }
 
-/* Rows of variance 1 / k keep the scale of what passes through; logits come out with a deviation near 1. */
+/* Rows of variance 1 / k keep the scale of what passes through them. Logits come out with a
+ * deviation near 1. */
 static double deviation(int k) { return 1 / sqrt((double)k); }
 
 /* ---- Quantized rows ---- */
@@ -57,13 +61,14 @@ static double mean_square(const int8_t *v, int n)
     return sum / n;
 }
 
-/* The deviation of what random codes stand for, where the scale is 1: of q8 -127 .. 127 alike, of q4 any code and sub-scale. */
+/* The deviation of the values of random codes at scale 1: q8 has -127 .. 127 with equal chance,
+ * q4 any code and sub-scale. */
 static double code_deviation(WeightType type)
 {
     return type == WT_Q8 ? sqrt((255.0 * 255.0 - 1) / 12) : sqrt(mean_square(q4_codebook, 16) * mean_square(q4_magnitude, 16));
 }
 
-/* Draws fill what they fill byte by byte. */
+/* Each draw fills eight bytes. */
 static void random_bytes(uint8_t *out, size_t n, uint64_t *counter)
 {
     for (size_t i = 0; i < n; i += 8) {
@@ -72,7 +77,8 @@ static void random_bytes(uint8_t *out, size_t n, uint64_t *counter)
     }
 }
 
-/* Scales within a quarter of the one that gives the deviation: uniform, mean square 1 + 1/48. */
+/* Scales lie within a quarter of the one that gives the deviation: uniform, mean square 1 +
+ * 1/48. */
 static void random_codes(SuperblockCodes *s, WeightType type, int n, double scale, uint64_t *counter)
 {
     uint8_t spread[8];

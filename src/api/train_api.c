@@ -1,4 +1,5 @@
-/* api/train_api.c: from a text to a model file: tokenizer, split, steps, checkpoints. */
+/* api/train_api.c: from a text to a model file: tokenizer, split into training and validation,
+ * steps, checkpoints. */
 #include "tblock_tools.h"
 
 #include <inttypes.h>
@@ -26,18 +27,18 @@ typedef struct Train {
     const char                 *out;
     const tblock_train_options *opt;
     char           *ckpt_path;
-    TensorFile      ckpt;            /* resume: the checkpoint that training goes on from     */
-    Source          init;            /* the model to begin with, or the file of a tokenizer   */
+    TensorFile      ckpt;            /* resume: the checkpoint to continue from */
+    Source          init;            /* the model to begin with, or the file with a tokenizer */
     Config          config;
     TrainText       text;
-    const TensorFile *vocabulary;    /* the file whose tokenizer is used: one of the three    */
+    const TensorFile *vocabulary;    /* the file with the tokenizer: one of the three */
     Crew            crew;
     Params          params;
     Trainer         t;
     StateSetting    setting[MAX_SETTINGS];
     size_t          n_settings;
     int             eval_every, save_every;
-    double          began, stepping; /* seconds: when training began; spent in steps         */
+    double          began, stepping; /* seconds: at the start; spent in steps */
     int64_t         first_step;
     double          val_loss, last_loss;
     bool            stopped;
@@ -74,7 +75,7 @@ static bool check_schedule(const Schedule *s, Error *err)
     return s->min_lr <= s->lr ? true : fail(err, USAGE, "min_lr: expected at most lr, %g, found %g", s->lr, s->min_lr);
 }
 
-/* Where 0 stands for a default that depends on others. */
+/* Fills in the defaults that depend on other values, where an option is 0. */
 static TrainSettings make_settings(const Train *x)
 {
     const tblock_train_options *o = x->opt;
@@ -106,7 +107,8 @@ static void set(Train *x, const char *key, const char *fmt, ...)
     va_end(args);
 }
 
-/* Of a tokenizer that somebody else made, and its chat format: the text and the config say nothing of them. */
+/* The hash of a tokenizer that was given, and its chat format. Text and config do not determine
+ * these. */
 static uint64_t tokenizer_hash(const Source *s)
 {
     static const char *const keys[] = { "tokenizer", "chat", "chat_template" };
@@ -124,13 +126,14 @@ static uint64_t tokenizer_hash(const Source *s)
 
 static bool brings_tokenizer(const Train *x) { return x->opt->init || x->opt->tokenizer; }
 
-/* Does a checkpoint to go on from have the settings from number `from` on? */
+/* When resuming: does the checkpoint have the same settings, from number `from` on? */
 static bool check_settings(const Train *x, size_t from, Error *err)
 {
     return !x->opt->resume || train_state_compare(&x->ckpt, x->setting + from, x->n_settings - from, err);
 }
 
-/* Everything that the bits of a step depend on. The config is compared as a hash: it is long. */
+/* Lists everything that the bits of a step depend on. The config is long, so it is listed as a
+ * hash. */
 static bool list_settings(Train *x, const TrainSettings *s, Error *err)
 {
     char *config = config_to_json(&x->config, err);
@@ -154,7 +157,7 @@ static bool list_settings(Train *x, const TrainSettings *s, Error *err)
     set(x, "dropout", "%.17g", s->dropout);
     set(x, "seed", "%" PRIu64, s->seed);
     set(x, "init", "%s", x->opt->init ? "a model" : "random");
-    if (brings_tokenizer(x)) /* a tokenizer made here follows from text and config */
+    if (brings_tokenizer(x)) /* one made here follows from text and config */
         set(x, "tokenizer_hash", "%016" PRIx64, tokenizer_hash(&x->init));
     free(config);
     return true;
@@ -170,8 +173,8 @@ static const char *const *outputs(const Train *x, const char *out[3])
     return out;
 }
 
-/* The files that are written must not replace those that are read, nor each other; and what cannot be written is said now and not
- * when the first hour is over. */
+/* Output files must not replace input files or each other. And a file that cannot be written
+ * should be reported now, not after the first hour. */
 static bool check_outputs(const Train *x, Error *err)
 {
     const char *in[] = { x->opt->text, x->opt->config }, *room[3], *const *out = outputs(x, room);
@@ -188,12 +191,13 @@ static bool check_outputs(const Train *x, Error *err)
     return true;
 }
 
-/* Is there room for the checkpoint and the model? A new checkpoint is written beside the old one before it
- * replaces it. The tokenizer does not count: it is small. */
+/* Is there room for the checkpoint and the model? A new checkpoint is written beside the old
+ * one, then replaces it. The tokenizer does not count: it is small. */
 static bool check_room(const Train *x, const TrainSettings *s, Error *err)
 {
     size_t weights = x->params.n_floats * sizeof(float), checkpoint;
-    if (!mul_size(3, weights, &checkpoint) || checkpoint > SIZE_MAX / 4) /* with the two moments of each weight */
+    /* Each weight has two moments beside it. */
+    if (!mul_size(3, weights, &checkpoint) || checkpoint > SIZE_MAX / 4)
         return fail(err, SYSTEM, "%s: cannot write: the size overflows", x->ckpt_path);
     checkpoint += (size_t)s->n_steps * sizeof(float); /* losses */
     size_t more = path_exists(x->ckpt_path) ? 0 : s->n_steps > x->save_every ? checkpoint : weights;
@@ -231,7 +235,7 @@ static bool open_checkpoint(Train *x, Error *err)
     return !x->opt->resume || (safetensors_open(&x->ckpt, x->ckpt_path, err) && train_state_check(&x->ckpt, err));
 }
 
-/* The model to begin with, or a tokenizer alone. */
+/* Opens the model to begin with, or the file with a tokenizer. */
 static bool open_source(Train *x, const char *path, Error *err)
 {
     const char *room[3], *const *out = outputs(x, room);
@@ -272,7 +276,7 @@ static bool choose_config(Train *x, Error *err)
     return (!brings || tokenizer_ids(&x->init.file, &vocab, err)) && train_config(&x->config, o->config, vocab, err);
 }
 
-/* One that was made from the text lies in the checkpoint: making it anew takes time. */
+/* A tokenizer made from the text is in the checkpoint: making it again would take time. */
 static bool choose_vocabulary(Train *x, Error *err)
 {
     bool brings = brings_tokenizer(x);
@@ -343,7 +347,8 @@ static bool write_plot(const Train *x, Error *err)
     return ok;
 }
 
-/* A step can make parameters that have no loss any more, which the next one would find: such ones do not replace the last checkpoint. */
+/* Saves a checkpoint. A step can leave parameters whose loss is not finite, which only the next
+ * step would notice. Those must not replace the last good checkpoint. */
 static bool save(Train *x, Error *err)
 {
     return trainer_check(&x->t, err) && train_state_save(&x->t, x->ckpt_path, x->setting, x->n_settings, x->vocabulary, err)
@@ -425,7 +430,7 @@ static bool train_step(Train *x, Error *err)
 
 static bool train(Train *x, Error *err)
 {
-    if (x->t.step == x->t.s.n_steps && !write_plot(x, err)) /* else it is written with every checkpoint */
+    if (x->t.step == x->t.s.n_steps && !write_plot(x, err)) /* else every checkpoint writes it */
         return false;
     while (x->t.step < x->t.s.n_steps && !x->stopped)
         if (!train_step(x, err))
@@ -470,6 +475,6 @@ static bool train_file(const char *out_path, const tblock_train_options *opt, tb
 
 bool tblock_train(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, tblock_error *err)
 {
-    /* losses, rotary angles and the optimizer's scalars are computed in this thread */
+    /* Losses, rotary angles and the optimizer's scalars are computed in this thread. */
     HOST_ENV_RETURN(bool, train_file(out_path, opt, report, err));
 }

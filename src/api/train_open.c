@@ -1,10 +1,11 @@
+/* api/train_open.c: configs, optimizer numbers and tensor names for training. */
 #include "api/train_open.h"
 
 #include <string.h>
 
 #include "source/config_source.h"
 
-/* What training starts from where nobody says: 2.6 million parameters. */
+/* The config that training uses if none is given: 2.6 million parameters. */
 static const char usual_config[] = "{\"d_model\": 192, \"n_layers\": 6, \"heads\": 6, \"kv_heads\": 3, \"d_ff\": 512, \"vocab_size\": 1024, "
                                    "\"n_ctx\": 256, \"norm_eps\": 1e-5, \"tied_embeddings\": true}";
 
@@ -14,7 +15,7 @@ bool train_config(Config *c, const char *path, int vocab, Error *err)
     bool ok = path ? config_source_read(c, path, err) : config_parse(c, usual_config, sizeof usual_config - 1, what, err);
     if (ok && vocab) {
         c->vocab_size = vocab;
-        c->bos        = -1; /* ids of the config's own vocabulary */
+        c->bos        = -1; /* they are ids of the config's own vocabulary */
         c->n_eos      = 0;
     }
     return ok && config_check(c, what, err) && config_supported(c, what, err) && train_supported(c, what, err);
@@ -42,7 +43,7 @@ int micro_batch(int n_seqs, int seq_len)
 
 static const char *checkpoint_name(const CheckedTensor *t) { return t->rows ? t->rows->name : t->part[0]->name; }
 
-/* Is the checkpoint's tensor all ours, or are several of ours cut from it? */
+/* Are several of our tensors cut from this tensor of the checkpoint? */
 static bool shared(const Source *s, int n, int tensor)
 {
     const char *name = checkpoint_name(&s->stored.tensor[tensor]);

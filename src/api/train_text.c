@@ -1,3 +1,4 @@
+/* api/train_text.c: maps a text, makes a vocabulary from it, encodes it and splits its tokens. */
 #include "api/train_text.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* api/weight_stream.c: a pipeline of two buffers: one thread writes the last chunk while all
+ * make the next. */
 #include "api/weight_stream.h"
 
 #include <stdatomic.h>
@@ -7,8 +9,8 @@
 #include "base/threads.h"
 
 enum {
-    CHUNK = 16 << 20,  /* bytes of a tensor made at once             */
-    SMALL = 1 << 18,   /* below this one thread is as fast as a team */
+    CHUNK = 16 << 20,  /* bytes of a tensor made at once */
+    SMALL = 1 << 18,   /* below this, one thread is as fast as a team */
     ALIGN = 64
 };
 
@@ -17,11 +19,11 @@ typedef struct Chunk {
     TensorSpec     spec;
     int            tensor;
     WeightType     type;
-    bool           panels, last;       /* last: the tensor ends with it                              */
-    int            first, end;         /* blocks; a vector is one block                              */
-    size_t         block_bytes, n_bytes; /* of the first part; n_bytes 0: there is nothing to write  */
+    bool           panels, last;       /* last: the end of the tensor */
+    int            first, end;         /* blocks; a vector is one block */
+    size_t         block_bytes, n_bytes; /* of the first part; n_bytes 0: nothing to write */
     unsigned char *data;
-    unsigned char *side[MAX_PARTS];    /* the whole tensor's parts after the first                   */
+    unsigned char *side[MAX_PARTS];    /* the whole tensor's other parts */
 } Chunk;
 
 typedef struct Pipe {
@@ -30,18 +32,19 @@ typedef struct Pipe {
     ThreadPool    *pool;
     int            threads;
     Chunk          making, writing;
-    unsigned char *side[2][MAX_PARTS]; /* of the tensor being made and of the one before, by turns   */
+    unsigned char *side[2][MAX_PARTS]; /* for this tensor and the previous one, by turns */
     int            turn;
-    RetypeReport  *reports;            /* [blocks of making]                                         */
+    RetypeReport  *reports;            /* [blocks of making] */
     int            cap_reports;
-    atomic_int     next;               /* block of making that no thread has taken                   */
-    unsigned char *scratch;            /* [threads, scratch_bytes]: rows_bytes of rows come first    */
+    atomic_int     next;               /* the first block of making that no thread has taken */
+    unsigned char *scratch;            /* [threads, scratch_bytes]: first rows_bytes of rows */
     size_t         rows_bytes, scratch_bytes, written, total;
-    bool           ok;                 /* set by the thread that writes                              */
+    bool           ok;                 /* set by the thread that writes */
     Error         *err;
 } Pipe;
 
-/* Where a block of the first part begins in its tensor. Row by row, the last block of each matrix of a stack is shorter. */
+/* Where a block of the first part begins in its tensor. In row-major layout, the last block of
+ * each matrix of a stack is shorter. */
 static size_t block_offset(const Chunk *c, int block)
 {
     if (c->panels || c->spec.k == 0)
@@ -76,7 +79,7 @@ static bool write_chunk(Pipe *p)
     return ok;
 }
 
-/* One thread writes what was made before, then helps with what is being made. */
+/* Thread 0 writes the previous chunk, then helps to make the present one. */
 static void work(void *arg, Team team)
 {
     Pipe *p = arg;
@@ -97,7 +100,7 @@ static bool room_for_reports(Pipe *p)
     return p->reports ? true : fail(p->err, SYSTEM, "%s: not enough memory to make weights", p->s->path);
 }
 
-/* Make p->making while p->writing is written, then swap them. */
+/* Makes p->making while p->writing is written, then swaps them. */
 static bool make_and_write(Pipe *p)
 {
     const WeightStream *s = p->s;
@@ -118,7 +121,7 @@ static bool make_and_write(Pipe *p)
     return p->ok;
 }
 
-/* Bytes of the first part of one block, and of the whole tensor. */
+/* Bytes of the first part of one block, and (*whole) of the whole tensor. */
 static size_t first_part(const TensorSpec *s, WeightType type, size_t *whole)
 {
     size_t block = s->k == 0                   ? (size_t)s->rows * sizeof(float)
@@ -129,7 +132,7 @@ static size_t first_part(const TensorSpec *s, WeightType type, size_t *whole)
     else if (tensor_spec_panels(s, type))
         *whole = block * (size_t)tensor_spec_panel_count(s);
     else
-        *whole = tensor_spec_bytes(s, type); /* the last rows may be fewer */
+        *whole = tensor_spec_bytes(s, type); /* the last block may have fewer rows */
     return block;
 }
 
@@ -137,7 +140,8 @@ static bool make_tensor(Pipe *p, const TensorSpec *spec, int tensor, WeightType 
 {
     size_t whole, block = first_part(spec, type, &whole);
     int    n_blocks = spec->k ? tensor_spec_panel_count(spec) : 1;
-    size_t chunk    = weight_type_quantized(type) ? CHUNK / 4 : CHUNK; /* codes take long, and progress is told between */
+    /* Codes take long, and progress is told between chunks. */
+    size_t chunk    = weight_type_quantized(type) ? CHUNK / 4 : CHUNK;
     int    at_once  = block < chunk ? (int)(chunk / block) : 1;
     p->turn = !p->turn;
     for (int first = 0; first < n_blocks; first += at_once) {
@@ -204,7 +208,7 @@ bool weight_stream_write(const WeightStream *s, Error *err)
         p.pool = threads_pool_new(p.threads, false);
         for (TensorSpec spec = tensor_list_start(); ok && model_contents_next(s->contents, &spec); i++)
             ok = (s->contents->sparse && spec.k) || make_tensor(&p, &spec, i, s->contents->types[i]);
-        ok = ok && make_and_write(&p); /* the last chunk still waits to be written */
+        ok = ok && make_and_write(&p); /* the last chunk is not yet written */
         ok = ok && (!s->finish || s->finish(s->user, p.out, err));
         if (ok)
             ok = model_writer_end(p.out, err);
