@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/host_env.h"
+#include "base/path.h"
 #include "base/progress.h"
 #include "report/attn.h"
 #include "tblock_tools.h"
@@ -187,7 +188,7 @@ const float *tblock_attention_head(const tblock_attention *a, int layer, int hea
 static bool view_of(const tblock_attention *a, AttnView *v, Error *err)
 {
     const tblock_model *m     = a->model;
-    const char         *slash = strrchr(m->source.path, '/'), *hash = source_meta(&m->source, "sha256");
+    const char         *hash = source_meta(&m->source, "sha256");
     AttnPiece          *piece = m->tokenizer ? calloc(a->n, sizeof *piece) : NULL;
     if (m->tokenizer && !piece)
         return no_memory(NULL, err);
@@ -195,7 +196,7 @@ static bool view_of(const tblock_attention *a, AttnView *v, Error *err)
         /* No bytes for an id without a piece. */
         tokenizer_piece(m->tokenizer, a->token[i], &piece[i].bytes, &piece[i].n_bytes);
     *v = (AttnView){
-        .model    = slash ? slash + 1 : m->source.path,
+        .model    = path_name(m->source.path),
         .sha256   = hash ? hash : "",
         .kv_type  = a->settings.kv_type,
         .cfg      = &m->weights.cfg,

@@ -93,12 +93,6 @@ static bool list_files(Convert *c, Error *err)
     return true;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* The metadata "source"; of a model file what it was made from. */
 static char *make_source(const Convert *c, Error *err)
 {
@@ -110,7 +104,7 @@ static char *make_source(const Convert *c, Error *err)
         text_out(&o, "[");
         for (int i = 0; i < c->n_files; i++) {
             text_out(&o, i ? ", {\"file\": " : "{\"file\": ");
-            json_out_string(&o, base_name(c->file[i]), strlen(base_name(c->file[i])));
+            json_out_string(&o, path_name(c->file[i]), strlen(path_name(c->file[i])));
             text_out(&o, ", \"sha256\": \"%s\"}", c->hex[i]);
         }
     }

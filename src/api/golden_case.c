@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/path.h"
 #include "tblock_tools.h"
 
 /* ---- Values ---------------------------------------------------------------------------------------------------- */
@@ -157,18 +158,12 @@ static bool read_case(GoldenCase *k, const GoldenFile *g, const Tensor *tokens, 
 
 /* ---- Files ----------------------------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n > m && strcmp(s + n - m, end) == 0;
-}
-
 /* The last "logits" in the file's own name becomes "tokens", which is as long. */
 bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *err)
 {
     const char *slash = strrchr(golden_path, '/'), *found = NULL;
     *tokens = NULL;
-    if (!ends_with(golden_path, ".npy"))
+    if (!path_ends(golden_path, ".npy"))
         return true;
     for (const char *at = slash ? slash : golden_path; (at = strstr(at, "logits")); at++)
         found = at;

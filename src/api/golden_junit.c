@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/host_env.h"
-#include "base/text_out.h"
+#include "base/report_rows.h"
 #include "base/utf8.h"
 #include "tblock_tools.h"
 
@@ -41,12 +41,7 @@ static void put_attribute(TextOut *o, const char *name, const char *value)
     text_out(o, "\"");
 }
 
-/* printf writes NaN with its sign, which is noise. */
-static const char *spell(double x, char out[24])
-{
-    snprintf(out, 24, isnan(x) ? "nan" : "%.3g", x);
-    return out;
-}
+static const char *spell(double x, char out[24]) { return real_spell(x, UNIT_DIGITS + 3, out, 24); }
 
 FP_ENV_WORK
 static void explain(const tblock_verify_report *report, const tblock_verify_row *r, char *out, size_t n)

@@ -17,6 +17,18 @@ bool path_is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+const char *path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+bool path_ends(const char *path, const char *end)
+{
+    size_t n = strlen(path), n_end = strlen(end);
+    return n > n_end && strcmp(path + n - n_end, end) == 0;
+}
+
 static int look_at(const char *path, struct stat *st) { return strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, st) : stat(path, st); }
 
 /* Where a file that does not exist yet would be: its folder and its name. False if the folder

@@ -11,6 +11,11 @@ enum { PATH_BYTES = 4096 };
 bool path_exists(const char *path);
 bool path_is_folder(const char *path);
 
+/* The last part of a path; all of one that ends in a slash. */
+const char *path_name(const char *path);
+
+bool path_ends(const char *path, const char *end); /* in `end`, with something before it */
+
 /* Do both names mean one regular file? If neither exists yet: would they, that is, are folder
  * and name the same? "-" is standard input, as for file_read. */
 bool path_same_file(const char *a, const char *b);

@@ -60,6 +60,10 @@ static inline Value v_shown(Value v, const char *words) { v.words = words; retur
 
 /* Fill buf of n bytes and return it. */
 const char *value_spell(const Value *v, Unit unit, char *buf, size_t n);
+static inline const char *real_spell(double x, Unit unit, char *buf, size_t n)
+{
+    return value_spell(&(Value){ VALUE_REAL, .real = x }, unit, buf, n);
+}
 
 /* ---- Pairs ---- */
 

@@ -71,7 +71,6 @@ typedef struct OpRates { double share, seconds, gb_per_s, gop_per_s, roof_share;
 OpRates bench_op_rates(const Bench *b, const BenchRow *r, const tblock_profile_row *op);
 
 const char *bench_row_name(const BenchRow *r, char out[48]); /* "prefill 512", "decode after 2048" */
-const char *bench_model_name(const Bench *b);                /* the path's last part */
 
 /* ---- Showing them ------------------------------------------------------------------------------------------------ */
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/path.h"
 
 static const char columns[] =
     "cpu,isa,threads,model,types,parameters,math,activations,kv_type,what,tokens,depth,repeats,tokens_per_s,tokens_per_s_least,"
@@ -35,7 +36,7 @@ static void add_row(TextOut *csv, const Bench *b, const BenchRow *r)
     Peak                       peak = bench_peak(b, r->machine);
     add_text(csv, m->cpu);
     text_out(csv, "%s,%d,", c->isa, m->threads);
-    add_text(csv, bench_model_name(b));
+    add_text(csv, path_name(b->args->model));
     add_text(csv, b->info.weight_types);
     text_out(csv, "%" PRIu64 ",%s,%s,%s,%s,%d,%d,%d,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%s,", b->info.n_params, c->math, c->activations,
              c->kv_type, r->decode ? "decode" : "prefill", r->tokens, r->depth, r->repeats, x.tokens_per_s, x.least, x.most, x.gb_per_s,

@@ -297,9 +297,3 @@ const char *bench_row_name(const BenchRow *r, char out[48])
     snprintf(out, 48, r->decode ? "decode after %d" : "prefill %d", r->decode ? r->depth : r->tokens);
     return out;
 }
-
-const char *bench_model_name(const Bench *b)
-{
-    const char *slash = strrchr(b->args->model, '/');
-    return slash && slash[1] ? slash + 1 : b->args->model;
-}

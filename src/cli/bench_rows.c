@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/path.h"
 #include "base/printable.h"
 
 static const char *plural(int n) { return n == 1 ? "" : "s"; }
@@ -15,8 +16,7 @@ static Value known(double x) { return v_shown(v_real(x > 0 ? x : NAN), x > 0 ? N
 
 static const char *peak_text(double gop_per_s, char out[32])
 {
-    const Value v = known(gop_per_s);
-    return value_spell(&v, UNIT_FIXED + 0, out, 32);
+    return gop_per_s > 0 ? real_spell(gop_per_s, UNIT_FIXED + 0, out, 32) : "-";
 }
 
 /* ---- What was measured against what ------------------------------------------------------------------------------ */
@@ -29,7 +29,7 @@ static void header_text(Rows *r, const Bench *b)
     char cpu[160], f32[32], int8[32], int16[32];
     printable_text(cpu, sizeof cpu, b->machine[0].cpu, strlen(b->machine[0].cpu));
     rows_text(r, "%s, %s\n", cpu, c->isa);
-    rows_pair(r, "model", "%s: %s", bench_model_name(b), m->weight_types);
+    rows_pair(r, "model", "%s: %s", path_name(b->args->model), m->weight_types);
     rows_pair(r, "", "%.2f million parameters, %.2f MB of weights per token", 1e-6 * (double)m->n_params,
               1e-6 * (double)m->bytes_per_token);
     rows_pair(r, "settings", "math %s, activations %s, KV cache %s; median of %d timing%s", c->math, c->activations, c->kv_type,
@@ -51,7 +51,7 @@ static void header_json(Rows *r, const Bench *b, bool complete)
     const tblock_model_info   *m = &b->info;
     const tblock_context_info *c = &b->computing;
     const Peak peak = bench_peak(b, 0);
-    rows_members(r, { "cpu", v_text(b->machine[0].cpu) }, { "isa", v_text(c->isa) }, { "model", v_text(bench_model_name(b)) },
+    rows_members(r, { "cpu", v_text(b->machine[0].cpu) }, { "isa", v_text(c->isa) }, { "model", v_text(path_name(b->args->model)) },
                  { "types", v_text(m->weight_types) }, { "parameters", v_count(m->n_params) },
                  { "bytes_per_token", v_count(m->bytes_per_token) }, { "cache_bytes", known((double)b->cache_bytes) },
                  { "math", v_text(c->math) }, { "activations", v_text(c->activations) }, { "kv_type", v_text(c->kv_type) },
@@ -115,13 +115,13 @@ static const Table row_table = TABLE_OF(row_columns);
 static void bench_row(Rows *r, const char *key, const Bench *b, const BenchRow *row)
 {
     const Rates x = bench_rates(b, row);
-    const Value least = v_real(x.least), most = v_real(x.most), read = known(x.read_share);
+    const Value read = known(x.read_share);
     char        name[48], slow[32], fast[32], range[80];
-    snprintf(range, sizeof range, "%s .. %s", value_spell(&least, UNIT_SPEED, slow, sizeof slow),
-             value_spell(&most, UNIT_SPEED, fast, sizeof fast));
+    snprintf(range, sizeof range, "%s .. %s", real_spell(x.least, UNIT_SPEED, slow, sizeof slow),
+             real_spell(x.most, UNIT_SPEED, fast, sizeof fast));
     const Value cell[] = {
         v_shown(v_text(row->decode ? "decode" : "prefill"), bench_row_name(row, name)), v_int(b->machine[row->machine].threads),
-        v_int(row->tokens), v_int(row->depth), v_int(row->repeats), v_real(x.tokens_per_s), v_text(range), least, most,
+        v_int(row->tokens), v_int(row->depth), v_int(row->repeats), v_real(x.tokens_per_s), v_text(range), v_real(x.least), v_real(x.most),
         v_real(row->bytes), v_real(row->operations), v_real(x.gb_per_s), x.in_cache ? v_shown(read, "cache") : read,
         v_flag(x.in_cache), v_real(x.gop_per_s), known(x.peak_share),
     };

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/form.h"
+#include "base/path.h"
 
 typedef struct AttnArgs {
     const char    *model, *out, *format;
@@ -74,12 +75,6 @@ static void chosen_free(Chosen *c)
 
 /* ---- Which format ---------------------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
 /* --format, else --json, else what the name of the file says; NULL with err filled. */
 static const char *choose_format(const AttnArgs *a, tblock_error *err)
 {
@@ -94,11 +89,11 @@ static const char *choose_format(const AttnArgs *a, tblock_error *err)
     }
     if (format)
         return format;
-    if (ends_with(a->out, ".html") || ends_with(a->out, ".htm"))
+    if (path_ends(a->out, ".html") || path_ends(a->out, ".htm"))
         return "html";
-    if (ends_with(a->out, ".json"))
+    if (path_ends(a->out, ".json"))
         return "json";
-    if (ends_with(a->out, ".safetensors"))
+    if (path_ends(a->out, ".safetensors"))
         return "safetensors";
     fail(err, TBLOCK_USAGE, "--output: expected a name ending in .html, .json or .safetensors, "
                                 "or --format, found '%s'",

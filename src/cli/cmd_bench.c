@@ -113,7 +113,7 @@ bool bench_plot(const Bench *b, const char *path, tblock_error *err)
         if (r->bytes > 0 && r->operations > 0)
             point[n++] = (tblock_roof_point){ point_name[i], (size_t)r->machine, r->operations / r->bytes, rates.gop_per_s };
     }
-    snprintf(title, sizeof title, "%.200s (%s) on %s, %s", bench_model_name(b), b->info.weight_types, b->machine[0].cpu, b->computing.isa);
+    snprintf(title, sizeof title, "%.200s (%s) on %s, %s", path_name(b->args->model), b->info.weight_types, b->machine[0].cpu, b->computing.isa);
     good = good && tblock_roofline_plot(path, title, roof, (size_t)b->n_machines, point, n, err);
     free(point);
     free(point_name);

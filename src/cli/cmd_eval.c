@@ -27,7 +27,7 @@ enum { SPELLED = 32 };
 
 static const char *spell(double x, int digits, char out[SPELLED])
 {
-    return value_spell(&(Value){ VALUE_REAL, .real = x }, (Unit)(UNIT_DIGITS + digits), out, SPELLED);
+    return real_spell(x, (Unit)(UNIT_DIGITS + digits), out, SPELLED);
 }
 
 /* A number and its standard error, KEY_error in JSON. A percentage has its unit behind both; "-": one number has no error. */

@@ -49,7 +49,7 @@ static void hidden_text(Rows *r, const tblock_verify_row *v)
     rows_text(r, "%s: ", row_name(v, name));
     if (v->parted[0])
         rows_text(r, "the runs diverge in %s, from position %" PRId64 " on\n    max |diff| there %s\n", v->parted, v->parted_pos,
-                  value_spell(&(Value){ VALUE_REAL, .real = v->parted_abs }, UNIT_DIGITS + 3, far, sizeof far));
+                  real_spell(v->parted_abs, UNIT_DIGITS + 3, far, sizeof far));
     else
         rows_text(r, "%d hidden states, all the same\n", v->n_hidden);
 }

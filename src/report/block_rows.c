@@ -1,14 +1,10 @@
 /* report/block_rows.c: what `tblock block` prints, as text and as JSON. docs/block.md lists the keys. */
+#include "base/path.h"
 #include "report/block_page.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-
-static const char *number(double v, char *buf, size_t n)
-{
-    return value_spell(&(Value){ VALUE_REAL, .real = v }, UNIT_SIZE, buf, n);
-}
 
 static const char *time_text(double seconds, char *buf, size_t n)
 {
@@ -22,13 +18,6 @@ static const char *time_text(double seconds, char *buf, size_t n)
 }
 
 /* ---- What it is ---- */
-
-/* Of a path its name, so that a line stays a line. */
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 static void about_text(Rows *r, const BlockPage *b)
 {
@@ -44,8 +33,8 @@ static void about_text(Rows *r, const BlockPage *b)
               b->causal ? "causal" : "not causal", window);
     rows_pair(r, "positions", "%s", c->positions == POS_LEARNED ? "not in the block" : info_positions(c, words, sizeof words));
     rows_pair(r, "FFN", "%s, width %d", info_ffn(c), c->d_ff);
-    rows_pair(r, "weights", "%s", last_part(b->weights));
-    rows_pair(r, "x, dy", "%s", last_part(b->input));
+    rows_pair(r, "weights", "%s", path_name(b->weights));
+    rows_pair(r, "x, dy", "%s", path_name(b->input));
     rows_pair(r, "B, L, width", "%d sequence%s of %d token%s, d_model %d", b->n_seqs, b->n_seqs > 1 ? "s" : "", b->seq_len,
               b->seq_len > 1 ? "s" : "", c->d_model);
 }
@@ -138,7 +127,7 @@ static void stream_text(Rows *r, const BlockPage *b)
             rows_row(r, &table, (Value[]){ v_text(s->symbol), v_real(s->rms), v_text(bar(s->rms, most, values)), v_real(s->d_rms),
                                            v_text(bar(s->d_rms, d_most, gradients)) }, NULL);
     }
-    rows_text(r, "    |dx| / |dy| = %s\n", number(b->ratio, ratio, sizeof ratio));
+    rows_text(r, "    |dx| / |dy| = %s\n", real_spell(b->ratio, UNIT_SIZE, ratio, sizeof ratio));
 }
 
 /* ---- Tensors ---- */

@@ -1,4 +1,5 @@
 /* report/info_html.c: the page of `tblock info --html`, which needs nothing else: the rows between drawings. */
+#include "base/path.h"
 #include "report/page.h"
 
 #include <stdio.h>
@@ -75,25 +76,18 @@ static void draw_tiles(TextOut *o, const Info *info)
     text_out(o, "</div>\n");
 }
 
-/* The last part of a path is the name of the model. */
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 static void draw_head(TextOut *o, const Info *info)
 {
     text_out(o, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                 "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
                 "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline'\">\n<title>");
-    html_text(o, base_name(info->path));
+    html_text(o, path_name(info->path));
     text_out(o, "</title>\n<style>\n");
     for (int i = 0; page_style[i]; i++)
         text_out_bytes(o, page_style[i], strlen(page_style[i]));
     text_out(o, "</style>\n</head>\n<body>\n<main>\n<div class=\"kicker\">%s</div>\n<h1>",
              !info->contents ? "Model config" : !info->cfg ? "Tokenizer" : info->ours ? "Model file" : info->kind);
-    html_text(o, base_name(info->path));
+    html_text(o, path_name(info->path));
     text_out(o, "</h1>\n<p class=\"sub\">");
     html_text(o, info->path);
     text_out(o, "</p>\n");

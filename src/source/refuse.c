@@ -12,17 +12,11 @@
 
 /* ---- Nothing there ------------------------------------------------------------------------------------------------ */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), n_end = strlen(end);
-    return n > n_end && strcmp(text + n - n_end, end) == 0;
-}
-
 static bool is_file_name(const char *name)
 {
     static const char *const ends[] = { ".bin", ".gguf", ".safetensors", ".json", ".pth", ".pt", ".model", ".txt" };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (ends_with(name, ends[i]))
+        if (path_ends(name, ends[i]))
             return true;
     return false;
 }
@@ -62,7 +56,7 @@ static bool find_file(const char *folder, const char *end, char name[256])
     DIR *d = opendir(folder);
     *name = '\0';
     for (struct dirent *e; d && (e = readdir(d)) != NULL;)
-        if (ends_with(e->d_name, end) && strlen(e->d_name) < 256 && (!*name || strcmp(e->d_name, name) < 0))
+        if (path_ends(e->d_name, end) && strlen(e->d_name) < 256 && (!*name || strcmp(e->d_name, name) < 0))
             snprintf(name, 256, "%s", e->d_name);
     if (d)
         closedir(d);

@@ -155,17 +155,11 @@ void *source_alloc(Source *s, size_t n_bytes, Error *err)
     return p;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 bool source_uses(Source *s, const char *path, Error *err)
 {
     size_t n = strlen(path) + 1;
     for (int i = 0; i < s->n_used; i++) /* all files of a source are in one folder */
-        if (strcmp(base_name(s->used[i]), base_name(path)) == 0)
+        if (strcmp(path_name(s->used[i]), path_name(path)) == 0)
             return true;
     char *copy = source_alloc(s, n, err), **grown;
     if (!copy)

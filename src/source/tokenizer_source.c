@@ -24,8 +24,7 @@ bool tokenizer_folder_is(const char *folder)
 /* A JSON object is a tokenizer.json where it has these keys, and a vocab.json by its name; others are configs. */
 static bool is_tokenizer_json(const FileMap *m)
 {
-    const char *slash = strrchr(m->path, '/');
-    return strcmp(slash ? slash + 1 : m->path, "vocab.json") == 0 ||
+    return strcmp(path_name(m->path), "vocab.json") == 0 ||
            (memmem(m->data, m->size, "\"model\"", 7) && memmem(m->data, m->size, "\"vocab\"", 7));
 }
 
