@@ -270,6 +270,14 @@ const Family *family_find(const char *model_type, const char *architecture)
     return NULL;
 }
 
+const FamilyFlag *family_flag(const Family *f, size_t at)
+{
+    for (const FamilyFlag *g = f->flags; g < f->flags + 4 && g->name; g++)
+        if (g->form == FORM_SIZE && g->at == at)
+            return g;
+    return NULL;
+}
+
 /* ---- Activations ---- */
 
 static const struct Activation { const char *word; int gated, plain; } activations[] = { /* -1: not supported */

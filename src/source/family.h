@@ -109,6 +109,9 @@ extern const FamilyTensor family_llama_tensors[];
 /* By model_type, or where that is NULL by architecture. NULL: unknown. */
 const Family *family_find(const char *model_type, const char *architecture);
 
+/* The flag that sets this enum of Config; NULL: none does. */
+const FamilyFlag *family_flag(const Family *f, size_t at);
+
 /* What a feed-forward with this activation is called; false: not supported there. */
 bool family_activation(const Family *f, const char *word, FfnKind *out);
 /* "silu, swish ...": those that are. */

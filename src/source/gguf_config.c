@@ -7,59 +7,47 @@
 
 #include "base/math64.h"
 #include "model/config_keys.h"
+#include "source/family.h"
 #include "source/gguf_model.h"
 
 enum {
-    PAIRS       = 1,   /* rotates neighbouring dimensions                                        */
-    EMBED_SQRT  = 2,   /* the embedding is scaled by sqrt(d_model)                               */
-    RENORMALIZE = 4,   /* the chosen experts' probabilities                                      */
-    SHARED_GATE = 8,   /* the shared expert's output is times a sigmoid                          */
-    LEARNED     = 16,  /* positions                                                              */
-    PARALLEL    = 32,  /* attention and feed-forward side by side where the file says nothing    */
-    LAST_SCALE  = 64,  /* big variants divide scores by sqrt(d_model / heads)                    */
-    DIVIDE      = 128, /* logit_scale divides                                                    */
+    ROTATES_PAIRS  = 1,  /* rotates neighbouring dimensions                                   */
+    RENORMALIZE    = 2,  /* the chosen experts' probabilities                                 */
+    LAST_SCALE     = 4,  /* big variants divide scores by sqrt(d_model / heads)               */
+    DIVIDE         = 8,  /* logit_scale divides                                               */
+    WINDOWS_UNLIKE = 16, /* scaling holds for layers without a window alone: not supported    */
 };
 
-/* What is left out is as Llama has it: RMSNorm before each sublayer, SwiGLU, norms of q and k (if any) of each head. */
+/* What the family's row of source/family.c does not say. */
 struct GgufArch {
-    const char   *name, *family, *moe_family;  /* moe_family: of files with experts; NULL: the same            */
-    Norm          norm;
-    bool          norm_bias;
-    NormPlacement place, parallel;             /* parallel: of files whose sublayers stand side by side        */
-    FfnKind       ffn;
-    QkNorm        qk_norm;                     /* of files that have these norms                               */
-    unsigned      flags;
-    int           full_every;                  /* of so many layers the last is without the window             */
-    int           big_layers;                  /* LAST_SCALE: the layers of the big variant                    */
+    const char *name, *family, *moe_family; /* moe_family: of files with experts; NULL: the same */
+    unsigned    flags;
+    int         full_every;                 /* of so many layers the last is without the window; 0: as the family has it */
+    int         big_layers;                 /* LAST_SCALE: the layers of the big variant         */
 };
 
 static const GgufArch archs[] = {
-    { .name = "llama",     .family = "llama", .moe_family = "mixtral", .flags = PAIRS | RENORMALIZE },
+    { .name = "llama",     .family = "llama", .moe_family = "mixtral", .flags = ROTATES_PAIRS | RENORMALIZE },
     { .name = "qwen2",     .family = "qwen2" },
     { .name = "qwen3",     .family = "qwen3" },
-    { .name = "qwen2moe",  .family = "qwen2_moe", .flags = SHARED_GATE },
+    { .name = "qwen2moe",  .family = "qwen2_moe" },
     { .name = "qwen3moe",  .family = "qwen3_moe", .flags = RENORMALIZE },
     { .name = "phi3",      .family = "phi3" },
-    { .name = "gemma",     .family = "gemma", .ffn = FFN_GEGLU, .flags = EMBED_SQRT },
-    { .name = "gemma2",    .family = "gemma2", .place = PLACE_BOTH, .parallel = PLACE_BOTH, .ffn = FFN_GEGLU,
-      .flags = EMBED_SQRT | LAST_SCALE, .full_every = 2, .big_layers = 46 },
-    { .name = "gemma3",    .family = "gemma3_text", .place = PLACE_BOTH, .parallel = PLACE_BOTH, .ffn = FFN_GEGLU,
-      .flags = EMBED_SQRT | LAST_SCALE, .full_every = 6, .big_layers = 62 },
-    { .name = "olmo2",     .family = "olmo2", .place = PLACE_OUTPUT, .parallel = PLACE_OUTPUT, .qk_norm = QK_VECTOR, .full_every = 4 },
-    { .name = "granite",   .family = "granite", .flags = PAIRS | DIVIDE },
-    { .name = "command-r", .family = "cohere", .norm = NORM_LAYER, .place = PLACE_PARALLEL, .parallel = PLACE_PARALLEL,
-      .qk_norm = QK_HEADS, .flags = PAIRS },
-    { .name = "stablelm",  .family = "stablelm", .norm = NORM_LAYER, .norm_bias = true, .parallel = PLACE_PARALLEL, .qk_norm = QK_HEADS },
-    { .name = "gpt2",      .family = "gpt2", .norm = NORM_LAYER, .norm_bias = true, .ffn = FFN_GELU_TANH, .flags = LEARNED },
-    { .name = "gptneox",   .family = "gpt_neox", .norm = NORM_LAYER, .norm_bias = true, .parallel = PLACE_PARALLEL2, .ffn = FFN_GELU,
-      .flags = PARALLEL },
+    { .name = "gemma",     .family = "gemma" },
+    { .name = "gemma2",    .family = "gemma2", .flags = LAST_SCALE, .big_layers = 46 },
+    { .name = "gemma3",    .family = "gemma3_text", .flags = LAST_SCALE, .big_layers = 62 },
+    { .name = "olmo2",     .family = "olmo2", .flags = WINDOWS_UNLIKE, .full_every = 4 },
+    { .name = "granite",   .family = "granite", .flags = ROTATES_PAIRS | DIVIDE },
+    { .name = "command-r", .family = "cohere", .flags = ROTATES_PAIRS },
+    { .name = "stablelm",  .family = "stablelm" },
+    { .name = "gpt2",      .family = "gpt2" },
+    { .name = "gptneox",   .family = "gpt_neox" },
 };
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 
 #define WINDOW_PATTERN "attention.sliding_window_pattern"
 
-
-bool gguf_arch_pairs(const GgufArch *a) { return a->flags & PAIRS; }
+bool gguf_arch_pairs(const GgufArch *a) { return a->flags & ROTATES_PAIRS; }
 
 const GgufArch *gguf_arch(const GgufFile *f, Error *err)
 {
@@ -83,6 +71,7 @@ const GgufArch *gguf_arch(const GgufFile *f, Error *err)
 typedef struct GgufReader {
     KeyReader       keys;
     const GgufArch *arch;
+    const Family   *family;
     const GgufFile *f;
     Config         *c;
     Source         *source; /* for what the user should know */
@@ -220,29 +209,32 @@ static bool read_sizes(GgufReader *r)
 
 static bool read_norms(GgufReader *r)
 {
-    Config *c = r->c;
-    bool    parallel = r->arch->flags & PARALLEL;
-    c->norm      = r->arch->norm;
-    c->norm_bias = r->arch->norm_bias;
+    Config           *c    = r->c;
+    const FamilyFlag *side = family_flag(r->family, offsetof(Config, norm_placement));
+    bool              parallel = side && side->absent;
+    c->norm      = r->family->norm;
+    c->norm_bias = r->family->has & HAS_NORM_BIAS;
     if (!maybe_flag(r, "use_parallel_residual", &parallel))
         return false;
-    /* stablelm says it by having no second norm */
-    if (r->arch->parallel == PLACE_PARALLEL && r->arch->place == PLACE_PRE && !first_layer_tensor(r, "ffn_norm.weight"))
+    /* A stablelm file says that its sublayers stand side by side by having no second norm. */
+    if (side && side->if_true == PLACE_PARALLEL && !first_layer_tensor(r, "ffn_norm.weight"))
         parallel = true;
-    c->norm_placement = parallel ? r->arch->parallel : r->arch->place;
+    c->norm_placement = parallel && side ? (NormPlacement)side->if_true : r->family->placement;
     return key_number(&r->keys, c->norm == NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", NULL,
                       &c->norm_eps);
 }
 
+/* What a file has or not, its tensors say. */
 static void see_tensors(const GgufReader *r)
 {
-    Config *c = r->c;
+    Config           *c    = r->c;
+    const FamilyFlag *norm = family_flag(r->family, offsetof(Config, qk_norm));
     c->tied_embeddings = !gguf_tensor(r->f, "output.weight");
     c->qkv_bias = first_layer_tensor(r, "attn_q.bias") || first_layer_tensor(r, "attn_qkv.bias");
     c->out_bias = first_layer_tensor(r, "attn_output.bias") != NULL;
     c->ffn_bias = first_layer_tensor(r, "ffn_up.bias") != NULL;
     if (first_layer_tensor(r, "attn_q_norm.weight"))
-        c->qk_norm = r->arch->qk_norm ? r->arch->qk_norm : QK_HEAD;
+        c->qk_norm = norm ? (QkNorm)norm->if_true : r->family->qk_norm ? r->family->qk_norm : QK_HEAD;
 }
 
 /* The layers without a window from a list of flags, true where there is one. */
@@ -266,7 +258,7 @@ static bool listed_windows(GgufReader *r)
 static bool read_window(GgufReader *r)
 {
     Config          *c     = r->c;
-    int              every = r->arch->full_every, n_full = 0;
+    int              every = r->arch->full_every ? r->arch->full_every : r->family->window_every, n_full = 0;
     char             full[GGUF_NAME];
     const GgufEntry *pattern = gguf_find(r->keys.gguf, gguf_name(&r->keys, WINDOW_PATTERN, full));
     bool             listed  = pattern && pattern->type == GGUF_ARRAY;
@@ -288,7 +280,7 @@ static void read_scales(const GgufReader *r)
 {
     Config  *c     = r->c;
     unsigned flags = r->arch->flags;
-    if (flags & EMBED_SQRT && !has(r, "embedding_scale"))
+    if (r->family->has & EMBED_SCALED && !has(r, "embedding_scale"))
         c->embed_scale = sqrt((double)c->d_model);
     if (flags & LAST_SCALE && c->n_layers == r->arch->big_layers && !has(r, "attention.scale"))
         c->attn_scale = 1 / sqrt((double)c->d_model / c->heads);
@@ -310,7 +302,7 @@ static bool read_experts(GgufReader *r)
         c->shared_d_ff = (int)shared->shape[0];
     if (!has(r, "expert_weights_norm"))
         c->renormalize = r->arch->flags & RENORMALIZE;
-    c->shared_router = r->arch->flags & SHARED_GATE && c->shared_d_ff > 0;
+    c->shared_router = r->family->has & HAS_SHARED_ROUTER && c->shared_d_ff > 0;
     if (c->d_ff == 0)
         c->d_ff = c->expert_d_ff;
     return true;
@@ -366,20 +358,20 @@ static bool read_rope(GgufReader *r)
         return true;
     if (c->rope.type == ROPE_FACTORS)
         return key_wrong(&r->keys, "rope.scaling.factor", "expected 1 beside tensor rope_freqs.weight, found %g", factor);
-    if (c->window && strcmp(r->arch->name, "olmo2") == 0)
+    if (c->window && r->arch->flags & WINDOWS_UNLIKE)
         return key_wrong(&r->keys, "rope.scaling.factor", "expected 1 in a model with windows, found %g", factor);
     c->rope.type   = kind;
     c->rope.factor = factor;
     return kind == ROPE_LINEAR || read_yarn(r);
 }
 
-/* Gemma 3: layers with a window rotate by a base of their own, not scaled. */
+/* Gemma 3: layers with a window rotate by a base of their own, which is never scaled. */
 static bool read_window_theta(GgufReader *r)
 {
     Config *c = r->c;
-    if (strcmp(r->arch->name, "gemma3") != 0 || c->window == 0)
+    if (r->family->theta_window == 0 || c->window == 0)
         return true;
-    c->theta_window = 10000;
+    c->theta_window = r->family->theta_window;
     return maybe_number(r, "rope.freq_base_swa", &c->theta_window);
 }
 
@@ -424,11 +416,11 @@ bool gguf_config(Source *s, const GgufArch *a, Error *err)
     Config    *c = &s->stored.config;
     char       prefix[32];
     GgufReader r = { .keys = { .path = s->path, .prefix = prefix, .gguf = s->gguf.meta, .err = err },
-                     .arch = a, .f = &s->gguf, .c = c, .source = s };
+                     .arch = a, .family = family_find(a->family, NULL), .f = &s->gguf, .c = c, .source = s };
     snprintf(prefix, sizeof prefix, "%s.", a->name);
     config_defaults(c);
-    c->ffn       = a->ffn;
-    c->positions = a->flags & LEARNED ? POS_LEARNED : POS_ROPE;
+    family_activation(r.family, r.family->act, &c->ffn);
+    c->positions = r.family->positions;
     if (!read_table(&r) || !read_sizes(&r) || !read_norms(&r) || !read_window(&r) || !read_experts(&r) || !read_rope(&r)
         || !read_window_theta(&r) || !read_ids(&r) || !nothing_unknown(&r))
         return false;
