@@ -1,3 +1,5 @@
+/* base/error.c: formats the one-line message of an error. Names from files and command lines may
+ * be in it, so it passes through printable_text. */
 #include "base/error.h"
 
 #include <stdarg.h>

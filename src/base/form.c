@@ -1,3 +1,4 @@
+/* base/form.c: rounds numbers to a fixed number of digits and chooses their unit. */
 #include "base/form.h"
 
 #include <inttypes.h>

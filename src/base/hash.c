@@ -1,3 +1,4 @@
+/* base/hash.c: sha256 by nettle. */
 #include "base/hash.h"
 
 #include <nettle/sha2.h>

@@ -1,3 +1,4 @@
+/* base/memory.c: asks the system how much memory the machine has. */
 #include "base/memory.h"
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+/* base/pages.c: maps anonymous memory. To align it to a huge page it maps one more and returns
+ * the excess. */
 #include "base/pages.h"
 
 #include <stdint.h>

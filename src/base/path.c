@@ -1,3 +1,5 @@
+/* base/path.c: compares and joins paths. Files are the same if device and inode are, whatever
+ * their names. */
 #include "base/path.h"
 
 #include <stdio.h>

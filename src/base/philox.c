@@ -1,3 +1,4 @@
+/* base/philox.c: ten rounds of Philox4x32; the constants are those of the paper. */
 #include "base/philox.h"
 
 #include <string.h>

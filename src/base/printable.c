@@ -1,3 +1,4 @@
+/* base/printable.c: escapes characters that a terminal should not receive. */
 #include "base/printable.h"
 
 #include <stdio.h>

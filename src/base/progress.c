@@ -1,3 +1,5 @@
+/* base/progress.c: calls the caller's function, and restores our rounding, which the callback
+ * may have changed. */
 #include "base/progress.h"
 
 #include <stddef.h>

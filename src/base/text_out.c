@@ -1,3 +1,4 @@
+/* base/text_out.c: grows the text by doubling, and prints into it in our own locale. */
 #include "base/text_out.h"
 
 #include <stdio.h>

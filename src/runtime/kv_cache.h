@@ -23,6 +23,7 @@ typedef struct KvShape {
     Layers full_layers;                 /* layers without the window */
 } KvShape;
 
+/* The shape of a cache for a model. */
 KvShape kv_shape(const Config *c, KvType type);
 
 /* A mapped state file, closed with the last tile that lies in it. */
