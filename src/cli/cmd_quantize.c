@@ -76,59 +76,62 @@ static int place_length(const char *name)
     return (int)(dot ? (size_t)(dot - name) : strlen(name));
 }
 
-static void print_kinds(const tblock_quantize_report *report)
+static const char *types_text(const tblock_quantize_row *q, char out[16])
+{
+    snprintf(out, 16, "%s to %s", q->from, q->type);
+    return out;
+}
+
+static void kinds_text(Rows *r, const tblock_quantize_report *report)
 {
     static Kind kinds[MAX_KINDS];
     size_t      n = collect(kinds, report);
-    output_format("%-8s %5s %-12s %12s %7s %9s  %s\n", "", "count", "type", "bytes", "bits", "RMS error", "largest");
+    rows_text(r, "%-8s %5s %-12s %12s %7s %9s  %s\n", "", "count", "type", "bytes", "bits", "RMS error", "largest");
     for (size_t i = 0; i < n; i++) {
         const Kind *k = &kinds[i];
-        char        type[16];
-        snprintf(type, sizeof type, "%s to %s", k->sum.from, k->sum.type);
-        output_format("%-8s %5zu %-12s %12" PRIu64 " %7.3f %8.4f%%", k->sum.part, k->n, type, k->sum.bytes, bits(&k->sum),
-                      100 * (k->sum.sum2 > 0 ? sqrt(k->sum.error2 / k->sum.sum2) : 0));
+        char        types[16];
+        rows_text(r, "%-8s %5zu %-12s %12" PRIu64 " %7.3f %8.4f%%", k->sum.part, k->n, types_text(&k->sum, types), k->sum.bytes,
+                  bits(&k->sum), 100 * (k->sum.sum2 > 0 ? sqrt(k->sum.error2 / k->sum.sum2) : 0));
         if (k->n > 1)
-            output_format("  %.4f%% %.*s", 100 * k->worst, place_length(k->worst_name), k->worst_name);
-        output_format("\n");
+            rows_text(r, "  %.4f%% %.*s", 100 * k->worst, place_length(k->worst_name), k->worst_name);
+        rows_text(r, "\n");
     }
 }
 
-static void print_tensors(const tblock_quantize_report *report)
+static void tensor_rows(Rows *r, const tblock_quantize_report *report)
 {
-    output_format("%-24s %-12s %14s %11s %10s\n", "", "type", "bytes", "bits/weight", "RMS error");
+    static const Column columns[] = {
+        { "name", "", -24, 0, UNIT_NONE, NULL },      { "from", "", 0, 0, UNIT_NONE, NULL },
+        { "type", "type", -12, 0, UNIT_NONE, NULL },  { "parameters", "", 0, 0, UNIT_NONE, NULL },
+        { "bytes", "bytes", 14, 0, UNIT_NONE, NULL }, { "bits_per_weight", "bits/weight", 11, 0, UNIT_FIXED + 3, NULL },
+        { "relative_rms_error", "RMS error", 10, 0, UNIT_PERCENT + 4, NULL }, { "flushed", "", 0, 0, UNIT_NONE, NULL },
+    };
+    static const Table table = TABLE_OF(columns);
+    rows_table(r, "tensors", &table);
     for (size_t i = 0; i < report->n_rows; i++) {
-        const tblock_quantize_row *r = &report->rows[i];
-        char                       type[16];
-        snprintf(type, sizeof type, "%s to %s", r->from, r->type);
-        output_format("%-24s %-12s %14" PRIu64 " %11.3f %9.4f%%\n", r->name, type, r->bytes, bits(r), 100 * r->error);
+        const tblock_quantize_row *q = &report->rows[i];
+        char                       types[16];
+        rows_row(r, &table, (Value[]){ v_text(q->name), v_text(q->from), v_shown(v_text(q->type), types_text(q, types)),
+                                       v_count(q->n_params), v_count(q->bytes), v_real(bits(q)), v_real(q->error),
+                                       v_count(q->flushed) }, NULL);
     }
+    rows_table_end(r, "tensors");
 }
 
-static void print_table(const QuantizeArgs *a, const tblock_quantize_report *report)
+static bool print_report(const QuantizeArgs *a, const tblock_quantize_report *report, tblock_error *err)
 {
-    a->tensors ? print_tensors(report) : print_kinds(report);
-    output_format("model: %" PRIu64 " parameters, %" PRIu64 " bytes\n"
+    Rows   r          = OUTPUT_ROWS(a->json, 0);
+    double per_weight = 8 * (double)report->bytes / (double)report->n_params;
+    rows_open(&r, NULL, '{');
+    rows_members(&r, { "parameters", v_count(report->n_params) }, { "bytes", v_count(report->bytes) },
+                 { "bits_per_weight", v_real(per_weight) }, { "relative_rms_error", v_real(report->error) },
+                 { "flushed", v_count(report->flushed) });
+    (a->json || a->tensors ? tensor_rows : kinds_text)(&r, report);
+    rows_close(&r, '}');
+    rows_text(&r, "model: %" PRIu64 " parameters, %" PRIu64 " bytes\n"
                   "       %.3f bits per weight, relative RMS error %.4f%%\n",
-                  report->n_params, report->bytes, 8 * (double)report->bytes / (double)report->n_params, 100 * report->error);
-}
-
-static void print_json(const tblock_quantize_report *report)
-{
-    output_format("{\"parameters\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ", report->n_params, report->bytes);
-    output_json_number("bits_per_weight", 8 * (double)report->bytes / (double)report->n_params);
-    output_format(", ");
-    output_json_number("relative_rms_error", report->error);
-    output_format(", \"flushed\": %" PRIu64 ", \"tensors\": [", report->flushed);
-    for (size_t i = 0; i < report->n_rows; i++) {
-        const tblock_quantize_row *r = &report->rows[i];
-        output_format("%s{\"name\": \"%s\", \"from\": \"%s\", \"type\": \"%s\", \"parameters\": %" PRIu64
-                      ", \"bytes\": %" PRIu64 ", ", i ? ", " : "", r->name, r->from, r->type, r->n_params, r->bytes);
-        output_json_number("bits_per_weight", bits(r));
-        output_format(", ");
-        output_json_number("relative_rms_error", r->error);
-        output_format(", \"flushed\": %" PRIu64 "}", r->flushed);
-    }
-    output_format("]}\n");
+              report->n_params, report->bytes, per_weight, 100 * report->error);
+    return output_rows(&r, err);
 }
 
 /* ---- The command ---- */
@@ -162,7 +165,7 @@ static bool quantize(void *args, tblock_error *err)
     bool good = tblock_quantize(a->in, a->out, &o, &report, err);
     progress_end();
     if (good) {
-        a->json ? print_json(&report) : print_table(a, &report);
+        good = print_report(a, &report, err);
         print_notes(a, &report);
     }
     tblock_free(report.rows);
