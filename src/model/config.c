@@ -1,4 +1,5 @@
-/* model/config.c: defaults, ranges and contradictions of a config, and its rotary frequencies. Knows no JSON. */
+/* model/config.c: defaults, ranges and contradictions of a config, and its rotary frequencies.
+ * Knows no JSON. */
 #include "model/config.h"
 
 #include <math.h>
@@ -8,7 +9,8 @@
 #include "base/math64.h"
 #include "model/config_keys.h"
 
-static const uint64_t MOST_IN_EXPERTS = UINT64_C(1) << 58; /* parameters of one of their three matrices, in all blocks */
+/* parameters of one of their three matrices, in all blocks */
+static const uint64_t MOST_IN_EXPERTS = UINT64_C(1) << 58;
 
 void config_defaults(Config *c)
 {
@@ -19,7 +21,8 @@ void config_defaults(Config *c)
 
 /* ---- Checks ---- */
 
-/* One number or word of the config, or of its rope object (prefix "rope."), against its row of the table. */
+/* One number or word of the config, or of its rope object (prefix "rope."), against its row of the
+ * table. */
 static bool check_key(const ConfigKey *key, const void *base, const char *what, const char *prefix, Error *err)
 {
     const void *field = (const char *)base + key->at;
@@ -60,7 +63,8 @@ static bool check_rope(const Config *c, const char *what, Error *err)
     if (r->type == ROPE_LLAMA3 && !(r->high_freq_factor > r->low_freq_factor))
         return fail(err, INPUT, "%s: rope.high_freq_factor: expected more than low_freq_factor %g, found %g", what,
                     r->low_freq_factor, r->high_freq_factor);
-    if (r->type == ROPE_YARN && !(c->theta >= 1.001)) /* the correction range divides by log(theta) */
+    /* the correction range divides by log(theta) */
+    if (r->type == ROPE_YARN && !(c->theta >= 1.001))
         return fail(err, INPUT, "%s: theta: expected at least 1.001 with rope type yarn, found %g", what, c->theta);
     return true;
 }
@@ -148,7 +152,8 @@ bool config_check(const Config *c, const char *what, Error *err)
             return false;
     if (c->heads % c->kv_heads != 0)
         return fail(err, INPUT, "%s: kv_heads: expected a divisor of heads %d, found %d", what, c->heads, c->kv_heads);
-    if (c->head_dim % 2 != 0 && c->positions == POS_ROPE && c->rotary_dim == c->head_dim) /* pairs are rotated */
+    /* pairs are rotated */
+    if (c->head_dim % 2 != 0 && c->positions == POS_ROPE && c->rotary_dim == c->head_dim)
         return fail(err, INPUT, "%s: head_dim: expected an even number, found %d", what, c->head_dim);
     if (c->head_dim > MAX_WIDTH / c->heads)
         return fail(err, INPUT, "%s: head_dim: expected heads * head_dim of at most %d, found %d * %d", what, MAX_WIDTH,
@@ -178,7 +183,8 @@ bool config_gated(const Config *c) { return c->ffn == FFN_SWIGLU || c->ffn == FF
 
 static const double PI = 3.14159265358979323846;
 
-/* Llama 3.1: long wavelengths are divided by factor, short ones stay, those between are interpolated. */
+/* Llama 3.1: long wavelengths are divided by factor, short ones stay, those between are
+ * interpolated. */
 static double llama3_frequency(const Rope *r, double inv_freq)
 {
     double low_wavelen  = r->original_n_ctx / r->low_freq_factor;
@@ -198,7 +204,8 @@ static double yarn_correction_dim(const Config *c, double rotations)
     return c->rotary_dim * math64_log(c->rope.original_n_ctx / (rotations * 2 * PI)) / (2 * math64_log(c->theta));
 }
 
-/* Dimensions under *low are extrapolated (left alone), those over *high interpolated; between them lies a ramp. */
+/* Dimensions under *low are extrapolated (left alone), those over *high interpolated; between them
+ * lies a ramp. */
 static void yarn_correction_range(const Config *c, double *low, double *high)
 {
     double lo = yarn_correction_dim(c, c->rope.beta_fast);

@@ -1,4 +1,5 @@
-/* model/config.h: the shape and constants of a model. Knows nothing of execution. docs/format.md lists the JSON keys. */
+/* model/config.h: the shape and constants of a model. Knows nothing of execution. docs/format.md
+ * lists the JSON keys. */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
 
@@ -19,19 +20,21 @@ typedef enum FfnKind       { FFN_SWIGLU, FFN_GEGLU, FFN_GELU, FFN_RELU, FFN_GELU
 typedef enum Positions     { POS_ROPE, POS_LEARNED } Positions;
 typedef enum RopeType      { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS } RopeType;
 
-/* Norms of q and k before they are rotated, of the config's kind of norm, without bias: of each head with one weight
- * [head_dim]; of the whole vector, weight [heads * head_dim]; of each head with a weight of its own, [heads * head_dim]. */
+/* Norms of q and k before they are rotated, of the config's kind of norm, without bias: of each
+ * head with one weight [head_dim]; of the whole vector, weight [heads * head_dim]; of each head
+ * with a weight of its own, [heads * head_dim]. */
 typedef enum QkNorm        { QK_NONE, QK_HEAD, QK_VECTOR, QK_HEADS } QkNorm;
 
 typedef struct Rope {
     RopeType type;
-    double   factor;                             /* linear, llama3, yarn                                */
-    double   low_freq_factor, high_freq_factor;  /* llama3                                              */
-    double   original_n_ctx;                     /* llama3, yarn                                        */
-    double   beta_fast, beta_slow;               /* yarn; defaults 32, 1                                */
-    double   attention_factor;                   /* yarn; < 0: from factor (or mscale / mscale_all_dim) */
-    double   mscale, mscale_all_dim;             /* yarn; 0: absent                                     */
-    bool     truncate;                           /* yarn; default true                                  */
+    double   factor;                             /* linear, llama3, yarn */
+    double   low_freq_factor, high_freq_factor;  /* llama3 */
+    double   original_n_ctx;                     /* llama3, yarn */
+    double   beta_fast, beta_slow;               /* yarn; defaults 32, 1 */
+    /* yarn; < 0: from factor (or mscale / mscale_all_dim) */
+    double   attention_factor;
+    double   mscale, mscale_all_dim;             /* yarn; 0: absent */
+    bool     truncate;                           /* yarn; default true */
 } Rope;
 
 enum { MAX_EOS = 16, MAX_LAYERS = 1 << 12 };
@@ -47,35 +50,41 @@ typedef struct Config {
     Norm          norm;
     NormPlacement norm_placement;
     FfnKind       ffn;
-    bool    qkv_bias, out_bias, ffn_bias, norm_bias; /* norm_bias: of LayerNorm                     */
+    /* norm_bias: of LayerNorm */
+    bool    qkv_bias, out_bias, ffn_bias, norm_bias;
     QkNorm  qk_norm;
-    int     window;                              /* positions a query sees, itself included; 0: all */
-    Layers  full_layers;                         /* those without the window                        */
-    Rope    rope;                                /* of the layers without a window, where theta_window differs */
-    double  theta_window;                        /* theta of the layers with a window, not scaled; 0: as the others */
-    int     rotary_dim;                          /* dimensions of a head that are rotated, the first */
+    int     window;                      /* positions a query sees, itself included; 0: all */
+    Layers  full_layers;                 /* those without the window */
+    /* of the layers without a window, where theta_window differs */
+    Rope    rope;
+    /* theta of the layers with a window, not scaled; 0: as the others */
+    double  theta_window;
+    int     rotary_dim;                  /* dimensions of a head that are rotated, the first */
     Positions positions;
-    double  embed_scale, residual_scale, logit_scale; /* multiply the embedding, what a sublayer adds, the logits; 1: none */
-    double  attn_scale;                          /* of scores; 0: 1 / sqrt(head_dim)                */
-    double  attn_softcap, logit_softcap;         /* cap * tanh(x / cap) of scores, of logits; 0: none */
-    int     n_experts, experts_used;             /* 0: no layer has experts                         */
-    int     expert_d_ff, shared_d_ff;            /* of each expert; of the shared one, 0: there is none */
-    bool    renormalize;                         /* the chosen experts' probabilities to sum 1      */
-    bool    shared_router;                       /* the shared expert's output is times a sigmoid   */
-    Layers  dense_layers;                        /* those without experts                           */
-    int     bos;                                 /* -1: none */
+    /* multiply the embedding, what a sublayer adds, the logits; 1: none */
+    double  embed_scale, residual_scale, logit_scale;
+    double  attn_scale;                  /* of scores; 0: 1 / sqrt(head_dim) */
+    double  attn_softcap, logit_softcap; /* cap * tanh(x / cap) of scores, of logits; 0: none */
+    int     n_experts, experts_used;     /* 0: no layer has experts */
+    int     expert_d_ff, shared_d_ff;    /* of each expert; of the shared one, 0: there is none */
+    bool    renormalize;                 /* the chosen experts' probabilities to sum 1 */
+    bool    shared_router;               /* the shared expert's output is times a sigmoid */
+    Layers  dense_layers;                /* those without experts */
+    int     bos;                         /* -1: none */
     int     eos[MAX_EOS], n_eos;
 } Config;
 
-/* The Llama defaults: what an absent key means. Required keys (d_model, n_layers, heads, d_ff, vocab_size) are 0. */
+/* The Llama defaults: what an absent key means. Required keys (d_model, n_layers, heads, d_ff,
+ * vocab_size) are 0. */
 void config_defaults(Config *c);
 
-/* Parse the JSON config (docs/format.md). what names the source in messages. Unknown keys are refused by name; derived
- * defaults (kv_heads = heads, head_dim = d_model / heads) are filled in; config_check is called. */
+/* Parse the JSON config (docs/format.md). what names the source in messages. Unknown keys are
+ * refused by name; derived defaults (kv_heads = heads, head_dim = d_model / heads) are filled in;
+ * config_check is called. */
 bool config_parse(Config *c, const char *json, size_t n_bytes, const char *what, Error *err);
 
-/* Ranges and contradictions: every number positive and small enough that all sizes fit, heads % kv_heads == 0, head_dim
- * even for rope... Needs no JSON (also for configs made in C). */
+/* Ranges and contradictions: every number positive and small enough that all sizes fit, heads %
+ * kv_heads == 0, head_dim even for rope... Needs no JSON (also for configs made in C). */
 bool config_check(const Config *c, const char *what, Error *err);
 
 /* Is every part of the config one that the forward pass implements? If not, names the part. */
@@ -94,9 +103,10 @@ bool config_moe(const Config *c, int layer);
 /* Has the feed-forward a gate (SwiGLU, GEGLU)? */
 bool config_gated(const Config *c);
 
-/* inv_freq [rotary_dim / 2] of the rotary embedding in double, and the factor that multiplies sine and cosine (1 but for
- * yarn). windowed: of layers with a window (theta_window). factors: [rotary_dim / 2] of rope type factors, by which the
- * frequencies are divided. Formula order: transformers' modeling_rope_utils.py; design section 3. */
+/* inv_freq [rotary_dim / 2] of the rotary embedding in double, and the factor that multiplies sine
+ * and cosine (1 but for yarn). windowed: of layers with a window (theta_window). factors:
+ * [rotary_dim / 2] of rope type factors, by which the frequencies are divided. Formula order:
+ * transformers' modeling_rope_utils.py; design section 3. */
 void config_inv_freq(const Config *c, bool windowed, const float *factors, double *inv_freq, double *factor);
 
 #endif

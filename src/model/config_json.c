@@ -50,11 +50,13 @@ static bool is_spelling(const char *names, const char *name)
 
 static const char *nearest_key(const ConfigKey *keys, const char *name)
 {
-    for (const ConfigKey *key = keys; key->name; key++) /* the likeliest mistake of all is a config.json handed over as it is */
+    /* the likeliest mistake of all is a config.json handed over as it is */
+    for (const ConfigKey *key = keys; key->name; key++)
         if (is_spelling(key->hf, name) || is_spelling(key->meta, name))
             return key->name;
     const char *best  = NULL;
-    int         least = 1 + (int)(strlen(name) / 3 < 3 ? strlen(name) / 3 : 3); /* more edits are no misspelling */
+    /* more edits are no misspelling */
+    int         least = 1 + (int)(strlen(name) / 3 < 3 ? strlen(name) / 3 : 3);
     for (; keys->name; keys++) {
         int d = edit_distance(name, keys->name);
         if (d <= least && d < (int)strlen(keys->name)) {

@@ -26,23 +26,25 @@ enum {
 typedef enum KeyKind { KEY_INT, KEY_DOUBLE, KEY_BOOL, KEY_WORD, KEY_FAMILY, KEY_ROPE, KEY_EOS, KEY_LAYERS } KeyKind;
 
 enum {
-    KEY_REQUIRED   = 1,  /* in our own JSON                                                        */
-    KEY_SPARSE     = 2,  /* written only where it is not the default                               */
-    KEY_OR_FALSE   = 4,  /* KEY_WORD: false is the first word, true the second                     */
-    KEY_OF_EXPERTS = 8,  /* means nothing without n_experts                                        */
-    KEY_PER_LAYER  = 16, /* a GGUF file may list it for each layer: all the same                   */
+    KEY_REQUIRED   = 1,  /* in our own JSON */
+    KEY_SPARSE     = 2,  /* written only where it is not the default */
+    KEY_OR_FALSE   = 4,  /* KEY_WORD: false is the first word, true the second */
+    KEY_OF_EXPERTS = 8,  /* means nothing without n_experts */
+    KEY_PER_LAYER  = 16, /* a GGUF file may list it for each layer: all the same */
 };
 
 typedef struct ConfigKey {
-    const char *name;                /* ours; NULL ends a table                                    */
+    const char *name;         /* ours; NULL ends a table */
     KeyKind     kind;
-    size_t      at;                  /* offset in Config, or in Rope                               */
-    double      min, max;            /* inclusive; KEY_INT and KEY_DOUBLE                          */
+    size_t      at;           /* offset in Config, or in Rope */
+    double      min, max;     /* inclusive; KEY_INT and KEY_DOUBLE */
     unsigned    flags;
-    const char *hf, *gguf, *meta;    /* theirs, NULL: none. hf: spellings separated by "|"; gguf: behind the architecture */
-    const char *const *words;        /* KEY_WORD: spelling of each value of the enum, NULL-terminated */
-    unsigned    types;               /* keys of rope: bit mask of the RopeTypes that have it       */
-    unsigned    needed, hf_needed;   /* keys of rope: of those, the types that cannot do without it; in a Hugging Face config */
+    /* theirs, NULL: none. hf: spellings separated by "|"; gguf: behind the architecture */
+    const char *hf, *gguf, *meta;
+    const char *const *words; /* KEY_WORD: spelling of each value of the enum, NULL-terminated */
+    unsigned    types;        /* keys of rope: bit mask of the RopeTypes that have it */
+    /* keys of rope: of those, the types that cannot do without it; in a Hugging Face config */
+    unsigned    needed, hf_needed;
 } ConfigKey;
 
 extern const ConfigKey config_keys[]; /* in the order of docs/format.md */
@@ -64,13 +66,15 @@ enum { KEYS_TAKEN = 96, KEY_WHAT = 4096 + 160, KEY_LARGEST = 1 << 24 };
 
 /* Keys and values as a file has them: an object of JSON, or the metadata of a GGUF file. */
 typedef struct KeyReader {
-    const char     *path;            /* for messages                                               */
-    const char     *prefix;          /* of the keys in messages ("rope."); GGUF: in the file too ("llama.") */
+    const char     *path;              /* for messages */
+    /* of the keys in messages ("rope."); GGUF: in the file too ("llama.") */
+    const char     *prefix;
     const Json     *json;
-    const GgufMeta *gguf;            /* else NULL                                                  */
-    const Json     *outer;           /* what encloses json, where that counts for some keys, or NULL */
-    const char *const *of_outer;     /* those keys; NULL ends                                      */
-    const char     *taken[KEYS_TAKEN]; /* keys of json that were asked for                         */
+    const GgufMeta *gguf;              /* else NULL */
+    /* what encloses json, where that counts for some keys, or NULL */
+    const Json     *outer;
+    const char *const *of_outer;       /* those keys; NULL ends */
+    const char     *taken[KEYS_TAKEN]; /* keys of json that were asked for */
     size_t          n_taken;
     char            what[KEY_WHAT];
     Error          *err;

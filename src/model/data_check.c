@@ -68,7 +68,8 @@ static size_t first_nonzero(const unsigned char *data, size_t n)
     return i;
 }
 
-/* One panel of a quantized matrix; a foreign file may start a part at any byte, so it is looked at in a copy. */
+/* One panel of a quantized matrix; a foreign file may start a part at any byte, so it is looked at
+ * in a copy. */
 static Panels copy_panel(const TensorSpec *s, const CheckedTensor *t, int panel, unsigned char *copy)
 {
     Panels from = panels_from(t->type, checked_panels(t), panel, s->k), p = { { NULL } };
@@ -80,7 +81,8 @@ static Panels copy_panel(const TensorSpec *s, const CheckedTensor *t, int panel,
     return p;
 }
 
-/* Where the last panel of a GGUF type, whose columns are all used, does not decode to 0 past its rows. */
+/* Where the last panel of a GGUF type, whose columns are all used, does not decode to 0 past its
+ * rows. */
 static bool check_last_rows(CheckPart *out, const TensorSpec *s, const CheckedTensor *t, Panels p, int panel)
 {
     float value[SUPERBLOCK];
@@ -124,7 +126,8 @@ static bool check_quantized_panels(CheckPart *p, const TensorSpec *s, const Chec
         return no_memory(NULL, err);
     bool good = true, gguf = weight_type_gguf(t->type);
     for (int i = 0; good && i <= last; i++) {
-        bool ends = i % per_item == per_item - 1; /* the last panel of a matrix, whose rows may be fewer */
+        /* the last panel of a matrix, whose rows may be fewer */
+        bool ends = i % per_item == per_item - 1;
         if (!ends && (gguf || s->k % 64 == 0))
             continue;
         Panels at = copy_panel(s, t, i, copy);
@@ -137,7 +140,8 @@ static bool check_quantized_panels(CheckPart *p, const TensorSpec *s, const Chec
     return true;
 }
 
-/* Where a matrix in panels is not zero past its rows and columns. Elements lie as [k][16], bf16 as [ceil(k/2)][16][2]. */
+/* Where a matrix in panels is not zero past its rows and columns. Elements lie as [k][16], bf16 as
+ * [ceil(k/2)][16][2]. */
 static void check_panels(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
     size_t element = weight_type_bytes(t->type), panel = panel_bytes(t->type, s->k);
@@ -198,7 +202,8 @@ static void place_of(const TensorSpec *s, const CheckedTensor *t, size_t i, size
 
 static const char *kind_of(float x) { return x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite"; }
 
-/* Is this row of a panel one that only fills it? Such rows are never used: what is wrong with them is check_padding's. */
+/* Is this row of a panel one that only fills it? Such rows are never used: what is wrong with them
+ * is check_padding's. */
 static bool fills_panel(const TensorSpec *s, size_t panel, size_t row)
 {
     return (int)row >= tensor_spec_block_rows(s, (int)panel);
@@ -209,7 +214,8 @@ static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor 
 {
     const Tensor *d = t->part[part_count(t->type) - 1];
     bool          runs = t->type == WT_Q8_0 || t->type == WT_Q4_0, minima = t->type == WT_Q4_K || t->type == WT_Q5_K;
-    size_t        n = d->n_elements, columns = runs ? 32 : SUPERBLOCK, each = minima ? 2 : 1; /* scales of so many columns */
+    /* scales of so many columns */
+    size_t        n = d->n_elements, columns = runs ? 32 : SUPERBLOCK, each = minima ? 2 : 1;
     size_t        blocks = ((size_t)s->k + columns - 1) / columns * each;
     size_t        i = 0;
     do
@@ -251,7 +257,8 @@ static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor 
         return;
     }
     const Tensor *data = t->part[0];
-    size_t        pair = t->type == WT_BF16 ? 2 : 1, panel = ((size_t)s->k + pair - 1) / pair * pair * PANEL_ROWS; /* elements */
+    /* elements */
+    size_t        pair = t->type == WT_BF16 ? 2 : 1, panel = ((size_t)s->k + pair - 1) / pair * pair * PANEL_ROWS;
     size_t        n = data->n_elements, i = 0, row, col;
     do
         i += elements_first_nonfinite(t->type, (const unsigned char *)data->data + i * dtype_bytes(data->dtype), n - i);

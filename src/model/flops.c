@@ -3,7 +3,8 @@
 
 enum { ACT = 4 }; /* bytes of an activation: f32 */
 
-static const struct { const char *name, *key; FlopGroup group; } ops[OP_COUNT] = { /* names NULL: by the config */
+/* names NULL: by the config */
+static const struct { const char *name, *key; FlopGroup group; } ops[OP_COUNT] = {
     [OP_ATTN_NORM]      = { NULL,          "attn_norm",      GROUP_OTHER },
     [OP_Q]              = { "Q",           "q",              GROUP_PROJECTIONS },
     [OP_K]              = { "K",           "k",              GROUP_PROJECTIONS },
@@ -49,7 +50,8 @@ const char *flop_group_key(FlopGroup g) { return groups[g].key; }
 
 double flop_intensity(const FlopRow *r) { return r->bytes > 0 ? r->computed / r->bytes : 0; }
 
-/* What the rows are made of: the widths, and how many tokens and pairs of query and position there are. */
+/* What the rows are made of: the widths, and how many tokens and pairs of query and position there
+ * are. */
 typedef struct Sizes {
     double d, q, kv, ff, heads, head_dim, rotary;
     double dense, moe;                     /* shares of the blocks              */
@@ -60,7 +62,8 @@ typedef struct Sizes {
 /* Positions that the queries of a prompt of n tokens see, all together. */
 static double causal_pairs(double n, double window)
 {
-    double full = window > 0 && window < n ? window : n; /* queries that see everything before them */
+    /* queries that see everything before them */
+    double full = window > 0 && window < n ? window : n;
     return full * (full + 1) / 2 + (n - full) * full;
 }
 
@@ -82,13 +85,15 @@ static Sizes measure(const Config *c, const FlopLoad *load)
     s.tokens     = load->decode ? batch : batch * n;
     s.pairs_full = load->decode ? batch * n : batch * n * n;
     s.pairs_seen = batch * (load->decode ? seen : mean(c, causal_pairs(n, window), causal_pairs(n, 0)));
-    double kept  = s.kv * load->kv_bytes + (double)c->kv_heads * load->kv_scale_bytes; /* bytes of K of one position */
+    /* bytes of K of one position */
+    double kept  = s.kv * load->kv_bytes + (double)c->kv_heads * load->kv_scale_bytes;
     s.kv_read    = batch * (load->decode ? seen : n) * kept;
     s.kv_written = s.tokens * kept;
     return s;
 }
 
-/* Weight bytes of a role in one of the blocks that have it (or of what there is once): matrix and bias. */
+/* Weight bytes of a role in one of the blocks that have it (or of what there is once): matrix and
+ * bias. */
 static double weight_bytes(const Count *n, TensorRole role)
 {
     double bytes = 0;
@@ -105,7 +110,8 @@ static FlopRow matrix(const Sizes *s, double rows, double k, double weights)
     return row(2 * s->tokens * rows * k, weights + ACT * s->tokens * (k + rows));
 }
 
-/* Sum of squares 2 for each element, scaling 2; the mean, eps, root and reciprocal 4 for each token. */
+/* Sum of squares 2 for each element, scaling 2; the mean, eps, root and reciprocal 4 for each
+ * token. */
 static FlopRow norm(const Sizes *s, double weights)
 {
     return row(s->tokens * (4 * s->d + 4), weights + 2 * ACT * s->tokens * s->d);
@@ -144,14 +150,16 @@ static void add_share(FlopRow *sum, double share, FlopRow r)
     add_to(sum, &r);
 }
 
-/* FLOP of the activation of one hidden value, with its gate; a function such as exp, tanh or erf is one. */
+/* FLOP of the activation of one hidden value, with its gate; a function such as exp, tanh or erf is
+ * one. */
 static double activation_flops(FfnKind kind)
 {
     switch (kind) {
     case FFN_SWIGLU:    return 4;  /* exp, 1 + it, the division, times up */
     case FFN_GEGLU:     return 10; /* GELU_TANH, times up */
     case FFN_GEGLU_ERF: return 6;
-    case FFN_GELU_TANH: return 9;  /* x * x, a multiply-add, times x, times a constant, tanh, 1 + it, half of x, the product */
+    /* x * x, a multiply-add, times x, times a constant, tanh, 1 + it, half of x, the product */
+    case FFN_GELU_TANH: return 9;
     case FFN_GELU:      return 5;  /* times a constant, erf, 1 + it, half of x, the product */
     case FFN_RELU:      break;
     }
@@ -186,13 +194,15 @@ static FlopRow combine(const Sizes *s, const Config *c)
 
 /* ---- Attention ---- */
 
-/* Scores and softmax never reach memory: each tile's stay in the processor (runtime/attention.c). */
+/* Scores and softmax never reach memory: each tile's stay in the processor
+ * (runtime/attention.c). */
 static void count_attention(Flops *f, const Sizes *s)
 {
     double io = ACT * s->tokens * s->q;
     f->op[OP_QK] = (FlopRow){ 2 * s->q * s->pairs_full, 2 * s->q * s->pairs_seen, io + s->kv_read };
     f->op[OP_AV] = (FlopRow){ 2 * s->q * s->pairs_full, 2 * s->q * s->pairs_seen, io + s->kv_read };
-    /* for each score: scale, maximum, difference, exp, sum; for each query and head: 1 / sum, and the result times it */
+    /* for each score: scale, maximum, difference, exp, sum; for each query and head: 1 / sum, and
+     * the result times it */
     double once = s->tokens * s->heads * (1 + s->head_dim);
     f->op[OP_SOFTMAX] = (FlopRow){ 5 * s->heads * s->pairs_full + once, 5 * s->heads * s->pairs_seen + once, 0 };
 }
@@ -210,8 +220,8 @@ static void sum_up(Flops *f, const Config *c)
     f->total  = (FlopRow){ f->blocks.full + f->head.full, f->blocks.computed + f->head.computed, f->blocks.bytes + f->head.bytes };
 }
 
-/* The products and norms of the table, of the blocks that have them. Of experts each token takes some, whose weights are read once each,
- * all different while there are so many. */
+/* The products and norms of the table, of the blocks that have them. Of experts each token takes
+ * some, whose weights are read once each, all different while there are so many. */
 static void count_part(Flops *f, const Sizes *s, const Config *c, const Count *n, const CountPart *p)
 {
     const TensorRow *t = tensor_row(p->role);
@@ -264,7 +274,8 @@ static bool attention_is_dearer(const Config *c, const Count *n, Case which, int
     return (which == FULL ? f.attention.full : f.attention.computed) >= f.group[GROUP_FFN].full;
 }
 
-/* The attention branch's cost for each token never falls as the length grows, so the answer can be halved towards. */
+/* The attention branch's cost for each token never falls as the length grows, so the answer can be
+ * halved towards. */
 static int crossover(const Config *c, const Count *n, Case which)
 {
     int low = 1, high = 1 << 30;

@@ -9,9 +9,11 @@
 #include "base/hash.h"
 #include "model/tensor_check.h"
 
-enum { ALIGN = 64, DATA_ALIGN = 4096, MOST_TEMPLATE = 1 << 16 /* bytes of a template; a longer one is no chat format */ };
+/* MOST_TEMPLATE: bytes of a chat template; a longer one is no chat format. */
+enum { ALIGN = 64, DATA_ALIGN = 4096, MOST_TEMPLATE = 1 << 16 };
 
-/* One tensor of the file. A padding tensor, or one of the tokenizer, is one whose bytes we write ourselves. */
+/* One tensor of the file. A padding tensor, or one of the tokenizer, is one whose bytes we write
+ * ourselves. */
 typedef struct ModelTensor { size_t n_bytes; const void *data; bool hole; } ModelTensor;
 
 struct ModelWriter {
@@ -50,7 +52,8 @@ static bool add_entry(ModelWriter *w, size_t n_bytes, const void *data, Error *e
     return true;
 }
 
-/* Every tensor starts on 64 bytes: padding goes before the next one, so nothing stands after the last. */
+/* Every tensor starts on 64 bytes: padding goes before the next one, so nothing stands after the
+ * last. */
 static bool declare_padding(ModelWriter *w, Error *err)
 {
     size_t  past = w->n ? w->entry[w->n - 1].n_bytes % ALIGN : 0;
@@ -165,7 +168,8 @@ static bool put(ModelWriter *w, const void *data, size_t n_bytes, Error *err)
     return true;
 }
 
-/* Write tensors as long as they are ours, and pass over holes. Only a tensor of zero bytes may be complete before it is begun. */
+/* Write tensors as long as they are ours, and pass over holes. Only a tensor of zero bytes may be
+ * complete before it is begun. */
 static bool write_ours(ModelWriter *w, Error *err)
 {
     while (w->at < w->n && (w->entry[w->at].data || w->entry[w->at].hole || w->done == w->entry[w->at].n_bytes)) {

@@ -1,4 +1,5 @@
-/* model/retype.c: rows of weights widened, checked, narrowed or quantized, and compared with what they were. */
+/* model/retype.c: rows of weights widened, checked, narrowed or quantized, and compared with what
+ * they were. */
 #include "model/retype.h"
 
 #include <assert.h>
@@ -72,7 +73,8 @@ static bool check_finite(const float *x, size_t n, int k, RetypeReport *report)
     return i == n;
 }
 
-/* The largest magnitude that a type holds; of quantized ones the largest scale, an f16, times the largest integer. */
+/* The largest magnitude that a type holds; of quantized ones the largest scale, an f16, times the
+ * largest integer. */
 static float limit_of(WeightType type)
 {
     static const float most[WT_COUNT] = { [WT_F32] = FLT_MAX, [WT_F16] = 65504, [WT_BF16] = 0x1.fep127f,
@@ -80,7 +82,8 @@ static float limit_of(WeightType type)
     return most[type];
 }
 
-/* Narrow to 16 bits. Finite weights that become infinite are too large, those that become 0 are counted. */
+/* Narrow to 16 bits. Finite weights that become infinite are too large, those that become 0 are
+ * counted. */
 static bool narrow(WeightType type, uint16_t *out, const float *x, size_t n, int k, RetypeReport *report)
 {
     uint16_t infinite = type == WT_F16 ? 0x7c00 : 0x7f80;
@@ -204,7 +207,8 @@ void retype_copy(const TensorSpec *s, const CheckedTensor *t, bool panels, void 
 {
     size_t count = (size_t)n * (size_t)s->k;
     *report = (RetypeReport){ .n = count };
-    if (t->panels) { /* whose padding is as it should be: opening a file does not look at it, info --check does */
+    /* whose padding is as it should be: opening a file does not look at it, info --check does */
+    if (t->panels) {
         Panels p = panels_from(t->type, checked_panels(t), block, s->k);
         for (int i = 0; i < part_count(t->type); i++)
             memcpy(to[i], p.part[i], part_bytes(t->type, i, s->k));

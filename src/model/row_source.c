@@ -147,8 +147,8 @@ const void *row_source_in_place(const RowSource *s, int item, int first)
     return weight_type_gguf(s->type) || (uintptr_t)data % weight_type_bytes(s->type) == 0 ? data : NULL;
 }
 
-/* n rows that lie as columns of one tensor of floats, all of them at once: its rows are read as they come, some neighbouring
- * elements of each. */
+/* n rows that lie as columns of one tensor of floats, all of them at once: its rows are read as
+ * they come, some neighbouring elements of each. */
 static void read_columns(const RowSource *s, int item, int first, int n, char *out)
 {
     size_t            size = weight_type_bytes(s->type), column[PANEL_ROWS];

@@ -47,7 +47,8 @@ const void *checked_rows(const TensorSpec *s, const CheckedTensor *c, int item, 
     const char *rows  = (const char *)c->part[0]->data + ((size_t)item * (size_t)s->rows + (size_t)first) * bytes;
     if ((uintptr_t)rows % weight_type_bytes(c->type) == 0)
         return rows;
-    return memcpy(scratch, rows, (size_t)n * bytes); /* a foreign file may start an element at any byte */
+    /* a foreign file may start an element at any byte */
+    return memcpy(scratch, rows, (size_t)n * bytes);
 }
 
 void checked_vector(const TensorSpec *s, const CheckedTensor *c, float *out)
@@ -127,8 +128,8 @@ static int columns_of(WeightType type)
     return type == WT_Q6_K ? 16 : type == WT_Q5_K ? 32 : weight_type_quantized(type) ? 4 : type == WT_BF16 ? 2 : 1;
 }
 
-/* The matrix that a tensor of another shape seems to be; false where it has neither layout. Of panels, only the count is
- * known: rows are taken to be a whole number of units (heads). */
+/* The matrix that a tensor of another shape seems to be; false where it has neither layout. Of
+ * panels, only the count is known: rows are taken to be a whole number of units (heads). */
 static bool found_dims(const TensorSpec *s, const Tensor *t, WeightType type, int64_t dims[2])
 {
     int64_t want[4];
@@ -148,7 +149,8 @@ static bool found_dims(const TensorSpec *s, const Tensor *t, WeightType type, in
     return true;
 }
 
-/* The value of a config key that would explain the found dimension: " (kv_heads 8 in the config; this fits 32)". */
+/* The value of a config key that would explain the found dimension: " (kv_heads 8 in the config;
+ * this fits 32)". */
 static const char *likely_cause(const TensorSpec *s, const Tensor *t, WeightType type, char *buf, size_t n)
 {
     int64_t dims[2];
@@ -250,7 +252,8 @@ bool tensor_check(const TensorSpec *s, const TensorFile *f, CheckedTensor *out, 
 
 /* ---- Tensors that nothing asks for ---- */
 
-/* The matrix that a name like layers.0.wq.d would be a part of, in base; false: it is no part of a matrix of the config. */
+/* The matrix that a name like layers.0.wq.d would be a part of, in base; false: it is no part of a
+ * matrix of the config. */
 static bool split_part(const Config *c, const char *name, char *base, size_t n, const char **suffix)
 {
     *suffix = strrchr(name, '.');

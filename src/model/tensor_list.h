@@ -14,8 +14,10 @@ typedef enum TensorRole {
     ROLE_EMBED, ROLE_POS_EMBED, ROLE_ROPE_FACTORS,
     ROLE_ATTN_NORM, ROLE_WQ, ROLE_WK, ROLE_WV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_WO, ROLE_ATTN_POST_NORM,
     ROLE_FFN_NORM, ROLE_W_GATE, ROLE_W_UP, ROLE_W_DOWN,
-    ROLE_ROUTER, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN,          /* of all experts of a layer in one */
-    ROLE_SHARED_ROUTER, ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN,   /* the expert that every token takes */
+    /* of all experts of a layer in one */
+    ROLE_ROUTER, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN,
+    /* the expert that every token takes */
+    ROLE_SHARED_ROUTER, ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN,
     ROLE_FFN_POST_NORM, ROLE_FINAL_NORM, ROLE_LM_HEAD, ROLE_COUNT
 } TensorRole;
 
@@ -51,12 +53,13 @@ typedef enum Quantized { AS_ASKED, AT_LEAST_Q8, AS_FLOATS } Quantized;
 
 /* What a role's tensors have in common in every model and layer. */
 typedef struct TensorRow {
-    const char *name, *bias_name; /* "wq", "wq_bias"                                              */
+    const char *name, *bias_name; /* "wq", "wq_bias" */
     bool        in_layer;
     TensorKind  kind;
-    size_t      at;               /* offset in Layer, or in Model                                 */
-    Input       reads;            /* of a matrix: the vector that it multiplies                   */
-    FlopOp      op;               /* that multiplies it, or norms; OP_COUNT: flops.c has a formula */
+    size_t      at;               /* offset in Layer, or in Model */
+    Input       reads;            /* of a matrix: the vector that it multiplies */
+    /* that multiplies it, or norms; OP_COUNT: flops.c has a formula */
+    FlopOp      op;
     Quantized   quantized;
 } TensorRow;
 const TensorRow *tensor_row(TensorRole role);
@@ -67,17 +70,20 @@ static inline bool tensor_row_mat(const TensorRow *r)
 BlockPart tensor_row_part(const TensorRow *r);
 
 typedef struct TensorSpec {
-    char        name[64];    /* "layers.3.wq"                                                    */
-    const char *part;        /* "wq": the name without its layer                                 */
+    char        name[64];         /* "layers.3.wq" */
+    const char *part;             /* "wq": the name without its layer */
     TensorRole  role;
-    bool        bias;        /* the bias of the role's matrix or norm                            */
-    int         layer;       /* -1: outside the layers                                           */
-    int         rows, k;     /* a matrix [rows, k]; k 0: a vector [rows]                         */
-    int         stack;       /* that many matrices one after the other, each in panels of its own; else 1 */
-    bool        panels;      /* a matrix that writers store as panels in every type; false: row-major in float types */
-    const char *rows_key, *k_key; /* the config key that a dimension comes from, for messages    */
-    int         rows_unit, k_unit; /* dimension = that key's value * unit (unit head_dim for heads) */
-    int         at_;         /* private to tensor_list_next                                      */
+    bool        bias;             /* the bias of the role's matrix or norm */
+    int         layer;            /* -1: outside the layers */
+    int         rows, k;          /* a matrix [rows, k]; k 0: a vector [rows] */
+    /* that many matrices one after the other, each in panels of its own; else 1 */
+    int         stack;
+    /* a matrix that writers store as panels in every type; false: row-major in float types */
+    bool        panels;
+    const char *rows_key, *k_key; /* the config key that a dimension comes from, for messages */
+    /* dimension = that key's value * unit (unit head_dim for heads) */
+    int         rows_unit, k_unit;
+    int         at_;              /* private to tensor_list_next */
 } TensorSpec;
 
 /* Iterate: TensorSpec s = tensor_list_start(); while (tensor_list_next(c, &s)) ... c passed

@@ -1,5 +1,6 @@
-/* model/weights.c: from tensor names to layers. Every shape and type is checked here once, so that the forward pass
- * checks nothing. What lies in the file as the kernels want it is used in place; weights_make.c makes the rest. */
+/* model/weights.c: from tensor names to layers. Every shape and type is checked here once, so that
+ * the forward pass checks nothing. What lies in the file as the kernels want it is used in place;
+ * weights_make.c makes the rest. */
 #include "model/model.h"
 
 #include <assert.h>
@@ -91,7 +92,8 @@ static bool bind_to_vector(ModelBinder *b, const TensorSpec *s, const CheckedTen
 {
     const float **v = find_vector(b->m, s);
     *v = bind_vector(b, s, c, tensor_row_mat(tensor_row(s->role)) ? (size_t)panel_count(s->rows) * PANEL_ROWS : (size_t)s->rows);
-    for (int i = 0; *v && s->role == ROLE_ROPE_FACTORS && i < s->rows; i++) /* frequencies are divided by them */
+    /* frequencies are divided by them */
+    for (int i = 0; *v && s->role == ROLE_ROPE_FACTORS && i < s->rows; i++)
         if (!((*v)[i] > 0 && (*v)[i] <= FLT_MAX))
             return fail(b->err, INPUT, "%s: rope_factors: expected finite numbers above 0, found %g", b->c->path, (double)(*v)[i]);
     return *v != NULL;

@@ -7,7 +7,8 @@
 #include "base/cpu_count.h"
 #include "model/retype.h"
 
-enum { ALIGN = 64, SMALL_MATRIX = 1 << 20 }; /* below SMALL_MATRIX bytes a team costs more than it saves */
+/* below SMALL_MATRIX bytes a team costs more than it saves */
+enum { ALIGN = 64, SMALL_MATRIX = 1 << 20 };
 
 void *weights_own(Maker *mk, size_t n_bytes)
 {
@@ -64,8 +65,9 @@ static void pack_share(void *arg, Team team)
     }
 }
 
-/* On a machine with several memory nodes a page lies near the thread that writes it first, so panels are packed by the
- * shares that multiply them later, on the same cores (those of a context with as many threads and affinity "cores"). */
+/* On a machine with several memory nodes a page lies near the thread that writes it first, so
+ * panels are packed by the shares that multiply them later, on the same cores (those of a context
+ * with as many threads and affinity "cores"). */
 static int team_for(Maker *mk, size_t n_bytes)
 {
     if (!mk->pool && n_bytes >= SMALL_MATRIX) {
@@ -147,7 +149,8 @@ static bool run_retype(Maker *mk, RetypeJob *j)
     bool ok = j->scratch && j->report;
     if (ok)
         threads_pool_run(mk->pool, threads, retype_share, j);
-    for (int t = 0; ok && t < threads; t++) /* members have ascending rows: the first fault is the lowest */
+    /* members have ascending rows: the first fault is the lowest */
+    for (int t = 0; ok && t < threads; t++)
         retype_sum(&sum, &j->report[t], 0);
     free(j->scratch);
     free(j->report);

@@ -12,7 +12,8 @@ enum { MAX_CONFIG = 1 << 20 };
 static bool read_hugging_face(Config *c, const Json *root, const char *path, Error *err)
 {
     HfConfig hf;
-    Source   s  = { .path = strdup(path) }; /* keeps what would be said to the user: a config alone warns of nothing */
+    /* keeps what would be said to the user: a config alone warns of nothing */
+    Source   s  = { .path = strdup(path) };
     bool     ok = s.path ? hf_config_parse(&hf, &s, root, path, NULL, err) : no_memory(path, err);
     if (ok)
         *c = hf.config;

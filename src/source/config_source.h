@@ -4,8 +4,9 @@
 
 #include "model/config.h"
 
-/* Read a JSON config: ours (docs/format.md), or the config.json of a Hugging Face folder. Passes config_check; the caller asks
- * whether it is supported. Errors: INPUT naming file and key, SYSTEM. */
+/* Read a JSON config: ours (docs/format.md), or the config.json of a Hugging Face folder. Passes
+ * config_check; the caller asks whether it is supported. Errors: INPUT naming file and key,
+ * SYSTEM. */
 bool config_source_read(Config *c, const char *path, Error *err);
 
 #endif

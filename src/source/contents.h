@@ -5,12 +5,13 @@
 #include "source/source.h"
 
 typedef struct SourceContents {
-    uint64_t       bytes;        /* of all files with weights (a tokenizer alone: of its file)        */
+    uint64_t       bytes;        /* of all files with weights (a tokenizer alone: of its file) */
     size_t         n_files;
-    size_t         data_offset;  /* of a model file                                                  */
-    const Tensor **tensors;      /* [n_tensors] as the files call them; in file order                */
+    size_t         data_offset;  /* of a model file */
+    const Tensor **tensors;      /* [n_tensors] as the files call them; in file order */
     size_t         n_tensors;
-    char           types[160];   /* "Q4_K 12, F32 5": how many tensors of each type, most bytes first */
+    /* "Q4_K 12, F32 5": how many tensors of each type, most bytes first */
+    char           types[160];
 } SourceContents;
 
 /* *out is the caller's to free with source_contents_free. Fails only without memory. */

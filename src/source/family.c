@@ -104,7 +104,8 @@ const FamilyTensor family_llama_tensors[] = {
     { ROLE_ATTN_POST_NORM, "@layers.#.post_attention_layernorm.weight", 0 },                                                \
     { ROLE_FFN_POST_NORM, "@layers.#.post_feedforward_layernorm.weight", 0 }
 #define BOTH_NORMS POST_NORMS, { ROLE_FFN_NORM, "@layers.#.pre_feedforward_layernorm.weight", 0 }
-/* Experts one by one, as checkpoints have them, or as transformers 5 holds them: all in one tensor, gate and up in one matrix. */
+/* Experts one by one, as checkpoints have them, or as transformers 5 holds them: all in one tensor,
+ * gate and up in one matrix. */
 #define EXPERTS(gate, up, down)                                                                                             \
     { ROLE_EXPERT_GATE, "@layers.#." gate ".weight", 0 }, { ROLE_EXPERT_GATE, "@layers.#.mlp.experts.gate_up_proj", IN_GATE }, \
     { ROLE_EXPERT_UP, "@layers.#." up ".weight", 0 },     { ROLE_EXPERT_UP, "@layers.#.mlp.experts.gate_up_proj", IN_UP },  \
@@ -280,7 +281,8 @@ const FamilyFlag *family_flag(const Family *f, size_t at)
 
 /* ---- Activations ---- */
 
-static const struct Activation { const char *word; int gated, plain; } activations[] = { /* -1: not supported */
+/* -1: not supported */
+static const struct Activation { const char *word; int gated, plain; } activations[] = {
     { "silu", FFN_SWIGLU, -1 },        { "swish", FFN_SWIGLU, -1 },                     { "gelu", FFN_GEGLU_ERF, FFN_GELU },
     { "gelu_new", FFN_GEGLU, FFN_GELU_TANH }, { "gelu_pytorch_tanh", FFN_GEGLU, FFN_GELU_TANH },
     { "gelu_fast", FFN_GEGLU, FFN_GELU_TANH }, { "relu", -1, FFN_RELU },

@@ -1,7 +1,8 @@
-/* source/family.h: Hugging Face families as data: config keys with their defaults, tensor names, how rows lie there. A new family is
- * a new row of the table. The converter holds the same table in Python (tools/tblock_convert/families.py): a change here is
- * one there; tests/convert compares what the two make of a folder. Defaults are those of the configuration classes of transformers 5.23
- * (models/NAME/configuration_NAME.py), which hold for a key that is absent. */
+/* source/family.h: Hugging Face families as data: config keys with their defaults, tensor names,
+ * how rows lie there. A new family is a new row of the table. The converter holds the same table in
+ * Python (tools/tblock_convert/families.py): a change here is one there; tests/convert compares
+ * what the two make of a folder. Defaults are those of the configuration classes of transformers
+ * 5.23 (models/NAME/configuration_NAME.py), which hold for a key that is absent. */
 #ifndef SOURCE_FAMILY_H
 #define SOURCE_FAMILY_H
 
@@ -23,22 +24,25 @@ typedef enum KeyForm {
 
 typedef struct FamilyKey {
     KeyForm     form;
-    const char *names;      /* its spellings, separated by "|"; NULL: those of model/config_keys.c */
-    size_t      at;         /* offset in Config                               */
-    double      absent;     /* the value of config.json that absence means; NAN: null */
+    const char *names;  /* its spellings, separated by "|"; NULL: those of model/config_keys.c */
+    size_t      at;     /* offset in Config */
+    double      absent; /* the value of config.json that absence means; NAN: null */
 } FamilyKey;
 
 /* Where rows lie: parts of fused matrices, rotated neighbours, the transpose. */
 enum {
-    IN_Q = 1, IN_K = 2, IN_V = 4, /* of one matrix that holds the rows of q, k and v one after the other   */
-    BY_HEAD    = 8,               /* with these: of each head q, k, v                                      */
-    IN_GATE = 16, IN_UP = 32,     /* halves of the rows of one matrix                                      */
-    PAIRS      = 64,              /* the rows of a head rotate as neighbours (2i, 2i + 1); ours as halves  */
-    TRANSPOSED = 128              /* stored [k, rows]                                                      */
+    /* of one matrix that holds the rows of q, k and v one after the other */
+    IN_Q = 1, IN_K = 2, IN_V = 4,
+    BY_HEAD    = 8,               /* with these: of each head q, k, v */
+    IN_GATE = 16, IN_UP = 32,     /* halves of the rows of one matrix */
+    /* the rows of a head rotate as neighbours (2i, 2i + 1); ours as halves */
+    PAIRS      = 64,
+    TRANSPOSED = 128              /* stored [k, rows] */
 };
 
-/* A tensor there: "@" is the model's prefix, "#" the layer, "{e}" the expert, "{h}" the head. Its bias is the same name with
- * bias for weight. Several rows for one role are alternatives: the one that is there. */
+/* A tensor there: "@" is the model's prefix, "#" the layer, "{e}" the expert, "{h}" the head. Its
+ * bias is the same name with bias for weight. Several rows for one role are alternatives: the one
+ * that is there. */
 typedef struct FamilyTensor {
     TensorRole  role;
     const char *name;       /* NULL ends */
@@ -49,12 +53,12 @@ typedef struct FamilyTensor {
 enum {
     HAS_QKV_BIAS = 1, HAS_OUT_BIAS = 2, HAS_FFN_BIAS = 4, HAS_NORM_BIAS = 8,
     HAS_RENORMALIZE = 16, HAS_SHARED_ROUTER = 32,
-    EXPERTS_AS_WIDE = 64,   /* expert_d_ff is d_ff                                                         */
-    EMBED_SCALED = 128,     /* the embedding is times sqrt(d_model)                                        */
-    NORMS_PLUS_ONE = 256,   /* norms are stored as w - 1                                                   */
-    NO_GATE = 512,          /* the feed-forward has none                                                   */
-    GELU_IS_TANH = 1024,    /* the activation "gelu" is read as gelu_pytorch_tanh                          */
-    NO_KV_HEADS = 2048, NO_HEAD_DIM = 4096 /* the family has no such key                                   */
+    EXPERTS_AS_WIDE = 64,                  /* expert_d_ff is d_ff */
+    EMBED_SCALED = 128,                    /* the embedding is times sqrt(d_model) */
+    NORMS_PLUS_ONE = 256,                  /* norms are stored as w - 1 */
+    NO_GATE = 512,                         /* the feed-forward has none */
+    GELU_IS_TANH = 1024,                   /* the activation "gelu" is read as gelu_pytorch_tanh */
+    NO_KV_HEADS = 2048, NO_HEAD_DIM = 4096 /* the family has no such key */
 };
 
 /* A flag of config.json: parts of our config, or a value for true and one for false. */
@@ -69,36 +73,41 @@ typedef struct FamilyFlag {
 
 /* Which layers have the window of the key sliding_window. */
 typedef enum WindowRule {
-    WINDOW_NONE,            /* the family has none                                                         */
-    WINDOW_ALL,             /* every layer                                                                 */
-    WINDOW_LAST,            /* where use_sliding_window is true, from layer max_window_layers on           */
-    WINDOW_NAMED,           /* where use_sliding_window is true, those of layer_types                      */
-    WINDOW_EVERY            /* all but each n-th                                                           */
+    WINDOW_NONE,            /* the family has none */
+    WINDOW_ALL,             /* every layer */
+    WINDOW_LAST,            /* where use_sliding_window is true, from layer max_window_layers on */
+    WINDOW_NAMED,           /* where use_sliding_window is true, those of layer_types */
+    WINDOW_EVERY            /* all but each n-th */
 } WindowRule;
 
 typedef struct Family {
     const char         *name, *architecture[2];
-    const FamilyKey    *keys;         /* before family_llama_keys, of which one with the same place in Config is left out  */
-    const FamilyTensor *tensors;      /* before family_llama_tensors, of which those of the same role are left out         */
+    /* before family_llama_keys, of which one with the same place in Config is left out */
+    const FamilyKey    *keys;
+    /* before family_llama_tensors, of which those of the same role are left out */
+    const FamilyTensor *tensors;
     unsigned            has;
     Norm                norm;
     NormPlacement       placement;
     QkNorm              qk_norm;
     Positions           positions;
-    FamilyFlag          flags[4];     /* name NULL ends                                                                    */
-    const char         *act_keys[2], *act;  /* keys of the activation, in the order in which they count; what absence means */
-    int                 kv_heads;     /* absent num_key_value_heads; 0: as many as heads                                   */
-    int                 head_dim;     /* absent head_dim; 0: d_model / heads                                               */
-    double              theta, theta_window; /* absent; theta_window 0: the same for all layers                            */
-    const char         *theta_keys;   /* NULL: no rope                                                                     */
-    double              rotary;       /* absent share of a head that is rotated; 0: all, always                            */
+    FamilyFlag          flags[4];   /* name NULL ends */
+    /* keys of the activation, in the order in which they count; what absence means */
+    const char         *act_keys[2], *act;
+    int                 kv_heads;   /* absent num_key_value_heads; 0: as many as heads */
+    int                 head_dim;   /* absent head_dim; 0: d_model / heads */
+    /* absent; theta_window 0: the same for all layers */
+    double              theta, theta_window;
+    const char         *theta_keys; /* NULL: no rope */
+    double              rotary;     /* absent share of a head that is rotated; 0: all, always */
     const char         *rotary_keys;
-    unsigned            rope_types;   /* bit mask                                                                          */
+    unsigned            rope_types; /* bit mask */
     WindowRule          window;
-    int                 window_every, window_absent; /* window_absent: of sliding_window; 0: null                          */
-    int                 bos, eos;     /* absent; -1: none                                                                  */
-    const char         *prefix[3];    /* what "@" may be; NULL ends                                                        */
-    const char         *unused[3];    /* tensors that every reader computes; "#" stands for digits                         */
+    /* window_absent: of sliding_window; 0: null */
+    int                 window_every, window_absent;
+    int                 bos, eos;   /* absent; -1: none */
+    const char         *prefix[3];  /* what "@" may be; NULL ends */
+    const char         *unused[3];  /* tensors that every reader computes; "#" stands for digits */
     const char         *unused_key;
 } Family;
 
@@ -117,13 +126,14 @@ bool family_activation(const Family *f, const char *word, FfnKind *out);
 /* "silu, swish ...": those that are. */
 void family_activations(const Family *f, char *out, size_t n);
 
-/* Keys that change nothing whatever their value; and keys that ask for nothing with a certain value: its JSON text (one or two,
- * separated by "|"), else NULL. */
+/* Keys that change nothing whatever their value; and keys that ask for nothing with a certain
+ * value: its JSON text (one or two, separated by "|"), else NULL. */
 bool        family_key_harmless(const char *name);
 const char *family_key_harmless_value(const char *name);
 
 /* A model of several kinds of input whose text part is one of the families. */
 typedef struct FamilyWrapper { const char *model_type, *key, *text_type, *others[4]; } FamilyWrapper;
-extern const FamilyWrapper family_wrappers[];    /* model_type NULL ends; others: how names of other parts' tensors begin */
+/* model_type NULL ends; others: how names of other parts' tensors begin */
+extern const FamilyWrapper family_wrappers[];
 
 #endif

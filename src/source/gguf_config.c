@@ -1,5 +1,6 @@
-/* source/gguf_config.c: the settings of a GGUF file as our config. Architectures are rows of a table; what a file may have or
- * not (biases, norms of q and k, a head) is seen from its tensors, as llama.cpp does. */
+/* source/gguf_config.c: the settings of a GGUF file as our config. Architectures are rows of a
+ * table; what a file may have or not (biases, norms of q and k, a head) is seen from its tensors,
+ * as llama.cpp does. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,9 @@ enum {
 struct GgufArch {
     const char *name, *family, *moe_family; /* moe_family: of files with experts; NULL: the same */
     unsigned    flags;
-    int         full_every;                 /* of so many layers the last is without the window; 0: as the family has it */
-    int         big_layers;                 /* LAST_SCALE: the layers of the big variant         */
+    /* of so many layers the last is without the window; 0: as the family has it */
+    int         full_every;
+    int         big_layers;                 /* LAST_SCALE: the layers of the big variant */
 };
 
 static const GgufArch archs[] = {
@@ -126,7 +128,8 @@ static bool any_number(GgufReader *r, const char *key, double *out)
     return true;
 }
 
-/* Settings that change what is computed and that nothing here computes: with these values they ask for nothing. */
+/* Settings that change what is computed and that nothing here computes: with these values they ask
+ * for nothing. */
 static const struct Unknown { const char *key; double harmless[2]; } unknown[] = {
     { "attention.max_alibi_bias", { 0, 0 } },      { "attention.clamp_kqv", { 0, 0 } },
     { "attention.causal", { 1, 1 } },              { "attention.temperature_scale", { 0, 0 } },
@@ -141,8 +144,8 @@ static const struct Unknown { const char *key; double harmless[2]; } unknown[] =
     { "rope.scaling.yarn_attn_factor", { -1, 1 } }, { "swin_norm", { 0, 0 } },
 };
 
-/* Keys that are not in that list say what the tensors say, or nothing about the result; llama.cpp skips those that it does not
- * know as well. */
+/* Keys that are not in that list say what the tensors say, or nothing about the result; llama.cpp
+ * skips those that it does not know as well. */
 static bool nothing_unknown(GgufReader *r)
 {
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
@@ -352,7 +355,8 @@ static bool read_rope(GgufReader *r)
         c->rope.type = ROPE_FACTORS;
     if (kind == ROPE_DEFAULT)
         return true;
-    if (!maybe_number(r, has(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", &factor)) /* the older name */
+    /* the older name */
+    if (!maybe_number(r, has(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", &factor))
         return false;
     if (factor == 0 || factor == 1) /* 0: none */
         return true;
@@ -375,7 +379,8 @@ static bool read_window_theta(GgufReader *r)
     return maybe_number(r, "rope.freq_base_swa", &c->theta_window);
 }
 
-/* An id of the vocabulary; -1 where there is no such key, or an id (such as -1) that no token has and that never occurs. */
+/* An id of the vocabulary; -1 where there is no such key, or an id (such as -1) that no token has
+ * and that never occurs. */
 static bool read_id(GgufReader *r, const char *key, int *out)
 {
     int64_t id;

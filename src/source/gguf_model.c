@@ -1,4 +1,5 @@
-/* source/gguf_model.c: the tensors of a GGUF file as ours: names, fused matrices, the order of rotated dimensions. */
+/* source/gguf_model.c: the tensors of a GGUF file as ours: names, fused matrices, the order of
+ * rotated dimensions. */
 #include "source/gguf_model.h"
 
 #include <stdio.h>
@@ -92,7 +93,8 @@ static bool wrong_shape(const GgufBinder *b, const Tensor *t, size_t rows, int k
                 tensor_shape_text(t, found, sizeof found));
 }
 
-/* The elements in rows of k, whatever the ranks: stacks are [experts, rows, k], norms of heads [heads, head_dim]. */
+/* The elements in rows of k, whatever the ranks: stacks are [experts, rows, k], norms of heads
+ * [heads, head_dim]. */
 static bool check_shape(const GgufBinder *b, const TensorSpec *s, const GgufPlace *p)
 {
     size_t k = (size_t)(s->k ? s->k : 1);
@@ -100,7 +102,8 @@ static bool check_shape(const GgufBinder *b, const TensorSpec *s, const GgufPlac
     return columns && p->t->n_elements == p->rows * k ? true : wrong_shape(b, p->t, p->rows, (int)k);
 }
 
-/* Does the file hold this tensor's rows by neighbouring dimensions of a head, where ours are by halves? */
+/* Does the file hold this tensor's rows by neighbouring dimensions of a head, where ours are by
+ * halves? */
 static int pair_of(const GgufBinder *b, const TensorSpec *s)
 {
     const Config *c = &b->s->stored.config;
@@ -170,7 +173,8 @@ static bool bind(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor
     return true;
 }
 
-/* A tensor that nothing asked for would change the result; but for tables that follow from the config. */
+/* A tensor that nothing asked for would change the result; but for tables that follow from the
+ * config. */
 static bool check_unused(const GgufBinder *b)
 {
     const GgufFile *f = &b->s->gguf;

@@ -249,7 +249,8 @@ static bool full_layers(HfReader *r, bool windowed, Layers *full)
     return true;
 }
 
-/* layer_types: the layers without a window; families with the same everywhere must agree with it. */
+/* layer_types: the layers without a window; families with the same everywhere must agree with
+ * it. */
 static bool layer_types(HfReader *r, const Json *list, Layers *full)
 {
     Config *c       = r->c;

@@ -1,5 +1,5 @@
-/* source/hf_reader.h: a config.json being read, key by key; what is left over at the end has to be harmless. Private to
- * hf_config.c and hf_rope.c. */
+/* source/hf_reader.h: a config.json being read, key by key; what is left over at the end has to be
+ * harmless. Private to hf_config.c and hf_rope.c. */
 #ifndef SOURCE_HF_READER_H
 #define SOURCE_HF_READER_H
 

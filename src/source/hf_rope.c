@@ -1,5 +1,6 @@
-/* source/hf_rope.c: the rotary embedding in both dialects: rope_parameters (v5) holds theta and scaling; rope_theta and
- * rope_scaling (v4) are two keys. Where a file has both, they must agree. */
+/* source/hf_rope.c: the rotary embedding in both dialects: rope_parameters (v5) holds theta and
+ * scaling; rope_theta and rope_scaling (v4) are two keys. Where a file has both, they must
+ * agree. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +77,8 @@ static bool rotary(HfReader *r, const Json *share)
         || key_wrong(&r->keys, "partial_rotary_factor", "expected an even number of dimensions of head_dim %d, found %.9g of them", c->head_dim, part);
 }
 
-/* theta of the layers with a window, which is never scaled. nested: rope_parameters by kind of layer, or NULL. */
+/* theta of the layers with a window, which is never scaled. nested: rope_parameters by kind of
+ * layer, or NULL. */
 static bool local_theta(HfReader *r, const Json *nested)
 {
     Scaling     s = { .object = value(nested, SLIDING), .where = "rope_parameters.sliding_attention" };
@@ -123,7 +125,8 @@ static bool read_keys(HfReader *r, const Scaling *s, Rope *rope)
             return key_wrong(&r->keys, name, "expected a number, found no such key");
         if (j && !(k->kind == KEY_BOOL ? key_bool(&r->keys, name, j, to) : key_number(&r->keys, name, j, to)))
             return false;
-        if (j && to == &rope->attention_factor && !(rope->attention_factor > 0)) /* below 0 it is absent to us */
+        /* below 0 it is absent to us */
+        if (j && to == &rope->attention_factor && !(rope->attention_factor > 0))
             return key_wrong(&r->keys, name, "expected a number above 0, found %.9g", rope->attention_factor);
     }
     return true;

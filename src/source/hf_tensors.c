@@ -91,7 +91,8 @@ static const FamilyTensor *choose(const HfBinder *b, const TensorSpec *s)
     return first;
 }
 
-/* The tensors of a model may be called model.layers..., or layers... where only its inside was saved. */
+/* The tensors of a model may be called model.layers..., or layers... where only its inside was
+ * saved. */
 static const char *choose_prefix(HfBinder *b)
 {
     const Family       *f = b->h->family;
@@ -292,8 +293,8 @@ static bool unused(const HfBinder *b, const char *name)
     return false;
 }
 
-/* A tied model may store its head as well. Loaders disagree on a head that differs: then nobody can say which model this is,
- * so it is refused. */
+/* A tied model may store its head as well. Loaders disagree on a head that differs: then nobody can
+ * say which model this is, so it is refused. */
 static bool check_head(const HfBinder *b, NamedTensor *head)
 {
     const Tensor *embed = b->s->rows[0].part[0].t, *t = head->t;

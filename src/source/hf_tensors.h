@@ -1,4 +1,5 @@
-/* source/hf_tensors.h: the tensors of a Hugging Face checkpoint as ours. Nothing may be missing, extra or misshaped. */
+/* source/hf_tensors.h: the tensors of a Hugging Face checkpoint as ours. Nothing may be missing,
+ * extra or misshaped. */
 #ifndef SOURCE_HF_TENSORS_H
 #define SOURCE_HF_TENSORS_H
 

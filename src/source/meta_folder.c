@@ -18,8 +18,9 @@ bool meta_folder_is(const char *path)
 
 /* ---- params.json ---- */
 
-/* Keys that say how a model was trained or is to be run, not what it computes. ffn_dim_multiplier and multiple_of: the width
- * follows from the tensors; so does vocab_size, which the first files have as -1. */
+/* Keys that say how a model was trained or is to be run, not what it computes. ffn_dim_multiplier
+ * and multiple_of: the width follows from the tensors; so does vocab_size, which the first files
+ * have as -1. */
 static const char *const harmless[] = { "multiple_of", "ffn_dim_multiplier", "vocab_size", "max_batch_size", "max_seq_len",
                                         "model_parallel_size" };
 
@@ -61,8 +62,9 @@ static bool read_params(const char *file, Config *c, bool *scaled, Error *err)
     return ok;
 }
 
-/* What no file says, by what tells the generations apart: Llama 1 has eps 1e-6 and 2,048 positions; Llama 3 a vocabulary over
- * 128,000; those whose rope is scaled 131,072 positions, by 32 in the small models (1B, 3B), by 8 in the others. */
+/* What no file says, by what tells the generations apart: Llama 1 has eps 1e-6 and 2,048 positions;
+ * Llama 3 a vocabulary over 128,000; those whose rope is scaled 131,072 positions, by 32 in the
+ * small models (1B, 3B), by 8 in the others. */
 static void fill_in(Config *c, bool scaled)
 {
     bool llama3 = c->vocab_size >= 128000;
@@ -189,7 +191,8 @@ static const char *part_name(const char *name, int n_layers)
     return layer >= 0 && layer < n_layers ? name + n : NULL;
 }
 
-/* A tensor that nothing asked for would change the result; but for the table of frequencies, which follows from theta. */
+/* A tensor that nothing asked for would change the result; but for the table of frequencies, which
+ * follows from theta. */
 static bool check_rest(const MetaBinder *b, int n_layers)
 {
     for (int i = 0; i < b->shards.n; i++) {

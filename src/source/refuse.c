@@ -10,7 +10,7 @@
 #include "format/magic.h"
 #include "source/hf_folder.h"
 
-/* ---- Nothing there ------------------------------------------------------------------------------------------------ */
+/* ---- Nothing there ---- */
 
 static bool is_file_name(const char *name)
 {
@@ -21,7 +21,8 @@ static bool is_file_name(const char *name)
     return false;
 }
 
-/* org/name as the hub has it, its length in *n_org; no path that begins with a folder that is there. */
+/* org/name as the hub has it, its length in *n_org; no path that begins with a folder that is
+ * there. */
 static bool is_hub_id(const char *id, size_t *n_org)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
@@ -48,7 +49,7 @@ bool refuse_missing(const char *path, const Error *why, Error *err)
     return fail(err, why->status, "%s", why->msg);
 }
 
-/* ---- Folders ------------------------------------------------------------------------------------------------------ */
+/* ---- Folders ---- */
 
 /* The first name in the folder, by the order of bytes, that ends so; false: none. */
 static bool find_file(const char *folder, const char *end, char name[256])
@@ -89,7 +90,7 @@ bool refuse_without_weights(const char *folder, Error *err)
                 "--local-dir %s", folder, expected, folder);
 }
 
-/* ---- Files -------------------------------------------------------------------------------------------------------- */
+/* ---- Files ---- */
 
 /* The first bytes are characters, none of them a control character that no text has. */
 static bool is_text(const FileMap *m)

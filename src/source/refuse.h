@@ -1,11 +1,12 @@
-/* source/refuse.h: the errors for a path that is no model: what it is instead, and what to do next. */
+/* source/refuse.h: the errors for a path that is no model: what it is instead, and what to do
+ * next. */
 #ifndef SOURCE_REFUSE_H
 #define SOURCE_REFUSE_H
 
 #include "base/file.h"
 
-/* The path cannot be opened, and *why says so. If nothing is there and the name looks like a repository
- * of the Hugging Face hub, this says how to download it. */
+/* The path cannot be opened, and *why says so. If nothing is there and the name looks like a
+ * repository of the Hugging Face hub, this says how to download it. */
 bool refuse_missing(const char *path, const Error *why, Error *err);
 
 /* A folder without a config.json, params.json or tokenizer. */
@@ -14,7 +15,8 @@ bool refuse_folder(const char *folder, Error *err);
 /* A folder with a config.json and without weights. */
 bool refuse_without_weights(const char *folder, Error *err);
 
-/* A file of no known kind. Returns true if nothing is known about it: a reader's error has to do then. */
+/* A file of no known kind. Returns true if nothing is known about it: a reader's error has to do
+ * then. */
 bool refuse_file(const FileMap *map, Error *err);
 
 #endif

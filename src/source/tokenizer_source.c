@@ -8,7 +8,7 @@
 #include "source/folder_chat.h"
 #include "source/hf_folder.h"
 
-/* ---- Which paths are one ---------------------------------------------------------------------------------------- */
+/* ---- Which paths are one ---- */
 
 static bool holds(const char *folder, const char *name)
 {
@@ -21,7 +21,8 @@ bool tokenizer_folder_is(const char *folder)
     return holds(folder, "tokenizer.json") || holds(folder, "tokenizer.model") || (holds(folder, "vocab.json") && holds(folder, "merges.txt"));
 }
 
-/* A JSON object is a tokenizer.json where it has these keys, and a vocab.json by its name; others are configs. */
+/* A JSON object is a tokenizer.json where it has these keys, and a vocab.json by its name; others
+ * are configs. */
 static bool is_tokenizer_json(const FileMap *m)
 {
     return strcmp(path_name(m->path), "vocab.json") == 0 ||
@@ -30,12 +31,13 @@ static bool is_tokenizer_json(const FileMap *m)
 
 bool tokenizer_file_is(const FileMap *m)
 {
-    if (m->size > 8 && m->data[6] == 0 && m->data[7] == 0 && m->data[8] == '{') /* the length of a safetensors header, and the header */
+    /* the length of a safetensors header, and the header */
+    if (m->size > 8 && m->data[6] == 0 && m->data[7] == 0 && m->data[8] == '{')
         return false;
     return json_object_begins(m->data, m->size) ? is_tokenizer_json(m) : tokenizer_looks_like((const char *)m->data, m->size);
 }
 
-/* ---- Making it -------------------------------------------------------------------------------------------------- */
+/* ---- Making it ---- */
 
 /* What was read and what the user should know go to the source's own lists. */
 static bool note(Source *s, Error *err)
@@ -68,7 +70,7 @@ bool open_tokenizer_source(Source *s, Error *err)
     return s->has_weights || fail(err, INPUT, "%s: expected weights or a tokenizer, found neither", s->path);
 }
 
-/* ---- Beside a llama2.c file ------------------------------------------------------------------------------------- */
+/* ---- Beside a llama2.c file ---- */
 
 static bool set_note(Source *s, const char *before, const char *what, const char *after, Error *err)
 {
