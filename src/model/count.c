@@ -26,7 +26,7 @@ static CountPart *find_part(Count *n, const TensorSpec *s)
     return p;
 }
 
-/* The first block's share of each part. */
+/* Add to the numbers of the first block. */
 static void add_to_block(Count *n, const TensorSpec *s, uint64_t params, uint64_t bytes)
 {
     BlockPart part = tensor_row_part(tensor_row(s->role));

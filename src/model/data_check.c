@@ -1,4 +1,5 @@
-/* model/data_check.c: hash, padding and finiteness of a model file's data (docs/format.md). */
+/* model/data_check.c: checks hash, padding and finiteness of a model file's data
+ * (docs/format.md). */
 #include "model/data_check.h"
 
 #include <math.h>
@@ -28,8 +29,8 @@ static void found(CheckPart *p, const char *fmt, ...)
 
 /* ---- Hash ---- */
 
-enum { PIECE = 1 << 24 }; /* bytes that are hashed before progress is told */
-static const double HASH_SHARE = 0.8; /* of the time of a check, about */
+enum { PIECE = 1 << 24 }; /* bytes hashed between two calls of progress */
+static const double HASH_SHARE = 0.8; /* roughly its share of a check's time */
 
 static bool check_hash(CheckPart *p, const TensorFile *f, const Progress *progress, Error *err)
 {
@@ -54,7 +55,7 @@ static bool check_hash(CheckPart *p, const TensorFile *f, const Progress *progre
 
 /* ---- Padding ---- */
 
-/* The first byte that is not 0 of n; n: all are. */
+/* The index of the first byte that is not 0; n: all are 0. */
 static size_t first_nonzero(const unsigned char *data, size_t n)
 {
     size_t i = 0;
@@ -68,8 +69,7 @@ static size_t first_nonzero(const unsigned char *data, size_t n)
     return i;
 }
 
-/* One panel of a quantized matrix; a foreign file may start a part at any byte, so it is looked at
- * in a copy. */
+/* Copy one panel of a quantized matrix: in a foreign file, a part may be unaligned. */
 static Panels copy_panel(const TensorSpec *s, const CheckedTensor *t, int panel, unsigned char *copy)
 {
     Panels from = panels_from(t->type, checked_panels(t), panel, s->k), p = { { NULL } };
@@ -81,8 +81,8 @@ static Panels copy_panel(const TensorSpec *s, const CheckedTensor *t, int panel,
     return p;
 }
 
-/* Where the last panel of a GGUF type, whose columns are all used, does not decode to 0 past its
- * rows. */
+/* Check that the last panel of a GGUF type decodes to 0 past its rows. All of its columns are
+ * used. */
 static bool check_last_rows(CheckPart *out, const TensorSpec *s, const CheckedTensor *t, Panels p, int panel)
 {
     float value[SUPERBLOCK];
@@ -99,7 +99,7 @@ static bool check_last_rows(CheckPart *out, const TensorSpec *s, const CheckedTe
     return true;
 }
 
-/* Where one superblock of a panel of q8 or q4 does not decode to 0 past the matrix. */
+/* Check that one superblock of a panel of q8 or q4 decodes to 0 past the matrix. */
 static bool check_superblock(CheckPart *out, const TensorSpec *s, WeightType type, Panels p, int panel, int block)
 {
     int    first = block * SUPERBLOCK, end = (int)round_up((size_t)s->k, 64), n = end - first < SUPERBLOCK ? end - first : SUPERBLOCK;
@@ -126,7 +126,7 @@ static bool check_quantized_panels(CheckPart *p, const TensorSpec *s, const Chec
         return no_memory(NULL, err);
     bool good = true, gguf = weight_type_gguf(t->type);
     for (int i = 0; good && i <= last; i++) {
-        /* the last panel of a matrix, whose rows may be fewer */
+        /* The last panel of a matrix may have fewer rows. */
         bool ends = i % per_item == per_item - 1;
         if (!ends && (gguf || s->k % 64 == 0))
             continue;
@@ -140,13 +140,14 @@ static bool check_quantized_panels(CheckPart *p, const TensorSpec *s, const Chec
     return true;
 }
 
-/* Where a matrix in panels is not zero past its rows and columns. Elements lie as [k][16], bf16 as
+/* Check that a matrix in panels is zero past its rows and columns. A panel is [k][16], of bf16
  * [ceil(k/2)][16][2]. */
 static void check_panels(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
     size_t element = weight_type_bytes(t->type), panel = panel_bytes(t->type, s->k);
     int    pair = t->type == WT_BF16 ? 2 : 1, groups = (s->k + pair - 1) / pair, last = tensor_spec_panel_count(s) - 1;
-    int    odd = s->k % pair; /* then the last group's second element is padding in every panel */
+    /* If odd, the second element of each panel's last pair is padding. */
+    int    odd = s->k % pair;
     for (int i = 0; i <= last; i++) {
         const unsigned char *data = (const unsigned char *)t->part[0]->data + (size_t)i * panel;
         int used = tensor_spec_block_rows(s, i);
@@ -186,7 +187,7 @@ static float element_at(const CheckedTensor *t, size_t i)
     return t->type == WT_F32 ? f32_from(bits) : t->type == WT_F16 ? f16_to_f32((uint16_t)bits) : bf16_to_f32((uint16_t)bits);
 }
 
-/* Row and column of stored element number i. */
+/* Row and column of stored element i. */
 static void place_of(const TensorSpec *s, const CheckedTensor *t, size_t i, size_t *row, size_t *col)
 {
     size_t pair = t->panels && t->type == WT_BF16 ? 2 : 1, k = (size_t)(s->k ? s->k : 1);
@@ -202,19 +203,19 @@ static void place_of(const TensorSpec *s, const CheckedTensor *t, size_t i, size
 
 static const char *kind_of(float x) { return x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite"; }
 
-/* Is this row of a panel one that only fills it? Such rows are never used: what is wrong with them
- * is check_padding's. */
+/* Does this row only fill its panel? Such rows are never used; the check of padding looks at
+ * them. */
 static bool fills_panel(const TensorSpec *s, size_t panel, size_t row)
 {
     return (int)row >= tensor_spec_block_rows(s, (int)panel);
 }
 
-/* Codes are integers: only a scale can be infinite or NaN. */
+/* Quantized types: codes are integers, so only a scale can be infinite or NaN. */
 static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
     const Tensor *d = t->part[part_count(t->type) - 1];
     bool          runs = t->type == WT_Q8_0 || t->type == WT_Q4_0, minima = t->type == WT_Q4_K || t->type == WT_Q5_K;
-    /* scales of so many columns */
+    /* columns: how many share one scale. each: scales for them, two if there are minima. */
     size_t        n = d->n_elements, columns = runs ? 32 : SUPERBLOCK, each = minima ? 2 : 1;
     size_t        blocks = ((size_t)s->k + columns - 1) / columns * each;
     size_t        i = 0;
@@ -257,7 +258,7 @@ static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor 
         return;
     }
     const Tensor *data = t->part[0];
-    /* elements */
+    /* panel: its elements. */
     size_t        pair = t->type == WT_BF16 ? 2 : 1, panel = ((size_t)s->k + pair - 1) / pair * pair * PANEL_ROWS;
     size_t        n = data->n_elements, i = 0, row, col;
     do
@@ -273,7 +274,7 @@ static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor 
         found(p, "tensor %s: element [%zu] is %s", s->name, row, what);
 }
 
-/* The first weight or scale that is not finite: of one tensor of the list. */
+/* Look for the first weight or scale that is not finite in one tensor of the list. */
 static bool check_finite_tensor(CheckPart *p, const TensorSpec *s, const CheckedTensor *t, Error *err)
 {
     if (t->rows)

@@ -1,38 +1,39 @@
-/* model/data_check.h: is a model file's data what it says it is? Reads every byte, unlike
- * opening. */
+/* model/data_check.h: checks the data of a model file. Unlike opening, this reads every byte. */
 #ifndef MODEL_DATA_CHECK_H
 #define MODEL_DATA_CHECK_H
 
 #include "base/progress.h"
 #include "model/stored_model.h"
 
-/* NONE: there was nothing to check */
+/* CHECK_NONE: there was nothing to check. */
 typedef enum CheckAnswer { CHECK_OK, CHECK_BAD, CHECK_NONE } CheckAnswer;
 
 typedef struct CheckPart {
     CheckAnswer answer;
-    char        found[256]; /* BAD: what was found first, tensor and place named; else "" */
-    int         n_bad;      /* tensors with something wrong                              */
+    char        found[256]; /* BAD: the first fault, with its tensor and place; else "" */
+    int         n_bad;      /* tensors that have a fault                                */
 } CheckPart;
 
 typedef struct DataCheck {
-    CheckPart hash; /* sha256 of the data section is the one in the metadata; NONE: none recorded */
-    /* rows that fill panels, odd bf16 halves and pad.N tensors are zero; what fills quantized
-     * panels decodes to 0 */
+    /* The sha256 of the data section is the one in the metadata. NONE: the metadata has none. */
+    CheckPart hash;
+    /* Padding is zero: the rows that fill panels, the odd halves of bf16 pairs, and the pad.N
+     * tensors. In quantized panels, padding decodes to 0. */
     CheckPart padding;
-    CheckPart finite; /* no weight and no scale is infinite or NaN; NONE: a file without weights */
-    bool      ok;     /* nothing is BAD */
+    /* No weight and no scale is infinite or NaN. NONE: a file without weights. */
+    CheckPart finite;
+    bool      ok;           /* no part is BAD */
 } DataCheck;
 
-/* c: NULL for a file without weights. f: the model file; of other programs' files, whose f holds no
- * weights, only the values are looked at, as this program makes them of the file. progress may be
- * NULL. Fails only without memory. */
+/* Check a model file f. c is NULL for a file without weights. If c's weights are in another
+ * program's files, f holds none of them; then only the values are checked, as they are after
+ * conversion. progress may be NULL. Errors: SYSTEM, no memory. */
 bool data_check(DataCheck *out, const StoredModel *c, const TensorFile *f, const Progress *progress, Error *err);
 
-/* Is all well? If not: false, and err has this status and names what was found first. */
+/* True if nothing is BAD. Otherwise err gets this status and names the first fault. */
 bool data_check_answer(const DataCheck *d, const char *path, int status, Error *err);
 
-/* Only the part `finite`, up to the first tensor that is not. Fails only without memory. */
+/* Check only `finite`, and stop at the first bad tensor. Errors: SYSTEM, no memory. */
 bool data_check_finite(CheckPart *out, const StoredModel *c, Error *err);
 
 #endif

@@ -1,9 +1,9 @@
-/* model/flops.c: FLOP and bytes of every operation of a block, counted as docs/info.md says. */
+/* model/flops.c: FLOP and bytes of each operation of a block, counted as docs/info.md says. */
 #include "model/flops.h"
 
 enum { ACT = 4 }; /* bytes of an activation: f32 */
 
-/* names NULL: by the config */
+/* name NULL: it depends on the config. */
 static const struct { const char *name, *key; FlopGroup group; } ops[OP_COUNT] = {
     [OP_ATTN_NORM]      = { NULL,          "attn_norm",      GROUP_OTHER },
     [OP_Q]              = { "Q",           "q",              GROUP_PROJECTIONS },
@@ -50,24 +50,25 @@ const char *flop_group_key(FlopGroup g) { return groups[g].key; }
 
 double flop_intensity(const FlopRow *r) { return r->bytes > 0 ? r->computed / r->bytes : 0; }
 
-/* What the rows are made of: the widths, and how many tokens and pairs of query and position there
- * are. */
+/* The numbers that all rows are computed from: widths, tokens, and pairs of a query and a
+ * position. */
 typedef struct Sizes {
     double d, q, kv, ff, heads, head_dim, rotary;
-    double dense, moe;                     /* shares of the blocks              */
+    double dense, moe;                     /* share of the blocks that are such */
     double tokens, pairs_full, pairs_seen; /* pairs: of one head, all sequences */
     double kv_read, kv_written;            /* bytes of K, and of V              */
 } Sizes;
 
-/* Positions that the queries of a prompt of n tokens see, all together. */
+/* How many positions the queries of a prompt of n tokens see, added up. */
 static double causal_pairs(double n, double window)
 {
-    /* queries that see everything before them */
+    /* The first `full` queries see 1, 2, 3 ... positions; every later one sees `full`. */
     double full = window > 0 && window < n ? window : n;
     return full * (full + 1) / 2 + (n - full) * full;
 }
 
-/* The mean over the blocks: `windowed` of one with a window, `full` of one without. */
+/* The mean over all blocks: `windowed` is the value of a block with a window, `full` of one
+ * without. */
 static double mean(const Config *c, double windowed, double full)
 {
     double n = count_windowed(c), all = c->n_layers;
@@ -85,15 +86,15 @@ static Sizes measure(const Config *c, const FlopLoad *load)
     s.tokens     = load->decode ? batch : batch * n;
     s.pairs_full = load->decode ? batch * n : batch * n * n;
     s.pairs_seen = batch * (load->decode ? seen : mean(c, causal_pairs(n, window), causal_pairs(n, 0)));
-    /* bytes of K of one position */
+    /* Bytes of K for one position. */
     double kept  = s.kv * load->kv_bytes + (double)c->kv_heads * load->kv_scale_bytes;
     s.kv_read    = batch * (load->decode ? seen : n) * kept;
     s.kv_written = s.tokens * kept;
     return s;
 }
 
-/* Weight bytes of a role in one of the blocks that have it (or of what there is once): matrix and
- * bias. */
+/* Bytes of a role's weights, matrix and bias: in one of the blocks that have it, or in all if the
+ * model has it once. */
 static double weight_bytes(const Count *n, TensorRole role)
 {
     double bytes = 0;
@@ -110,14 +111,14 @@ static FlopRow matrix(const Sizes *s, double rows, double k, double weights)
     return row(2 * s->tokens * rows * k, weights + ACT * s->tokens * (k + rows));
 }
 
-/* Sum of squares 2 for each element, scaling 2; the mean, eps, root and reciprocal 4 for each
- * token. */
+/* Per element, the sum of squares costs 2 and scaling 2. Per token, mean, eps, root and reciprocal
+ * cost 4. */
 static FlopRow norm(const Sizes *s, double weights)
 {
     return row(s->tokens * (4 * s->d + 4), weights + 2 * ACT * s->tokens * s->d);
 }
 
-/* Of q and k, once for each head, or once for the whole vector. */
+/* Norms of q and k: one per head, or one for the whole vector. */
 static FlopRow qk_norm(const Sizes *s, const Config *c, const Count *n)
 {
     if (c->qk_norm == QK_NONE)
@@ -127,7 +128,7 @@ static FlopRow qk_norm(const Sizes *s, const Config *c, const Count *n)
                weight_bytes(n, ROLE_Q_NORM) + weight_bytes(n, ROLE_K_NORM) + 2 * ACT * s->tokens * (s->q + s->kv));
 }
 
-/* 6 for each pair of elements of q and k that is rotated; then k and v go into the cache. */
+/* 6 for each rotated pair of elements of q and k. Then k and v are written to the cache. */
 static FlopRow rope(const Sizes *s)
 {
     double share = s->rotary / s->head_dim;
@@ -150,16 +151,15 @@ static void add_share(FlopRow *sum, double share, FlopRow r)
     add_to(sum, &r);
 }
 
-/* FLOP of the activation of one hidden value, with its gate; a function such as exp, tanh or erf is
- * one. */
+/* FLOP of the activation of one hidden value, with its gate. A function such as exp, tanh or erf
+ * counts as one. */
 static double activation_flops(FfnKind kind)
 {
     switch (kind) {
     case FFN_SWIGLU:    return 4;  /* exp, 1 + it, the division, times up */
     case FFN_GEGLU:     return 10; /* GELU_TANH, times up */
     case FFN_GEGLU_ERF: return 6;
-    /* x * x, a multiply-add, times x, times a constant, tanh, 1 + it, half of x, the product */
-    case FFN_GELU_TANH: return 9;
+    case FFN_GELU_TANH: return 9;  /* x * x, a multiply-add, times x, times a constant, tanh, 1 + it, half of x, the product */
     case FFN_GELU:      return 5;  /* times a constant, erf, 1 + it, half of x, the product */
     case FFN_RELU:      break;
     }
@@ -173,7 +173,8 @@ static FlopRow activation(const Sizes *s, const Config *c)
     return row(activation_flops(c->ffn) * values, (config_gated(c) ? 3 : 2) * ACT * values);
 }
 
-/* Logits of the experts, softmax as in attention; of the shared expert a product and a sigmoid. */
+/* The logits of the experts and a softmax as in attention; for the shared expert, a product and a
+ * sigmoid. */
 static FlopRow router(const Sizes *s, const Config *c, const Count *n)
 {
     FlopRow sum = { 0 };
@@ -194,15 +195,15 @@ static FlopRow combine(const Sizes *s, const Config *c)
 
 /* ---- Attention ---- */
 
-/* Scores and softmax never reach memory: each tile's stay in the processor
+/* Scores and softmax never reach memory: each tile's values stay in the processor
  * (runtime/attention.c). */
 static void count_attention(Flops *f, const Sizes *s)
 {
     double io = ACT * s->tokens * s->q;
     f->op[OP_QK] = (FlopRow){ 2 * s->q * s->pairs_full, 2 * s->q * s->pairs_seen, io + s->kv_read };
     f->op[OP_AV] = (FlopRow){ 2 * s->q * s->pairs_full, 2 * s->q * s->pairs_seen, io + s->kv_read };
-    /* for each score: scale, maximum, difference, exp, sum; for each query and head: 1 / sum, and
-     * the result times it */
+    /* For each score: scale, maximum, difference, exp, sum. For each query and head: 1 / sum, and
+     * the result times it. */
     double once = s->tokens * s->heads * (1 + s->head_dim);
     f->op[OP_SOFTMAX] = (FlopRow){ 5 * s->heads * s->pairs_full + once, 5 * s->heads * s->pairs_seen + once, 0 };
 }
@@ -220,8 +221,9 @@ static void sum_up(Flops *f, const Config *c)
     f->total  = (FlopRow){ f->blocks.full + f->head.full, f->blocks.computed + f->head.computed, f->blocks.bytes + f->head.bytes };
 }
 
-/* The products and norms of the table, of the blocks that have them. Of experts each token takes
- * some, whose weights are read once each, all different while there are so many. */
+/* Count a product or norm of the table, over the blocks that have it. A token takes a few experts.
+ * Each expert's weights are read once; the tokens are assumed to choose different experts until all
+ * are taken. */
 static void count_part(Flops *f, const Sizes *s, const Config *c, const Count *n, const CountPart *p)
 {
     const TensorRow *t = tensor_row(p->role);
@@ -274,8 +276,8 @@ static bool attention_is_dearer(const Config *c, const Count *n, Case which, int
     return (which == FULL ? f.attention.full : f.attention.computed) >= f.group[GROUP_FFN].full;
 }
 
-/* The attention branch's cost for each token never falls as the length grows, so the answer can be
- * halved towards. */
+/* The cost of attention per token never falls as the length grows, so a binary search finds the
+ * answer. */
 static int crossover(const Config *c, const Count *n, Case which)
 {
     int low = 1, high = 1 << 30;

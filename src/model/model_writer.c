@@ -1,4 +1,5 @@
-/* model/model_writer.c: lays out a model file and writes it in order, hashing on the way. */
+/* model/model_writer.c: lays out a model file, writes it in order and computes its hash on the
+ * way. */
 #include "model/model_writer.h"
 
 #include <assert.h>
@@ -9,11 +10,11 @@
 #include "base/hash.h"
 #include "model/tensor_check.h"
 
-/* MOST_TEMPLATE: bytes of a chat template; a longer one is no chat format. */
+/* MOST_TEMPLATE: bytes of a template; a longer one is not a chat format. */
 enum { ALIGN = 64, DATA_ALIGN = 4096, MOST_TEMPLATE = 1 << 16 };
 
-/* One tensor of the file. A padding tensor, or one of the tokenizer, is one whose bytes we write
- * ourselves. */
+/* One tensor of the file. data is set for padding and for the tokenizer's tensors, whose bytes the
+ * writer itself writes. */
 typedef struct ModelTensor { size_t n_bytes; const void *data; bool hole; } ModelTensor;
 
 struct ModelWriter {
@@ -23,7 +24,7 @@ struct ModelWriter {
     int           n, cap, at;      /* at: the tensor being written */
     int           n_pads;
     bool          sparse;
-    size_t        done;            /* bytes of it                  */
+    size_t        done;            /* bytes of it so far */
 };
 
 bool model_contents_next(const ModelContents *what, TensorSpec *s)
@@ -52,8 +53,8 @@ static bool add_entry(ModelWriter *w, size_t n_bytes, const void *data, Error *e
     return true;
 }
 
-/* Every tensor starts on 64 bytes: padding goes before the next one, so nothing stands after the
- * last. */
+/* Every tensor starts at a multiple of 64 bytes. The padding is declared just before the next
+ * tensor, so there is none after the last one. */
 static bool declare_padding(ModelWriter *w, Error *err)
 {
     size_t  past = w->n ? w->entry[w->n - 1].n_bytes % ALIGN : 0;
@@ -72,7 +73,7 @@ static bool declare(ModelWriter *w, const char *name, DType dtype, int rank, con
         && shape_bytes(dtype, rank, shape, &n_elements, &n_bytes) && add_entry(w, n_bytes, data, err);
 }
 
-/* Leave the tensor that was declared last as a hole. */
+/* Make the tensor that was declared last a hole. */
 static void make_hole(ModelWriter *w)
 {
     w->entry[w->n - 1].hole = true;
@@ -129,7 +130,7 @@ static bool holds_bf16(const ModelContents *what)
     return false;
 }
 
-/* Tokenizer and chat format. */
+/* Write the tokenizer and the chat format to the metadata. */
 static bool write_text_meta(ModelWriter *w, const ModelContents *what, Error *err)
 {
     static const char *const keys[] = { "tokenizer", "chat", "chat_template" };
@@ -168,8 +169,8 @@ static bool put(ModelWriter *w, const void *data, size_t n_bytes, Error *err)
     return true;
 }
 
-/* Write tensors as long as they are ours, and pass over holes. Only a tensor of zero bytes may be
- * complete before it is begun. */
+/* Write tensors as long as their bytes are the writer's own, and skip holes. A tensor of zero bytes
+ * counts as complete before it is begun. */
 static bool write_ours(ModelWriter *w, Error *err)
 {
     while (w->at < w->n && (w->entry[w->at].data || w->entry[w->at].hole || w->done == w->entry[w->at].n_bytes)) {

@@ -1,5 +1,5 @@
-/* model/retype.c: rows of weights widened, checked, narrowed or quantized, and compared with what
- * they were. */
+/* model/retype.c: widens rows of weights, checks them, narrows or quantizes them, and compares the
+ * result with the original. */
 #include "model/retype.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@
 
 enum { ALIGN = 64 };
 
-/* One panel of any type, then one row of floats. */
+/* Room for one panel of any type; after it comes one row of floats. */
 static size_t panel_room(int k)
 {
     size_t most = 0;
@@ -73,8 +73,8 @@ static bool check_finite(const float *x, size_t n, int k, RetypeReport *report)
     return i == n;
 }
 
-/* The largest magnitude that a type holds; of quantized ones the largest scale, an f16, times the
- * largest integer. */
+/* The largest magnitude that a type can hold. For a quantized type: the largest scale, an f16,
+ * times the largest integer. */
 static float limit_of(WeightType type)
 {
     static const float most[WT_COUNT] = { [WT_F32] = FLT_MAX, [WT_F16] = 65504, [WT_BF16] = 0x1.fep127f,
@@ -82,7 +82,7 @@ static float limit_of(WeightType type)
     return most[type];
 }
 
-/* Narrow to 16 bits. Finite weights that become infinite are too large, those that become 0 are
+/* Narrow to 16 bits. A finite weight that becomes infinite is too large; one that becomes 0 is
  * counted. */
 static bool narrow(WeightType type, uint16_t *out, const float *x, size_t n, int k, RetypeReport *report)
 {
@@ -119,7 +119,7 @@ static bool store_floats(WeightType type, bool panels, void *to, const float *ro
     return true;
 }
 
-/* The largest magnitude of n floats, and its place. */
+/* The index of the largest magnitude of n floats. */
 static size_t largest(const float *x, size_t n)
 {
     size_t at = 0;
@@ -153,7 +153,7 @@ static bool store_quantized(WeightType type, void *const to[MAX_PARTS], const fl
     return true;
 }
 
-/* Compare what was stored with the rows. */
+/* Compare the stored rows with the original ones. */
 static void compare(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows, int n, int k, float *row,
                     RetypeReport *report)
 {
@@ -190,7 +190,7 @@ void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const
         compare(type, panels, to, rows, n, k, (float *)(void *)((char *)scratch + panel_room(k)), report);
 }
 
-/* Elements [n] of 16 bits that are bf16: those too small become 0. */
+/* Set those of n bf16 elements to 0 that are too small. */
 static void flush_bf16(uint16_t *x, size_t n, RetypeReport *report)
 {
     for (size_t i = 0; i < n; i++) {
@@ -207,7 +207,7 @@ void retype_copy(const TensorSpec *s, const CheckedTensor *t, bool panels, void 
 {
     size_t count = (size_t)n * (size_t)s->k;
     *report = (RetypeReport){ .n = count };
-    /* whose padding is as it should be: opening a file does not look at it, info --check does */
+    /* Padding is copied as it is. Opening a file does not check it; info --check does. */
     if (t->panels) {
         Panels p = panels_from(t->type, checked_panels(t), block, s->k);
         for (int i = 0; i < part_count(t->type); i++)

@@ -1,3 +1,4 @@
+/* Reads rows of weights from other programs' files, following the steps in row_source.h. */
 #include "model/row_source.h"
 
 #include <assert.h>
@@ -44,7 +45,7 @@ static size_t file_row(const RowSource *s, int r)
                    : (size_t)s->base + (size_t)r;
 }
 
-/* Rows and columns of one part's matrix as it is stored (before transposition). */
+/* Columns and rows of one part's matrix before transposition. */
 static size_t part_columns(const RowSource *s)
 {
     int parts = s->by_columns ? s->shards : 1;
@@ -54,7 +55,8 @@ static size_t part_columns(const RowSource *s)
 
 static size_t part_rows(const RowSource *s, const Tensor *t) { return t->n_elements / part_columns(s); }
 
-/* Steps 3 and 4: the part that holds a row (of columns: the first), and which of its rows it is. */
+/* Steps 3 and 4: the part that holds a row (by columns: the first part), and the row's number in
+ * it. */
 static const SourcePart *find_part(const RowSource *s, int item, size_t *row)
 {
     int per_item = s->shards ? s->shards : 1;
@@ -71,7 +73,7 @@ static const SourcePart *find_part(const RowSource *s, int item, size_t *row)
 
 /* ---- Reading ---- */
 
-/* Blocks that are given as floats; and those given as they are, or as their twins. */
+/* Are blocks decoded to floats? If not, are they returned as stored, or as their twins? */
 static bool decoded(const RowSource *s) { return dtype_blocked(s->part[0].t->dtype) && !weight_type_quantized(s->type); }
 static BlockType given_blocks(const RowSource *s) { return block_twin(dtype_block_type(s->part[0].t->dtype)); }
 static bool      as_they_are(const RowSource *s)
@@ -79,7 +81,8 @@ static bool      as_they_are(const RowSource *s)
     return !dtype_blocked(s->part[0].t->dtype) || (!decoded(s) && given_blocks(s) == dtype_block_type(s->part[0].t->dtype));
 }
 
-/* n elements of a tensor from number `first` on, as elements of s->type; of blocks whole ones. */
+/* Read n elements of a tensor from number `first` on as elements of s->type. Blocks are read
+ * whole. */
 static void read_elements(const RowSource *s, const Tensor *t, size_t first, size_t n, void *out)
 {
     if (s->read) {
@@ -101,7 +104,7 @@ static void read_elements(const RowSource *s, const Tensor *t, size_t first, siz
     memcpy(out, (const char *)t->data + first * element, n * element);
 }
 
-/* A row that lies as a column: one element of each of the tensor's rows. */
+/* Read a row that is stored as a column: one element from each of the tensor's rows. */
 static void read_column(const RowSource *s, const Tensor *t, size_t row, size_t n, char *out)
 {
     size_t rows = part_rows(s, t), element = weight_type_bytes(s->type);
@@ -131,7 +134,7 @@ static void read_row(const RowSource *s, int item, int r, char *out)
         add_one((float *)(void *)out, (size_t)s->k);
 }
 
-/* Are rows one after the other in the file what is asked for? */
+/* Are consecutive rows of the file exactly what is wanted? */
 static bool plain(const RowSource *s)
 {
     return !s->pair && !s->unit && !s->by_columns && !s->shards && !s->transposed && !s->plus_one && !s->read && as_they_are(s);
@@ -147,8 +150,9 @@ const void *row_source_in_place(const RowSource *s, int item, int first)
     return weight_type_gguf(s->type) || (uintptr_t)data % weight_type_bytes(s->type) == 0 ? data : NULL;
 }
 
-/* n rows that lie as columns of one tensor of floats, all of them at once: its rows are read as
- * they come, some neighbouring elements of each. */
+/* Read n rows that are stored as columns of one tensor of floats, all at once. The tensor's rows
+ * are visited in order, and each gives a few neighbouring elements, which is kinder to the cache
+ * than one column after the other. */
 static void read_columns(const RowSource *s, int item, int first, int n, char *out)
 {
     size_t            size = weight_type_bytes(s->type), column[PANEL_ROWS];

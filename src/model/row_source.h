@@ -1,6 +1,6 @@
-/* model/row_source.h: the rows of one of our tensors in another program's file: fused with others,
- * permuted, transposed, cut over shards, in blocks. A description is filled in once; then rows are
- * read from any thread. */
+/* model/row_source.h: finds the rows of one of our tensors in another program's file, where they
+ * may be fused with others, permuted, transposed, split over shards, or in blocks. A description is
+ * filled in once; then any thread can read rows. */
 #ifndef MODEL_ROW_SOURCE_H
 #define MODEL_ROW_SOURCE_H
 
@@ -8,59 +8,62 @@
 #include "model/tensor_list.h"
 #include "quant/quant.h"
 
-/* A tensor of a file, and the mapping it lies in: pages that were read are given back. */
+/* A tensor of a file and the mapping that it is in, so that pages can be given back after
+ * reading. */
 typedef struct SourcePart { const Tensor *t; const FileMap *map; } SourcePart;
 
-/* n elements from number `first` on as floats, for what no dtype says (codes with scales in another
- * place). */
+/* Reads n elements from number `first` on as floats. For storage that no dtype describes (codes
+ * with their scales elsewhere). */
 typedef void (*ReadElements)(const void *from, size_t first, size_t n, float *out);
 
-/* Row r of matrix e of a stack is found by steps that are the identity where their fields are 0:
- *  1. pairs:   r = h * head_dim + i; of the first `pair` dimensions of a head, ours are halves
- *              (i, i + pair/2), the file's neighbours (2i, 2i + 1);
- *  2. unit:    row base + r / unit * stride + r % unit of the file's matrix (unit 0: base + r):
- *              fused matrices;
- *  3. stack:   of tensor number e, or row + e * item_rows of one tensor (item_rows 0: a tensor for
- *              each);
- *  4. shards:  a matrix's `shards` tensors hold its rows, or where by_columns is set its columns,
- *              one after the other, as many each. */
+/* Row r of matrix e of a stack is found in four steps. A step changes nothing if its fields are 0.
+ *  1. pairs:   r = h * head_dim + i. In the first `pair` dimensions of a head, our rotary pairs are
+ *              (i, i + pair/2) and the file's are neighbours (2i, 2i + 1).
+ *  2. unit:    row base + r / unit * stride + r % unit of the file's matrix (unit 0: base + r).
+ *              This serves fused matrices.
+ *  3. stack:   that row of tensor number e; or, if item_rows is set, row + e * item_rows of the
+ *              only tensor.
+ *  4. shards:  a matrix is split over `shards` tensors, by rows or (by_columns) by columns, each
+ *              with an equal share. */
 typedef struct RowSource {
-    const char  *name;           /* of the (first) tensor as the file calls it, for messages */
-    SourcePart  *part;           /* [n_parts]: shards of the first matrix, of the second ... */
+    const char  *name;           /* name of the first tensor in the file, for messages */
+    /* [n_parts]: the shards of the first matrix, then of the second ... */
+    SourcePart  *part;
     int          n_parts;
-    /* of the rows that are given: a float type, or blocks that panel_from_blocks knows */
+    /* The type of the rows that are returned: a float type, or blocks that panel_from_blocks
+     * knows. */
     WeightType   type;
     int          stack, rows, k; /* of our tensor; a vector is a matrix with k 1 */
     int          head_dim, pair;
     int          base, unit, stride, item_rows;
     int          shards;
-    /* transposed: stored [k, rows of the file's matrix] */
+    /* transposed: stored as [k, rows of the file's matrix]. */
     bool         by_columns, transposed;
-    bool         plus_one;       /* f32: the value plus 1, rounded */
-    ReadElements read;           /* NULL: part's dtype says */
+    bool         plus_one;       /* f32 only: add 1 to each value, rounded */
+    ReadElements read;           /* NULL: the part's dtype says how to read */
     const void  *read_from;
 } RowSource;
 
-/* Bytes of one row as row_source_read gives it. */
+/* Bytes of one row that row_source_read returns. */
 size_t row_source_row_bytes(const RowSource *s);
 
-/* Rows first .. first + n - 1 of matrix number `item` of the stack, one after the other. */
+/* Read rows first .. first + n - 1 of matrix `item` of the stack, one after the other. */
 void row_source_read(const RowSource *s, int item, int first, int n, void *out);
 
-/* The same as floats; blocks by the arithmetic of their definition (quant/ggml_blocks.h). scratch:
- * room for the rows as given. */
+/* The same as floats; blocks are decoded as their definition says (quant/ggml_blocks.h). scratch:
+ * room for the rows in their own type. */
 void row_source_read_f32(const RowSource *s, int item, int first, int n, float *out, void *scratch);
 
-/* The bytes as they lie, where the rows are there one after the other as they are given, aligned to
- * an element; else NULL. */
+/* A pointer to the rows in the file, if they are there one after the other in the right form and
+ * aligned to an element; else NULL. */
 const void *row_source_in_place(const RowSource *s, int item, int first);
 
-/* The type that rows of a tensor are given in: its own float type; its block type, or its twin
- * (ggml_blocks.h), where that has kernels of its own (quant.h); of other blocks f32. False:
- * integers and doubles, which are no weights. */
+/* The type in which rows of a tensor are returned: its own float type; its block type, or the twin
+ * of that (ggml_blocks.h), if kernels exist for it (quant.h); f32 for other blocks. False: integers
+ * and doubles, which are not weights. */
 bool row_source_type(DType t, WeightType *type);
 
-/* Give back the pages of all parts. */
+/* Give the pages of all parts back to the system. */
 void row_source_release(const RowSource *s);
 
 #endif

@@ -1,4 +1,5 @@
-/* model/tensor_check.c: names, types and shapes of a file's tensors against those of its config. */
+/* model/tensor_check.c: compares names, types and shapes of a file's tensors with those of its
+ * config. */
 #include "model/tensor_check.h"
 
 #include <stdio.h>
@@ -47,7 +48,7 @@ const void *checked_rows(const TensorSpec *s, const CheckedTensor *c, int item, 
     const char *rows  = (const char *)c->part[0]->data + ((size_t)item * (size_t)s->rows + (size_t)first) * bytes;
     if ((uintptr_t)rows % weight_type_bytes(c->type) == 0)
         return rows;
-    /* a foreign file may start an element at any byte */
+    /* In a foreign file the data may be unaligned. */
     return memcpy(scratch, rows, (size_t)n * bytes);
 }
 
@@ -69,7 +70,7 @@ Panels checked_panels(const CheckedTensor *c)
 
 /* ---- Types ---- */
 
-/* What the metadata calls the type of a tensor; NULL: nothing. */
+/* The type that the metadata gives a tensor; NULL: none. */
 static const char *named_type(const TensorFile *f, const char *name)
 {
     char key[TYPE_KEY];
@@ -93,7 +94,7 @@ static bool float_type(const TensorFile *f, const Tensor *t, WeightType *type, E
                 dtype_name(t->dtype), hint, *hint ? "type." : "", *hint ? t->name : "");
 }
 
-/* The type of a tensor that is there. */
+/* The type of a tensor that exists. */
 static bool find_type(const TensorSpec *s, const TensorFile *f, const Tensor *t, WeightType *type, Error *err)
 {
     const char *name = named_type(f, s->name);
@@ -122,14 +123,15 @@ static const char *shape_text(int rank, const int64_t *shape, char *buf, size_t 
     return tensor_shape_text(&t, buf, n);
 }
 
-/* Columns of a step of the codes. */
+/* Columns in one step of the codes (quant.c). */
 static int columns_of(WeightType type)
 {
     return type == WT_Q6_K ? 16 : type == WT_Q5_K ? 32 : weight_type_quantized(type) ? 4 : type == WT_BF16 ? 2 : 1;
 }
 
-/* The matrix that a tensor of another shape seems to be; false where it has neither layout. Of
- * panels, only the count is known: rows are taken to be a whole number of units (heads). */
+/* The dimensions of the matrix that a tensor of another shape seems to be. False: it fits neither
+ * layout. For panels only their number is known, so rows are assumed to be a whole number of units
+ * (heads). */
 static bool found_dims(const TensorSpec *s, const Tensor *t, WeightType type, int64_t dims[2])
 {
     int64_t want[4];
@@ -196,7 +198,7 @@ static bool missing(const TensorSpec *s, const TensorFile *f, Error *err)
                 shape_text(rank, want, shape, sizeof shape), why);
 }
 
-/* The parts of a quantized matrix; the first is there. */
+/* Check the parts of a quantized matrix. The first part exists. */
 static bool check_parts(const TensorSpec *s, const TensorFile *f, CheckedTensor *c, Error *err)
 {
     const char *type = weight_type_name(c->type);
@@ -250,10 +252,10 @@ bool tensor_check(const TensorSpec *s, const TensorFile *f, CheckedTensor *out, 
     return true;
 }
 
-/* ---- Tensors that nothing asks for ---- */
+/* ---- Tensors that the config does not have --------------------------------------------------- */
 
-/* The matrix that a name like layers.0.wq.d would be a part of, in base; false: it is no part of a
- * matrix of the config. */
+/* A name such as layers.0.wq.d is a part of a matrix, whose name goes to base. False: of no matrix
+ * of the config. */
 static bool split_part(const Config *c, const char *name, char *base, size_t n, const char **suffix)
 {
     *suffix = strrchr(name, '.');

@@ -13,17 +13,18 @@ typedef enum Dim {
     EXPERTS, EXPERT_FF, SHARED_FF, ONE
 } Dim;
 
-/* Which models, and which of their layers, have a tensor; or the biases of those they have. */
+/* Which models, and which of their layers, have a tensor; or have the biases of those tensors. */
 typedef enum When {
     ALWAYS, NEVER, LEARNED, FACTORS, QK_NORMED, UNTIED,
-    ATTN_NORMED, FFN_NORMED, /* a norm before the sublayer (or, of post, after the sum) */
-    POST_NORMED,             /* a norm of what the sublayer gives                       */
+    ATTN_NORMED, FFN_NORMED, /* a norm before the sublayer (post-norm: after the sum) */
+    POST_NORMED,             /* a norm of the sublayer's result                       */
     GATED, DENSE, MOE, SHARED, SHARED_GATED,
     QKV_BIAS, OUT_BIAS, FFN_BIAS, NORM_BIAS,
     N_WHEN
 } When;
 
-/* Kinds of rows: of a layer, where a matrix says what it reads; and of what a model has once. */
+/* Kinds of rows: those of a layer, in which a matrix says what it reads; and those that a model has
+ * once. */
 #define ROW(in_layer, owner, field, kind, reads, op, quantized) \
     { #field, #field "_bias", in_layer, kind, offsetof(owner, field), reads, op, quantized }
 #define MAT(field, input, op)   ROW(true, Layer, field, KIND_MAT, INPUT_##input, OP_##op, AS_ASKED)
@@ -38,7 +39,7 @@ typedef enum When {
 #define TOP_NORM(field)    ROW(false, Model, field, KIND_NORM, INPUT_NONE, OP_COUNT, AS_ASKED)
 #define TOP_VECTOR(field)  ROW(false, Model, field, KIND_VECTOR, INPUT_NONE, OP_COUNT, AS_ASKED)
 
-/* The order is that of files, and of TensorRole; a bias stands behind what it is the bias of. */
+/* The order is that of files and of TensorRole. A bias follows the tensor that it belongs to. */
 static const struct Part {
     TensorRow row;
     Dim       rows, k;
@@ -83,7 +84,7 @@ BlockPart tensor_row_part(const TensorRow *r)
     return r->reads == INPUT_QKV || r->reads == INPUT_WO ? PART_ATTENTION : PART_FFN;
 }
 
-/* layer: -1 outside the layers. */
+/* Does a layer have it? layer -1: outside the layers. */
 static bool holds(const Config *c, When when, int layer)
 {
     NormPlacement place = c->norm_placement;
@@ -148,8 +149,8 @@ TensorSpec tensor_list_start(void) { return (TensorSpec){ .at_ = -1, .layer = -1
 
 static bool in_layer(int role) { return role < ROLE_COUNT && parts[role].row.in_layer; }
 
-/* at_ counts weights and biases. The rows of the layers stand together in the table: at their end,
- * the next layer starts at their first. */
+/* Go to the next entry; at_ counts weights and biases. The rows of the layers are together in the
+ * table: after their last row, the next layer starts at their first. */
 static bool advance(const Config *c, TensorSpec *s)
 {
     int last = s->at_ / 2;
@@ -181,7 +182,7 @@ bool tensor_list_next(const Config *c, TensorSpec *s)
         snprintf(s->name, sizeof s->name, "%s", s->part);
     s->rows = dim_size(c, p->rows, &s->rows_key, &s->rows_unit);
     s->k    = dim_size(c, s->bias ? NONE : p->k, &s->k_key, &s->k_unit);
-    /* an embedding that is not the head as well is only gathered, one row at a time */
+    /* Of an embedding that is not also the head, single rows are read, so it is not in panels. */
     s->panels = s->k != 0 && (!tensor_spec_gathered(s) || (s->role == ROLE_EMBED && c->tied_embeddings));
     s->stack  = p->row.kind == KIND_STACK ? c->n_experts : 1;
     return true;
@@ -218,7 +219,8 @@ size_t tensor_spec_bytes(const TensorSpec *s, WeightType type)
     return n;
 }
 
-/* What a tensor's name says: its row, whether it is the bias, its layer (-1 outside). */
+/* What a tensor's name means: its row, whether it is the bias, its layer (-1: outside the
+ * layers). */
 typedef struct NamedPart { const struct Part *p; bool bias; int layer; } NamedPart;
 
 /* p NULL: no config has such a tensor. */
@@ -231,7 +233,7 @@ static NamedPart find_part(const char *name)
         int         n = 0, digits = 0;
         for (; p[digits] >= '0' && p[digits] <= '9' && digits < 7; digits++)
             n = n * 10 + (p[digits] - '0');
-        if (digits == 0 || p[digits] != '.' || (p[0] == '0' && digits > 1)) /* 007 is no layer */
+        if (digits == 0 || p[digits] != '.' || (p[0] == '0' && digits > 1)) /* 007 is not a layer */
             return found;
         found.layer = n;
         part = p + digits + 1;

@@ -1,3 +1,4 @@
+/* The default types, and the user's exceptions to them. */
 #include "model/type_plan.h"
 
 #include <fnmatch.h>
@@ -28,7 +29,7 @@ static bool parse(Keep *k, const char *text, Error *err)
     return true;
 }
 
-/* The first pattern decides; the others only learn that they match something. */
+/* The first pattern that matches decides. The others are only marked as used. */
 static WeightType choose(const TensorSpec *s, WeightType target, Keep *keep, size_t n)
 {
     WeightType type  = type_plan_default(s, target);

@@ -1,5 +1,5 @@
-/* model/weights.c: from tensor names to layers. Every shape and type is checked here once, so that
- * the forward pass checks nothing. What lies in the file as the kernels want it is used in place;
+/* model/weights.c: binds tensors to layers. Every shape and type is checked here once, so that the
+ * forward pass checks nothing. Data that is stored as the kernels want it is used in place;
  * weights_make.c makes the rest. */
 #include "model/model.h"
 
@@ -27,7 +27,7 @@ static bool aligned(const void *p, size_t to) { return (uintptr_t)p % to == 0; }
 
 /* ---- Binding ---- */
 
-/* A vector of n_padded floats, 0 past its rows. */
+/* A vector of n_padded floats; those past its rows are 0. */
 static const float *bind_vector(ModelBinder *b, const TensorSpec *s, const CheckedTensor *c, size_t n_padded)
 {
     size_t n = (size_t)s->rows;
@@ -41,7 +41,7 @@ static const float *bind_vector(ModelBinder *b, const TensorSpec *s, const Check
     return v;
 }
 
-/* The data of a tensor where it lies, or a copy where that is not on `to` bytes. */
+/* The data of a tensor in place, or a copy if it is not aligned to `to` bytes. */
 static const void *in_place(ModelBinder *b, const Tensor *t, size_t to)
 {
     if (aligned(t->data, to))
@@ -52,7 +52,7 @@ static const void *in_place(ModelBinder *b, const Tensor *t, size_t to)
     return copy;
 }
 
-/* The data of a matrix, in panels where the spec wants panels. */
+/* The data of a matrix, in panels if the spec wants panels. */
 static bool bind_matrix(ModelBinder *b, const TensorSpec *s, const CheckedTensor *c, Panels *out)
 {
     *out = (Panels){ { NULL } };
@@ -66,14 +66,14 @@ static bool bind_matrix(ModelBinder *b, const TensorSpec *s, const CheckedTensor
     return true;
 }
 
-/* Where the tensor's role is kept. */
+/* The field of Layer or Model for the tensor's role. */
 static void *place_of(Model *m, const TensorSpec *s)
 {
     const TensorRow *row = tensor_row(s->role);
     return (char *)(row->in_layer ? (void *)&m->layer[s->layer] : m) + row->at;
 }
 
-/* Where the pointer to a vector is kept. */
+/* The field that points to a vector. */
 static const float **find_vector(Model *m, const TensorSpec *s)
 {
     void *place = place_of(m, s);
@@ -87,19 +87,20 @@ static const float **find_vector(Model *m, const TensorSpec *s)
     return place;
 }
 
-/* A matrix's bias is read in whole panels. */
+/* Bind a vector. A matrix's bias is padded, because kernels read it in whole panels. */
 static bool bind_to_vector(ModelBinder *b, const TensorSpec *s, const CheckedTensor *c)
 {
     const float **v = find_vector(b->m, s);
     *v = bind_vector(b, s, c, tensor_row_mat(tensor_row(s->role)) ? (size_t)panel_count(s->rows) * PANEL_ROWS : (size_t)s->rows);
-    /* frequencies are divided by them */
+    /* Frequencies are divided by these factors, so they must be positive and finite. */
     for (int i = 0; *v && s->role == ROLE_ROPE_FACTORS && i < s->rows; i++)
         if (!((*v)[i] > 0 && (*v)[i] <= FLT_MAX))
             return fail(b->err, INPUT, "%s: rope_factors: expected finite numbers above 0, found %g", b->c->path, (double)(*v)[i]);
     return *v != NULL;
 }
 
-/* Is what is stored not what was asked for? bf16 of `quantize` has no magnitude under 2^-50. */
+/* Does the stored matrix differ from the wanted type? A bf16 matrix of `quantize` has no magnitude
+ * under 2^-50, so one that may have such must be made anew. */
 static bool other_type(const ModelBinder *b, const CheckedTensor *c, WeightType type)
 {
     return type != c->type || (type == WT_BF16 && !b->c->bf16_min);
@@ -150,7 +151,7 @@ static size_t norm_bytes(const Model *m, const NormVectors *v)
     return ((size_t)(v->w != NULL) + (size_t)(v->b != NULL)) * (size_t)m->cfg.d_model * sizeof(float);
 }
 
-/* Of experts those that one token takes. */
+/* Bytes of a layer that one token reads: of the experts, those that it takes. */
 static size_t layer_bytes(const Model *m, const Layer *w)
 {
     size_t n = 0;

@@ -1,3 +1,4 @@
+/* Packs and retypes matrices, with all threads for large ones. */
 #include "model/weights_make.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "base/cpu_count.h"
 #include "model/retype.h"
 
-/* below SMALL_MATRIX bytes a team costs more than it saves */
+/* Below SMALL_MATRIX bytes, starting threads costs more than they save. */
 enum { ALIGN = 64, SMALL_MATRIX = 1 << 20 };
 
 void *weights_own(Maker *mk, size_t n_bytes)
@@ -65,9 +66,9 @@ static void pack_share(void *arg, Team team)
     }
 }
 
-/* On a machine with several memory nodes a page lies near the thread that writes it first, so
- * panels are packed by the shares that multiply them later, on the same cores (those of a context
- * with as many threads and affinity "cores"). */
+/* On a machine with several memory nodes, a page is placed near the thread that writes it first. So
+ * panels are packed by the same shares that multiply them later, on the same cores. (This holds for
+ * a context with as many threads and affinity "cores".) */
 static int team_for(Maker *mk, size_t n_bytes)
 {
     if (!mk->pool && n_bytes >= SMALL_MATRIX) {
@@ -77,7 +78,7 @@ static int team_for(Maker *mk, size_t n_bytes)
     return n_bytes < SMALL_MATRIX ? 1 : mk->threads;
 }
 
-/* Room for all parts of a matrix. */
+/* Allocate all parts of a matrix. */
 static bool own_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[MAX_PARTS], Panels *out)
 {
     bool panels = tensor_spec_panels(s, type);
@@ -93,7 +94,7 @@ static bool own_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[
 bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out)
 {
     PackJob job     = { .spec = s, .from = c, .panels = tensor_spec_panels(s, c->type), .row_bytes = checked_row_bytes(s, c) };
-    int     threads = team_for(mk, tensor_spec_bytes(s, c->type)); /* makes the pool */
+    int     threads = team_for(mk, tensor_spec_bytes(s, c->type)); /* this makes the pool */
     if (!own_parts(mk, s, c->type, job.to, out))
         return false;
     job.scratch = malloc((size_t)threads * job.row_bytes * PANEL_ROWS);
@@ -149,7 +150,7 @@ static bool run_retype(Maker *mk, RetypeJob *j)
     bool ok = j->scratch && j->report;
     if (ok)
         threads_pool_run(mk->pool, threads, retype_share, j);
-    /* members have ascending rows: the first fault is the lowest */
+    /* Threads have ascending rows, so the first fault is in the lowest row. */
     for (int t = 0; ok && t < threads; t++)
         retype_sum(&sum, &j->report[t], 0);
     free(j->scratch);

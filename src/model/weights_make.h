@@ -1,6 +1,6 @@
-/* model/weights_make.h: weights that a file does not hold as the kernels want them, in memory that
- * the model owns: row-major matrices are packed into panels, others become another type. For
- * weights.c alone. */
+/* model/weights_make.h: makes weights that a file does not hold as the kernels want them. Row-major
+ * matrices are packed into panels, others get another type. The model owns the memory. Only
+ * weights.c uses this. */
 #ifndef MODEL_WEIGHTS_MAKE_H
 #define MODEL_WEIGHTS_MAKE_H
 
@@ -10,22 +10,22 @@
 
 typedef struct Maker {
     Model            *m;      /* owns what is made */
-    const char       *path;   /* of the stored model, for messages */
-    /* filled where a function below fails: SYSTEM, or INPUT for a faulty weight */
+    const char       *path;   /* the stored model's, for messages */
+    /* Set if a function below fails: SYSTEM, or INPUT for a faulty weight. */
     Error            *err;
     ThreadPool       *pool;   /* made for the first large matrix; the caller frees it */
     int               threads;
 } Maker;
 
-/* n_bytes that live as long as the model, 64-byte aligned. NULL: no memory. */
+/* n_bytes, 64-byte aligned, that live as long as the model. NULL: SYSTEM. */
 void *weights_own(Maker *mk, size_t n_bytes);
 
-/* A row-major matrix in its own type: as panels, or where the spec does not want them as rows one
- * after the other. */
+/* Lay out a row-major matrix in its own type: as panels, or as rows one after the other if the spec
+ * does not want panels. */
 bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out);
 
-/* A matrix as another type, with the bits that `quantize` writes; c is changed to what it is now,
- * and the pages of the file that it was read from are given back. */
+/* Make a matrix of another type, with the bits that `quantize` writes. c then describes the new
+ * matrix, and the file's pages that it was read from are given back. */
 bool weights_retype(Maker *mk, const TensorSpec *s, CheckedTensor *c, WeightType type, Panels *out);
 
 #endif
