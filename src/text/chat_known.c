@@ -10,7 +10,7 @@
 
 #define TRIMMED "{trim}{content}{/trim}"
 
-/* Each row is what the chat template of the model that made the format known renders. Where models
+/* Each row gives what the chat template of the best-known model with this format renders. If models
  * differ, the row is the simplest variant. */
 static const ChatKnown known[] = {
     { .name = "alpaca", .begin = "{bos}", .system = "{trim}{system}{/trim}\n\n", .user = "### Instruction:\n" TRIMMED "\n\n",

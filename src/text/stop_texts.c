@@ -1,4 +1,5 @@
-/* text/stop_texts.c: ends a stream of text where one of several texts appears in it. */
+/* text/stop_texts.c: ends a stream of text as soon as one of several texts appears in it. The text
+ * comes in pieces, so the beginning of a possible stop text is held back. */
 #include <string.h>
 
 #include "text/tokenizer.h"
@@ -16,7 +17,7 @@ static size_t ends_at(const StopTexts *s, size_t end)
     return longest;
 }
 
-/* Length of the longest end of held that begins a stop text. */
+/* Length of the longest end of held with which a stop text may begin. */
 static size_t may_begin(const StopTexts *s)
 {
     size_t longest = 0;
@@ -53,7 +54,7 @@ bool stop_texts_put(StopTexts *s, const char *text, size_t n, TextOut *shown, Er
         if (length == 0)
             continue;
         s->found  = true;
-        s->held.n = end - length; /* what stands before the stop text */
+        s->held.n = end - length; /* keep what comes before the stop text */
         return stop_texts_flush(s, shown, err);
     }
     return show(s, s->held.n - may_begin(s), shown, err);

@@ -75,21 +75,22 @@ const char *text_stream_put(TextStream *s, int id, size_t *n_bytes);
 const char *text_stream_flush(TextStream *s, size_t *n_bytes);
 void        text_stream_free(TextStream *s);
 
-/* Ends a stream of text where one of several texts appears in it. Start with { texts, n_texts };
- * release held with text_out_free(). */
+/* Ends a stream of text as soon as one of several texts appears in it. Start with
+ * { texts, n_texts }; release held with text_out_free(). */
 typedef struct StopTexts {
-    const char *const *texts; /* none of them empty */
+    const char *const *texts; /* none is empty */
     size_t             n;
-    TextOut            held;  /* seen and not shown: it may be the beginning of a stop text */
+    TextOut            held;  /* not shown yet: it may be the beginning of a stop text */
     bool               found;
 } StopTexts;
 
-/* Add n bytes of text to *shown as far as they cannot be part of a stop text. The first stop text
- * that is complete counts (of those that end together, the longest), whatever pieces the text comes
- * in; it is not shown, found is set and all later text is dropped. Fails without memory. */
+/* Append to *shown what cannot be part of a stop text: of the n bytes of text, and of what was held
+ * back before. The stop text that is complete first counts (of those that end together, the
+ * longest), however the text is cut into pieces. It is not shown; found is set, and all later text
+ * is dropped. Errors: SYSTEM. */
 bool stop_texts_put(StopTexts *s, const char *text, size_t n, TextOut *shown, Error *err);
 
-/* The stream is at its end: what was held back is shown after all. */
+/* Call this at the end of the stream: what was held back is shown after all. Errors: SYSTEM. */
 bool stop_texts_flush(StopTexts *s, TextOut *shown, Error *err);
 
 #endif
