@@ -400,15 +400,17 @@ typedef struct tblock_generation_info {
     const tblock_error *error;  /* of TBLOCK_END_FAILED */
     const int32_t      *ids;    /* [n_ids] given, then drawn; not the token that ended it */
     size_t              n_ids, n_given;
-    size_t              n_reused, n_read; /* of those given: found in the sequence; read so far,
-                                             found ones included */
+    size_t              n_reused; /* of those given: found in the sequence */
+    size_t              n_held; /* of all: computed or found, so that the sequence holds them; it may
+                                   hold a wrong draft behind them. The prompt is read when n_held
+                                   reaches n_given */
     const char         *text;   /* [n_bytes] of the tokens drawn, in whole UTF-8 characters and as
                                    far as it is no part of a stop text; the rest comes at the
                                    end. What is there stays. "" for a model without tokenizer */
     size_t              n_bytes;
     const float        *logits; /* [vocab_size] that the last token was drawn from, until the
                                    context computes again; NULL: none, or gone */
-    int32_t             seq;    /* the sequence; it holds all ids but the last, perhaps more */
+    int32_t             seq;    /* the sequence */
     size_t              n_steps; /* after the prompt: each computes one token and a draft */
     size_t              n_proposed, n_accepted; /* tokens of drafts; those that were right */
 } tblock_generation_info;

@@ -505,7 +505,7 @@ void tblock_generation_describe(const tblock_generation *g, tblock_generation_in
              .n_ids      = g->n_ids,
              .n_given    = g->n_given,
              .n_reused   = g->n_reused,
-             .n_read     = g->n_held < g->n_given ? g->n_held : g->n_given,
+             .n_held     = g->n_held,
              .text       = g->text.text ? g->text.text : "",
              .n_bytes    = g->text.n,
              .logits     = kept ? g->logits : NULL,

@@ -70,6 +70,24 @@ typedef struct SamplingOptions {
 } SamplingOptions;
 extern const Option sampling_options[];
 
+tblock_sampler_options sampling_of(const SamplingOptions *o, uint64_t seed);
+
+/* A generation on its way to its end (generate.c). */
+typedef struct Generating {
+    tblock_context        *context;
+    tblock_generation     *generation;
+    const char            *reading; /* what a long prompt's bar says; NULL: no bar               */
+    bool (*show)(void *user, const tblock_generation_info *now, tblock_error *err); /* every step */
+    void                  *user;
+    tblock_generation_info now;
+    size_t                 piece, n_pieces; /* of the prompt: the next one's tokens; pieces read  */
+    double                 read_s, draw_s;  /* with the first token; with the others              */
+} Generating;
+
+/* Start with context, generation, reading, show and user. Ctrl-C (interrupt.h) stops it, which is an
+ * end like others. False: show failed, or the generation. */
+bool generate(Generating *g, tblock_error *err);
+
 /* tblock_sampler_new as the options say, but with this seed */
 tblock_sampler *sampling_new(const SamplingOptions *o, int vocab_size, uint64_t seed, tblock_error *err);
 

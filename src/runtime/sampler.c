@@ -60,23 +60,21 @@ bool sampler_set(Sampler *s, const SamplerOptions *opt, Error *err)
 
 Sampler *sampler_new(int vocab_size, const SamplerOptions *opt, Error *err)
 {
-    Sampler made = {.vocab_size = vocab_size};
-    if (!sampler_set(&made, opt, err))
-        return NULL;
     if (vocab_size < 1) {
         fail(err, USAGE, "vocab_size: expected at least 1, found %d", vocab_size);
         return NULL;
     }
-    made.buckets = (Buckets){.kernels = kernels_select(NULL, NULL), .n = vocab_size};
-    Sampler *s   = malloc(sizeof *s);
-    if (s)
-        *s = made;
-    if (!s || !allocate(s)) {
-        sampler_free(s);
-        fail(err, SYSTEM, "out of memory for a sampler of %d tokens", vocab_size);
-        return NULL;
+    Sampler *s = calloc(1, sizeof *s);
+    if (s) {
+        s->vocab_size = vocab_size;
+        s->buckets    = (Buckets){.kernels = kernels_select(NULL, NULL), .n = vocab_size};
     }
-    return s;
+    if (!s || !allocate(s))
+        fail(err, SYSTEM, "out of memory for a sampler of %d tokens", vocab_size);
+    else if (sampler_set(s, opt, err))
+        return s;
+    sampler_free(s);
+    return NULL;
 }
 
 void sampler_free(Sampler *s)

@@ -138,8 +138,8 @@ static void compare(Story *s, const tblock_model *m)
           i.end, i.n_ids, i.error->msg, s->end, s->n_id);
     CHECK(memcmp(i.ids, s->id, i.n_ids * sizeof *i.ids) == 0, "other tokens than alone");
     CHECK(memcmp(s->told, s->hash, sizeof s->told) == 0, "other logits than alone");
-    CHECK(i.n_read == i.n_given && i.n_reused < i.n_given && i.n_accepted <= i.n_proposed,
-          "%zu of %zu read, %zu reused, %zu of %zu accepted", i.n_read, i.n_given, i.n_reused,
+    CHECK(i.n_held >= i.n_given && i.n_reused < i.n_given && i.n_accepted <= i.n_proposed,
+          "%zu of %zu read, %zu reused, %zu of %zu accepted", i.n_held, i.n_given, i.n_reused,
           i.n_accepted, i.n_proposed);
 }
 
@@ -309,8 +309,8 @@ static void it_stops_when_told(void)
 
     o.n_ids  = 100;
     stopping = tblock_generation_open(c, &o, &err);
-    CHECK(tblock_advance(c, &stopping, 1, 10, &err) && info_of(stopping).n_read == 13,
-          "%zu of the prompt read", info_of(stopping).n_read);
+    CHECK(tblock_advance(c, &stopping, 1, 10, &err) && info_of(stopping).n_held == 13,
+          "%zu of the prompt read", info_of(stopping).n_held);
     tblock_generation_stop(stopping);
     CHECK(tblock_advance(c, &stopping, 1, 10, &err) &&
               info_of(stopping).end == TBLOCK_END_STOPPED && tblock_seq_length(c, 0) == 13,
@@ -328,8 +328,8 @@ static void a_budget_is_dealt_out_in_order(void)
         g[i] = tblock_generation_open(
             c, &(tblock_generation_options){ .ids = id, .n_ids = 10 + (size_t)i }, &err);
     CHECK(tblock_advance(c, g, 3, 15, &err) && info_of(g[0]).n_ids == 11 &&
-              info_of(g[1]).n_read == 5 && info_of(g[2]).n_read == 0,
-          "%zu, %zu, %zu", info_of(g[0]).n_read, info_of(g[1]).n_read, info_of(g[2]).n_read);
+              info_of(g[1]).n_held == 5 && info_of(g[2]).n_held == 0,
+          "%zu, %zu, %zu", info_of(g[0]).n_held, info_of(g[1]).n_held, info_of(g[2]).n_held);
     CHECK(tblock_advance(c, g, 3, 0, &err) && info_of(g[0]).n_ids == 12 &&
               info_of(g[2]).n_ids == 13,
           "the rest at once");
@@ -469,7 +469,7 @@ static void wrong_use_is_refused(void)
                       *alien = tblock_generation_open(t, &good, &err);
     expect(tblock_advance(c, twice, 2, 0, &err), USAGE, "generation 1: expected each once");
     expect(tblock_advance(c, &alien, 1, 0, &err), USAGE, "another's");
-    CHECK(info_of(g).n_read == 0 && tblock_advance(c, &g, 1, 0, &err) && info_of(g).n_ids == 3,
+    CHECK(info_of(g).n_held == 0 && tblock_advance(c, &g, 1, 0, &err) && info_of(g).n_ids == 3,
           "nobody moved, and it may go on: %s", err.msg);
     tblock_generation_close(g), tblock_generation_close(alien), tblock_generation_close(NULL);
     tblock_context_free(c), tblock_context_free(t);

@@ -1,0 +1,61 @@
+/* cli/generate.c: takes a generation to its end, for someone who watches and may press Ctrl-C. */
+#include "common.h"
+
+#include "base/clock.h"
+#include "interrupt.h"
+#include "message.h"
+#include "progress_bar.h"
+
+tblock_sampler_options sampling_of(const SamplingOptions *o, uint64_t seed)
+{
+    return (tblock_sampler_options){ .temp           = (float)o->temp,
+                                     .top_k          = o->top_k,
+                                     .top_p          = o->top_p,
+                                     .min_p          = (float)o->min_p,
+                                     .repeat_penalty = (float)o->repeat_penalty,
+                                     .seed           = seed };
+}
+
+/* A prompt goes in pieces that take a moment each, so that Ctrl-C is heard: they grow while they
+ * are quick. */
+static void note_step(Generating *g, const tblock_generation_info *before, double seconds)
+{
+    if (before->n_held >= before->n_given) {
+        g->draw_s += seconds;
+        return;
+    }
+    g->read_s += seconds;
+    g->n_pieces += g->now.n_held > before->n_held;
+    if (g->piece < COMPUTE_BATCH && seconds < 0.2)
+        g->piece *= 2;
+}
+
+static bool step(Generating *g, tblock_error *err)
+{
+    const tblock_generation_info before = g->now;
+    const double                 start  = clock_seconds();
+    if (interrupted())
+        tblock_generation_stop(g->generation);
+    if (g->reading && before.n_held < before.n_given)
+        progress_show(g->reading, (double)(before.n_held - before.n_reused) /
+                                      (double)(before.n_given - before.n_reused));
+    if (!tblock_advance(g->context, &g->generation, 1, g->piece, err))
+        return false;
+    tblock_generation_describe(g->generation, &g->now);
+    note_step(g, &before, clock_seconds() - start);
+    if (g->now.n_held >= g->now.n_given || g->now.end != TBLOCK_GOES_ON)
+        progress_end();
+    return g->now.end != TBLOCK_END_FAILED ||
+           fail(err, g->now.error->status, "%s", g->now.error->msg);
+}
+
+bool generate(Generating *g, tblock_error *err)
+{
+    bool good = true;
+    g->piece  = 64;
+    tblock_generation_describe(g->generation, &g->now);
+    while (good && g->now.end == TBLOCK_GOES_ON)
+        good = step(g, err) && g->show(g->user, &g->now, err);
+    progress_end();
+    return good;
+}
