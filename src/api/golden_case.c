@@ -32,7 +32,24 @@ double golden_value(const Tensor *t, size_t i)
     }
 }
 
-bool golden_same_bits(double a, double b) { return a == b && !signbit(a) == !signbit(b); }
+void golden_compare(GoldenApart *a, double golden, double ours)
+{
+    if (isnan(golden) || isnan(ours)) {
+        bool both = isnan(golden) && isnan(ours);
+        a->same = a->same && both;
+        a->far  = both ? a->far : NAN;
+        return;
+    }
+    a->same = a->same && golden == ours && !signbit(golden) == !signbit(ours);
+    if (golden != ours) /* equal infinities have no difference */
+        a->far = isnan(a->far) ? a->far : fmax(a->far, fabs(golden - ours));
+}
+
+bool golden_within(const GoldenApart *a, double allowed, double *worst)
+{
+    *worst = isnan(*worst) || isnan(a->far) ? NAN : fmax(*worst, a->far);
+    return allowed < 0 ? a->same : isfinite(a->far) && a->far <= allowed;
+}
 
 bool golden_is_ordinary(double x) { return fabs(x) < 1e30; }
 

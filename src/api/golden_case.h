@@ -42,8 +42,17 @@ bool golden_has_shape(const Tensor *t, int64_t rows, int64_t columns);
 
 double  golden_value(const Tensor *t, size_t i);   /* F16, BF16, F32, F64 */
 
-/* The same number, zeros of another sign apart; neither is NaN. Of a golden that is wider than ours no digit is rounded away. */
-bool    golden_same_bits(double a, double b);
+/* How far numbers are from recorded ones; GOLDEN_SAME before the first. */
+typedef struct GoldenApart {
+    double far;  /* the largest difference; NaN where a NaN stands on one side only */
+    bool   same; /* every bit, but that any NaN is equal to any other. Of a golden that is wider than ours no digit is rounded away. */
+} GoldenApart;
+#define GOLDEN_SAME (GoldenApart){ 0, true }
+void golden_compare(GoldenApart *a, double golden, double ours);
+
+/* Are they within `allowed`, or the same where that is below 0? Infinite against finite is out of any tolerance. *worst: the
+ * largest difference so far. */
+bool golden_within(const GoldenApart *a, double allowed, double *worst);
 
 /* Finite and under 1e30: a number that a tolerance can be taken from. Infinities and the lowest number of a type (-3.4e38) are masks. */
 bool    golden_is_ordinary(double x);

@@ -81,19 +81,10 @@ void hidden_close(HiddenRun *h)
 
 static void compare_row(HiddenStage *s, size_t pos, const float *x, int n)
 {
-    bool same = true;
-    for (int i = 0; i < n; i++) {
-        double golden = golden_value(s->golden, pos * (size_t)n + (size_t)i), ours = (double)x[i];
-        if (isnan(golden) || isnan(ours)) {
-            same     = same && isnan(golden) && isnan(ours);
-            s->worst = isnan(golden) && isnan(ours) ? s->worst : NAN;
-            continue;
-        }
-        double apart = golden == ours ? 0 : fabs(golden - ours); /* equal infinities have no difference */
-        s->worst = isnan(s->worst) ? s->worst : fmax(s->worst, apart);
-        same     = same && (s->allowed < 0 ? golden_same_bits(golden, ours) : isfinite(apart) && apart <= s->allowed);
-    }
-    if (!same && s->first < 0)
+    GoldenApart apart = GOLDEN_SAME;
+    for (int i = 0; i < n; i++)
+        golden_compare(&apart, golden_value(s->golden, pos * (size_t)n + (size_t)i), (double)x[i]);
+    if (!golden_within(&apart, s->allowed, &s->worst) && s->first < 0)
         s->first = (int64_t)pos;
 }
 

@@ -70,26 +70,6 @@ static Rule choose_rule(const GoldenFile *g, const tblock_verify_options *opt)
 /* The two rows of a position. */
 typedef struct Rows { double *golden, *ours; int n; } Rows;
 
-/* Is it inside the tolerance (bit-equal with exact)? *worst: the largest difference so far. */
-static bool within(const Rows *r, const Rule *rule, double *worst)
-{
-    double far = 0;
-    bool   same = true;
-    for (int i = 0; i < r->n; i++) {
-        double a = r->golden[i], b = r->ours[i];
-        if (isnan(a) || isnan(b)) {
-            same = same && isnan(a) && isnan(b);
-            far  = isnan(a) && isnan(b) ? far : NAN;
-            continue;
-        }
-        same = same && golden_same_bits(a, b);
-        if (a != b) /* equal infinities have no difference */
-            far = isnan(far) ? far : fmax(far, fabs(a - b));
-    }
-    *worst = isnan(*worst) || isnan(far) ? NAN : fmax(*worst, far);
-    return rule->exact ? same : isfinite(far) && far <= rule->tol; /* infinite against finite is out of any tolerance */
-}
-
 static void compare_distributions(tblock_verify_row *row, const Rows *r)
 {
     int    top_golden[TOP_MOST], top_ours[TOP_MOST];
@@ -118,10 +98,13 @@ static void compare_piece(tblock_context *c, const GoldenCase *k, const Rule *ru
         size_t       from   = (k->n_rows > 1 ? at + i : 0) * (size_t)rows->n;
         if (!logits)
             continue;
-        for (int j = 0; j < rows->n; j++)
-            rows->golden[j] = golden_value(k->logits, from + (size_t)j);
+        GoldenApart apart = GOLDEN_SAME;
         widen_row(rows->ours, logits, rows->n);
-        if (!within(rows, rule, &row->max_abs) && row->first_diff < 0)
+        for (int j = 0; j < rows->n; j++) {
+            rows->golden[j] = golden_value(k->logits, from + (size_t)j);
+            golden_compare(&apart, rows->golden[j], rows->ours[j]);
+        }
+        if (!golden_within(&apart, rule->exact ? -1 : rule->tol, &row->max_abs) && row->first_diff < 0)
             row->first_diff = (int64_t)(at + i);
         compare_distributions(row, rows);
     }
