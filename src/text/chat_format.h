@@ -29,6 +29,7 @@ ChatFormat *chat_format_named(const char *name, Error *err);
  * the template is not a known one; `what` begins the message. */
 bool chat_format_recognise(const char *program, size_t n_bytes, const char *what, char **json, Error *err);
 
+/* The key "name" of the format; "custom" if it has none. */
 const char *chat_format_name(const ChatFormat *f);
 /* The number of texts or special tokens that end an answer; *stop points at them. */
 size_t      chat_format_stops(const ChatFormat *f, const char *const **stop);

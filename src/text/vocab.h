@@ -47,6 +47,7 @@ bool vocab_open(Vocab *v, const TensorFile *f, enum VocabKind kind, bool byte_pi
  * means any. NULL: INPUT. */
 const Tensor *vocab_table(const TensorFile *f, const char *name, DType dtype, int64_t rows, int64_t cols, Error *err);
 
+/* The bytes of an id, in the model file. */
 static inline const char *vocab_bytes(const Vocab *v, int32_t id, size_t *n)
 {
     *n = v->offsets[id + 1] - v->offsets[id];

@@ -77,6 +77,7 @@ typedef struct VocabDraft {
     Error      *err;
 } VocabDraft;
 
+/* Free what the draft owns. A zeroed one is fine. */
 void draft_free(VocabDraft *d);
 
 static inline bool is_sentencepiece_draft(const VocabDraft *d) { return d->type == DRAFT_SPM || d->type == DRAFT_SPM_UNIGRAM; }
@@ -93,6 +94,7 @@ bool draft_index(VocabDraft *d, int32_t id);
 char *draft_bytes(VocabDraft *d, size_t n);
 /* Replace *t by a copy of its bytes. */
 bool draft_copy(VocabDraft *d, Text *t);
+/* Append a merge. Errors: INPUT (too many), SYSTEM. */
 bool draft_merge(VocabDraft *d, Merge m);
 /* First id with these bytes; -1: none. */
 int32_t draft_find(const VocabDraft *d, Text piece);
@@ -100,6 +102,7 @@ int32_t draft_find(const VocabDraft *d, Text piece);
 bool draft_byte_pieces(VocabDraft *d, bool *all);
 /* Note how the file spells id. Of two equal spellings the later counts. */
 bool draft_spell(VocabDraft *d, Text spelling, int32_t id);
+/* Append an id; the list is freed with free(l->id). False: SYSTEM. */
 bool id_list_add(IdArray *l, int32_t id, Error *err);
 
 /* Mark id as a token that is matched as a whole. The first marks of an id count, so files may
@@ -109,6 +112,7 @@ void draft_mark(VocabDraft *d, int32_t id, unsigned marks);
 /* Add a token {"content", "special", "lstrip" ...}, which is matched by rules of its own. If
  * `spellings` has its text already, the token keeps that id. Errors: INPUT, SYSTEM. */
 bool draft_add_token(VocabDraft *d, int64_t id, const JsonNode *entry, const ByteMap *spellings);
+/* The same for a token that is not in JSON. */
 bool draft_add_plain_token(VocabDraft *d, int64_t id, Text content, bool special, unsigned marks, const ByteMap *spellings);
 unsigned marks_of(const JsonNode *entry); /* bits for lstrip, rstrip, single_word ... */
 
@@ -131,15 +135,19 @@ typedef struct MergeReader {
     char          *scratch;
     size_t         cap;
 } MergeReader;
+/* Read one merge, given as two spellings or as "left right". Errors: INPUT (a piece that is not in
+ * the vocabulary), SYSTEM. */
 bool merge_read(MergeReader *r, Text left, Text right);
-bool merge_read_pair(MergeReader *r, Text spelled); /* "left right" */
+bool merge_read_pair(MergeReader *r, Text spelled);
 /* Call this in any case: it removes the rows that do not count, and frees memory. */
 void merge_reader_end(MergeReader *r);
 
 /* ---- Settings, warnings ---- */
 
-bool draft_set(VocabDraft *d, const char *key, TextOut *value); /* takes over value's text */
+/* Set a key of the metadata object to JSON; value's text is taken over. Errors: SYSTEM. */
+bool draft_set(VocabDraft *d, const char *key, TextOut *value);
 bool draft_set_bool(VocabDraft *d, const char *key, bool value);
+/* Has this key been set to exactly this JSON? */
 bool draft_has_setting(const VocabDraft *d, const char *key, const char *json);
 /* Append a pretokenize step to a list. */
 void draft_set_split(TextOut *o, const char *regex, size_t n, const char *behavior, bool invert);
@@ -167,9 +175,15 @@ bool draft_member(VocabDraft *d, const JsonNode *node, const char *key, NodeKind
 
 /* Refuse a split pattern from the user where the file has its own (USAGE). */
 bool no_pattern(VocabDraft *d, const char *path);
+
+/* Read a whole tokenizer.json; only its added tokens (known: with draft_add_known). Errors: INPUT,
+ * SYSTEM. */
 bool hf_json_read(VocabDraft *d, const JsonNode *root);
 bool hf_json_added_tokens(VocabDraft *d, const JsonNode *entries, const ByteMap *spellings, bool known);
+/* As draft_add_token. But if a SentencePiece draft has the token under this id already, the piece
+ * keeps its type and is only marked. */
 bool draft_add_known(VocabDraft *d, int64_t id, const JsonNode *entry, const ByteMap *spellings);
+/* Read a vocabulary {spelling: id}. what comes before an entry in messages. */
 bool hf_read_vocab(VocabDraft *d, const JsonNode *ids, const char *what);
 
 /* The parts of a tokenizer.json around its model, in hf_steps.c. Errors: INPUT, SYSTEM. */
