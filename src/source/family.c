@@ -10,6 +10,8 @@
 #define AT(field) offsetof(Config, field)
 #define SIZE(field, absent)             { FORM_SIZE, NULL, AT(field), absent }
 #define SIZE_AS(names, field, absent)   { FORM_SIZE, names, AT(field), absent }
+#define OR_NULL(field, absent)          { FORM_SIZE_OR_NULL, NULL, AT(field), absent }
+#define NONE(field)                     { FORM_NONE, NULL, AT(field), 0 }
 #define NUMBER(field, absent)           { FORM_NUMBER, NULL, AT(field), absent }
 #define NUMBER_AS(names, field, absent) { FORM_NUMBER, names, AT(field), absent }
 #define FLAG(field, absent)             { FORM_FLAG, NULL, AT(field), absent }
@@ -19,6 +21,7 @@
 const FamilyKey family_llama_keys[] = {
     SIZE(d_model, 4096),     SIZE(n_layers, 32), SIZE(heads, 32),        SIZE(d_ff, 11008),
     SIZE(vocab_size, 32000), SIZE(n_ctx, 2048),  NUMBER(norm_eps, 1e-6), FLAG(tied_embeddings, false),
+    OR_NULL(kv_heads, 0), OR_NULL(head_dim, 0), /* 0: as many as heads; d_model / heads */
     END,
 };
 
@@ -34,29 +37,40 @@ const FamilyKey family_llama_keys[] = {
     { FORM_OR_NULL, NULL, AT(attn_softcap), attn_cap }, { FORM_OR_NULL, NULL, AT(logit_softcap), logit_cap }
 
 static const FamilyKey no_keys[]      = { END };
-static const FamilyKey mistral_keys[] = { SIZE(d_ff, 14336), SIZE(n_ctx, 4096 * 32), END };
-static const FamilyKey qwen_keys[] = {
-    SIZE(vocab_size, 151936), SIZE(d_ff, 22016), SIZE(n_ctx, 32768), END,
+static const FamilyKey mistral_keys[] = {
+    SIZE(d_ff, 14336), SIZE(n_ctx, 4096 * 32), OR_NULL(kv_heads, 8), END,
+};
+static const FamilyKey qwen2_keys[] = {
+    SIZE(vocab_size, 151936), SIZE(d_ff, 22016), SIZE(n_ctx, 32768), OR_NULL(kv_heads, 32), END,
+};
+static const FamilyKey qwen3_keys[] = {
+    SIZE(vocab_size, 151936), SIZE(d_ff, 22016), SIZE(n_ctx, 32768), OR_NULL(kv_heads, 32),
+    OR_NULL(head_dim, 128), END,
 };
 static const FamilyKey qwen2_moe_keys[] = {
-    SIZES(2048, 24, 16, 5632, 151936, 32768), QWEN_MOE(60, 4, 1408), SIZE(shared_d_ff, 5632), END,
+    SIZES(2048, 24, 16, 5632, 151936, 32768), QWEN_MOE(60, 4, 1408), SIZE(shared_d_ff, 5632),
+    OR_NULL(kv_heads, 16), END,
 };
 static const FamilyKey qwen3_moe_keys[] = {
-    SIZES(2048, 24, 32, 6144, 151936, 32768), QWEN_MOE(128, 8, 768), END,
+    SIZES(2048, 24, 32, 6144, 151936, 32768), QWEN_MOE(128, 8, 768), OR_NULL(kv_heads, 4), END,
 };
 static const FamilyKey mixtral_keys[] = {
     SIZE(d_ff, 14336), SIZE(n_ctx, 4096 * 32), NUMBER(norm_eps, 1e-5),
-    SIZE_AS("num_local_experts|num_experts", n_experts, 8), SIZE(experts_used, 2), END,
+    SIZE_AS("num_local_experts|num_experts", n_experts, 8), SIZE(experts_used, 2), OR_NULL(kv_heads, 8), END,
 };
 static const FamilyKey phi3_keys[] = {
     SIZES(3072, 32, 32, 8192, 32064, 4096), NUMBER(norm_eps, 1e-5), END,
 };
-static const FamilyKey gemma_keys[]  = { SIZES(3072, 28, 16, 24576, 256000, 8192), TIED, END };
+static const FamilyKey gemma_keys[] = {
+    SIZES(3072, 28, 16, 24576, 256000, 8192), TIED, OR_NULL(kv_heads, 16), OR_NULL(head_dim, 256), END,
+};
 static const FamilyKey gemma2_keys[] = {
-    SIZES(2304, 26, 8, 9216, 256000, 8192), TIED, GEMMA2(50, 30), END,
+    SIZES(2304, 26, 8, 9216, 256000, 8192), TIED, GEMMA2(50, 30),
+    OR_NULL(kv_heads, 4), OR_NULL(head_dim, 256), END,
 };
 static const FamilyKey gemma3_keys[] = {
-    SIZES(2304, 26, 8, 9216, 262208, 131072), TIED, GEMMA2(NAN, NAN), END,
+    SIZES(2304, 26, 8, 9216, 262208, 131072), TIED, GEMMA2(NAN, NAN),
+    OR_NULL(kv_heads, 4), OR_NULL(head_dim, 256), END,
 };
 static const FamilyKey olmo2_keys[]   = { SIZE(vocab_size, 50304), NUMBER(norm_eps, 1e-5), END };
 static const FamilyKey granite_keys[] = {
@@ -67,16 +81,18 @@ static const FamilyKey cohere_keys[] = {
     SIZES(8192, 40, 64, 22528, 256000, 8192), TIED, LAYER_NORM_EPS, NUMBER(logit_scale, 0.0625), END,
 };
 static const FamilyKey stablelm_keys[] = {
-    SIZES(2560, 32, 32, 6912, 50304, 4096), LAYER_NORM_EPS, END,
+    SIZES(2560, 32, 32, 6912, 50304, 4096), LAYER_NORM_EPS, OR_NULL(kv_heads, 32), NONE(head_dim), END,
 };
 static const FamilyKey gpt2_keys[] = {
     SIZE_AS("n_embd|hidden_size", d_model, 768), SIZE_AS("n_layer|num_hidden_layers", n_layers, 12),
     SIZE_AS("n_head|num_attention_heads", heads, 12),
-    { FORM_SIZE_OR_4D, "n_inner", AT(d_ff), NAN }, SIZE(vocab_size, 50257),
+    { FORM_SIZE_OR_NULL, "n_inner", AT(d_ff), 0 }, SIZE(vocab_size, 50257),
     SIZE_AS("n_positions|max_position_embeddings", n_ctx, 1024),
-    NUMBER_AS("layer_norm_epsilon", norm_eps, 1e-5), TIED, END,
+    NUMBER_AS("layer_norm_epsilon", norm_eps, 1e-5), TIED, NONE(kv_heads), NONE(head_dim), END,
 };
-static const FamilyKey neox_keys[] = { SIZES(6144, 44, 64, 24576, 50432, 2048), LAYER_NORM_EPS, END };
+static const FamilyKey neox_keys[] = {
+    SIZES(6144, 44, 64, 24576, 50432, 2048), LAYER_NORM_EPS, NONE(kv_heads), NONE(head_dim), END,
+};
 
 /* ---- Tensors ---- */
 
@@ -186,69 +202,68 @@ static const FamilyTensor neox_tensors[] = {
 #define ATTENTION_BIAS ON("attention_bias", false, HAS_QKV_BIAS | HAS_OUT_BIAS)
 #define MLP_BIAS       ON("mlp_bias", false, HAS_FFN_BIAS)
 #define ALL_ROPES      (1u << ROPE_DEFAULT | 1u << ROPE_LINEAR | 1u << ROPE_LLAMA3 | 1u << ROPE_YARN)
-#define LLAMA_LINE                                                                                                          \
-    .act_keys = { "hidden_act" }, .act = "silu", .theta = 10000, .theta_keys = "rope_theta", .rope_types = ALL_ROPES,       \
-    .prefix = { "model." }, .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" }
-#define GEMMA_LINE                                                                                                          \
-    .act_keys = { "hidden_activation", "hidden_act" }, .act = "gelu_pytorch_tanh", .theta_keys = "rope_theta", .head_dim = 256, \
-    .has = EMBED_SCALED | NORMS_PLUS_ONE | GELU_IS_TANH, .flags = { ATTENTION_BIAS }, .bos = 2, .eos = 1,                   \
-    .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" }
+#define INV_FREQ .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" }
+#define LLAMA_ROPE(theta_, types)                                                         \
+    .act_keys = { "hidden_act" }, .act = "silu", .theta = theta_, .theta_keys = "rope_theta", \
+    .rope_types = types, .prefix = { "model." }, INV_FREQ
+#define LLAMA_LINE LLAMA_ROPE(10000, ALL_ROPES)
+#define GEMMA_LINE                                                                        \
+    .act_keys = { "hidden_activation", "hidden_act" }, .act = "gelu_pytorch_tanh",        \
+    .theta_keys = "rope_theta", .has = EMBED_SCALED | NORMS_PLUS_ONE | GELU_IS_TANH,      \
+    .flags = { ATTENTION_BIAS }, .bos = 2, .eos = 1, INV_FREQ
 
 const Family families[] = {
     { .name = "llama", .architecture = { "LlamaForCausalLM", "LLaMAForCausalLM" }, .keys = no_keys, .tensors = no_tensors, LLAMA_LINE,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
     { .name = "mistral", .architecture = { "MistralForCausalLM" }, .keys = mistral_keys, .tensors = no_tensors, LLAMA_LINE,
-      .kv_heads = 8, .window = WINDOW_ALL, .window_absent = 4096, .bos = 1, .eos = 2 },
-    { .name = "qwen2", .architecture = { "Qwen2ForCausalLM" }, .keys = qwen_keys, .tensors = no_tensors, LLAMA_LINE,
-      .has = HAS_QKV_BIAS, .kv_heads = 32, .window = WINDOW_LAST, .window_absent = 4096, .bos = -1, .eos = -1 },
-    { .name = "qwen3", .architecture = { "Qwen3ForCausalLM" }, .keys = qwen_keys, .tensors = qwen3_tensors, LLAMA_LINE,
-      .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .kv_heads = 32, .head_dim = 128, .window = WINDOW_LAST,
+      .window = WINDOW_ALL, .window_absent = 4096, .bos = 1, .eos = 2 },
+    { .name = "qwen2", .architecture = { "Qwen2ForCausalLM" }, .keys = qwen2_keys, .tensors = no_tensors, LLAMA_LINE,
+      .has = HAS_QKV_BIAS, .window = WINDOW_LAST, .window_absent = 4096, .bos = -1, .eos = -1 },
+    { .name = "qwen3", .architecture = { "Qwen3ForCausalLM" }, .keys = qwen3_keys, .tensors = qwen3_tensors, LLAMA_LINE,
+      .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .window = WINDOW_LAST,
       .window_absent = 4096, .bos = -1, .eos = -1 },
     { .name = "qwen2_moe", .architecture = { "Qwen2MoeForCausalLM" }, .keys = qwen2_moe_keys, .tensors = qwen2_moe_tensors,
-      LLAMA_LINE, .has = HAS_SHARED_ROUTER, .flags = { ON("qkv_bias", true, HAS_QKV_BIAS) }, .kv_heads = 16,
+      LLAMA_LINE, .has = HAS_SHARED_ROUTER, .flags = { ON("qkv_bias", true, HAS_QKV_BIAS) },
       .window = WINDOW_NAMED, .window_absent = 4096, .bos = -1, .eos = -1 },
     { .name = "qwen3_moe", .architecture = { "Qwen3MoeForCausalLM" }, .keys = qwen3_moe_keys, .tensors = qwen3_moe_tensors,
-      LLAMA_LINE, .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .kv_heads = 4, .window = WINDOW_NAMED,
+      LLAMA_LINE, .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .window = WINDOW_NAMED,
       .window_absent = 4096, .bos = -1, .eos = -1 },
     { .name = "mixtral", .architecture = { "MixtralForCausalLM" }, .keys = mixtral_keys, .tensors = mixtral_tensors,
-      .act_keys = { "hidden_act" }, .act = "silu", .theta = 1e6, .theta_keys = "rope_theta", .rope_types = ALL_ROPES,
-      .prefix = { "model." }, .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" },
-      .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE, .kv_heads = 8, .window = WINDOW_ALL, .bos = 1, .eos = 2 },
+      LLAMA_ROPE(1e6, ALL_ROPES),
+      .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE, .window = WINDOW_ALL, .bos = 1, .eos = 2 },
     { .name = "phi3", .architecture = { "Phi3ForCausalLM" }, .keys = phi3_keys, .tensors = phi3_tensors,
-      .act_keys = { "hidden_act" }, .act = "silu", .theta = 10000, .theta_keys = "rope_theta", .rope_types = 1u << ROPE_DEFAULT,
-      .prefix = { "model." }, .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" },
+      LLAMA_ROPE(10000, 1u << ROPE_DEFAULT),
       .rotary = 1, .rotary_keys = "partial_rotary_factor", .window = WINDOW_ALL, .bos = 1, .eos = 32000,
       .unused_key = "original_max_position_embeddings" },
     { .name = "gemma", .architecture = { "GemmaForCausalLM" }, .keys = gemma_keys, .tensors = no_tensors, GEMMA_LINE,
-      .theta = 10000, .rope_types = ALL_ROPES, .kv_heads = 16, .prefix = { "model." } },
+      .theta = 10000, .rope_types = ALL_ROPES, .prefix = { "model." } },
     { .name = "gemma2", .architecture = { "Gemma2ForCausalLM" }, .keys = gemma2_keys, .tensors = gemma2_tensors, GEMMA_LINE,
-      .placement = PLACE_BOTH, .theta = 10000, .rope_types = ALL_ROPES, .kv_heads = 4, .window = WINDOW_EVERY, .window_every = 2,
+      .placement = PLACE_BOTH, .theta = 10000, .rope_types = ALL_ROPES, .window = WINDOW_EVERY, .window_every = 2,
       .window_absent = 4096, .prefix = { "model." }, .unused_key = "sliding_window_size" },
     { .name = "gemma3_text", .architecture = { "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration" }, .keys = gemma3_keys,
       .tensors = gemma3_tensors, GEMMA_LINE, .placement = PLACE_BOTH, .qk_norm = QK_HEAD, .theta = 1e6, .theta_window = 10000,
-      .rope_types = 1u << ROPE_DEFAULT | 1u << ROPE_LINEAR, .kv_heads = 4, .window = WINDOW_EVERY, .window_every = 6,
+      .rope_types = 1u << ROPE_DEFAULT | 1u << ROPE_LINEAR, .window = WINDOW_EVERY, .window_every = 6,
       .window_absent = 4096, .prefix = { "model.", "language_model.model.", "model.language_model." } },
     { .name = "olmo2", .architecture = { "Olmo2ForCausalLM" }, .keys = olmo2_keys, .tensors = olmo2_tensors, LLAMA_LINE,
       .placement = PLACE_OUTPUT, .qk_norm = QK_VECTOR, .flags = { ATTENTION_BIAS }, .bos = -1, .eos = 50279 },
     { .name = "granite", .architecture = { "GraniteForCausalLM" }, .keys = granite_keys, .tensors = no_tensors, LLAMA_LINE,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
     { .name = "cohere", .architecture = { "CohereForCausalLM" }, .keys = cohere_keys, .tensors = cohere_tensors,
-      .act_keys = { "hidden_act" }, .act = "silu", .theta = 500000, .theta_keys = "rope_theta", .rope_types = ALL_ROPES,
-      .prefix = { "model." }, .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" },
+      LLAMA_ROPE(500000, ALL_ROPES),
       .norm = NORM_LAYER, .placement = PLACE_PARALLEL,
       .flags = { ATTENTION_BIAS, WORD("use_qk_norm", false, qk_norm, QK_HEADS, QK_NONE) }, .bos = 5, .eos = 255001 },
     { .name = "stablelm", .architecture = { "StableLmForCausalLM" }, .keys = stablelm_keys, .tensors = stablelm_tensors, LLAMA_LINE,
-      .norm = NORM_LAYER, .has = HAS_NORM_BIAS | NO_HEAD_DIM, .kv_heads = 32, .rotary = 0.25, .rotary_keys = "partial_rotary_factor",
+      .norm = NORM_LAYER, .has = HAS_NORM_BIAS, .rotary = 0.25, .rotary_keys = "partial_rotary_factor",
       .flags = { ON("use_qkv_bias", false, HAS_QKV_BIAS), WORD("qk_layernorm", false, qk_norm, QK_HEADS, QK_NONE),
                  WORD("use_parallel_residual", false, norm_placement, PLACE_PARALLEL, PLACE_PRE) } },
     { .name = "gpt2", .architecture = { "GPT2LMHeadModel" }, .keys = gpt2_keys, .tensors = gpt2_tensors,
       .norm = NORM_LAYER, .positions = POS_LEARNED,
-      .has = HAS_NORM_BIAS | HAS_QKV_BIAS | HAS_OUT_BIAS | HAS_FFN_BIAS | NO_GATE | NO_KV_HEADS | NO_HEAD_DIM,
+      .has = HAS_NORM_BIAS | HAS_QKV_BIAS | HAS_OUT_BIAS | HAS_FFN_BIAS | NO_GATE,
       .flags = { { .name = "scale_attn_weights", .absent = true, .form = FORM_NUMBER, .at = AT(attn_scale), .if_false = 1 } },
       .act_keys = { "activation_function" }, .act = "gelu_new", .bos = 50256, .eos = 50256, .prefix = { "transformer.", "" },
       .unused = { "@h.#.attn.bias", "@h.#.attn.masked_bias" }, .unused_key = "n_ctx" },
     { .name = "gpt_neox", .architecture = { "GPTNeoXForCausalLM" }, .keys = neox_keys, .tensors = neox_tensors,
-      .norm = NORM_LAYER, .has = HAS_NORM_BIAS | HAS_FFN_BIAS | NO_GATE | NO_KV_HEADS | NO_HEAD_DIM,
+      .norm = NORM_LAYER, .has = HAS_NORM_BIAS | HAS_FFN_BIAS | NO_GATE,
       .flags = { ON("attention_bias", true, HAS_QKV_BIAS | HAS_OUT_BIAS),
                  WORD("use_parallel_residual", true, norm_placement, PLACE_PARALLEL2, PLACE_PRE) },
       .act_keys = { "hidden_act" }, .act = "gelu", .theta = 10000, .theta_keys = "rotary_emb_base|rope_theta", .rotary = 0.25,

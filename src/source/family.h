@@ -13,7 +13,8 @@
 typedef enum KeyForm {
     FORM_END,
     FORM_SIZE,          /* a whole number from 1 on; into an int              */
-    FORM_SIZE_OR_4D,    /* null: 4 d_model                                    */
+    FORM_SIZE_OR_NULL,  /* null is 0 */
+    FORM_NONE,          /* the family has no such key */
     FORM_FLAG,
     FORM_NUMBER,        /* these into a double                                */
     FORM_POSITIVE,
@@ -58,7 +59,6 @@ enum {
     NORMS_PLUS_ONE = 256,                  /* norms are stored as w - 1 */
     NO_GATE = 512,                         /* the feed-forward has none */
     GELU_IS_TANH = 1024,                   /* the activation "gelu" is read as gelu_pytorch_tanh */
-    NO_KV_HEADS = 2048, NO_HEAD_DIM = 4096 /* the family has no such key */
 };
 
 /* A flag of config.json: parts of our config, or a value for true and one for false. */
@@ -94,8 +94,6 @@ typedef struct Family {
     FamilyFlag          flags[4];   /* name NULL ends */
     /* keys of the activation, in the order in which they count; what absence means */
     const char         *act_keys[2], *act;
-    int                 kv_heads;   /* absent num_key_value_heads; 0: as many as heads */
-    int                 head_dim;   /* absent head_dim; 0: d_model / heads */
     /* absent; theta_window 0: the same for all layers */
     double              theta, theta_window;
     const char         *theta_keys; /* NULL: no rope */

@@ -99,36 +99,42 @@ static bool read_key(HfReader *r, const FamilyKey *k)
     void       *to = (char *)r->c + k->at;
     const Json *j;
     const char *name;
+    if (k->form == FORM_NONE)
+        return true;
     if (!key_take_any(&r->keys, k->names ? k->names : config_key_at(k->at)->hf, &j, &name))
         return false;
     switch (k->form) {
     case FORM_FLAG:
         *(bool *)to = k->absent != 0;
-        return !j || json_read_bool(j, key_what(&r->keys, name), to, r->keys.err);
-    case FORM_SIZE_OR_4D:
-        *(int *)to = 0;
-        return !j || json_is_null(j) || key_size(&r->keys, name, j, to);
+        return !j || key_bool(&r->keys, name, j, to);
     case FORM_SIZE:
         *(int *)to = (int)k->absent;
         return !j || key_size(&r->keys, name, j, to);
+    case FORM_SIZE_OR_NULL:
+        *(int *)to = j ? 0 : (int)k->absent;
+        return !j || json_is_null(j) || key_size(&r->keys, name, j, to);
     default:
         return read_number(r, k, name, j, to);
     }
 }
 
+/* The family's own row for a field; NULL: it is as Llama's. */
+static const FamilyKey *own_key(const Family *f, size_t at)
+{
+    for (const FamilyKey *k = f->keys; k->form != FORM_END; k++)
+        if (k->at == at)
+            return k;
+    return NULL;
+}
+
 static bool read_table(HfReader *r)
 {
-    const FamilyKey *own = r->family->keys;
-    for (const FamilyKey *k = own; k->form != FORM_END; k++)
+    for (const FamilyKey *k = r->family->keys; k->form != FORM_END; k++)
         if (!read_key(r, k))
             return false;
-    for (const FamilyKey *k = family_llama_keys; k->form != FORM_END; k++) {
-        bool again = false;
-        for (const FamilyKey *o = own; o->form != FORM_END; o++)
-            again |= o->at == k->at;
-        if (!again && !read_key(r, k))
+    for (const FamilyKey *k = family_llama_keys; k->form != FORM_END; k++)
+        if (!own_key(r->family, k->at) && !read_key(r, k))
             return false;
-    }
     if (r->c->n_layers > MAX_LAYERS)
         return key_wrong(&r->keys, "n_layers", "expected at most %d, found %d", MAX_LAYERS, r->c->n_layers);
     if (r->c->d_ff == 0) {
@@ -201,23 +207,18 @@ static bool read_activation(HfReader *r)
     return key_wrong(&r->keys, key, "expected one of %s, found %s", known, key_found(j, found, sizeof found));
 }
 
+/* 0 means absent to read_table: as many KV heads as heads, and heads that share the width. */
 static bool read_heads(HfReader *r)
 {
-    Config     *c = r->c;
-    unsigned    has = r->family->has;
-    const Json *kv = has & NO_KV_HEADS ? NULL : key_take(&r->keys, "num_key_value_heads"), *dim = has & NO_HEAD_DIM ? NULL : key_take(&r->keys, "head_dim");
-    c->kv_heads = kv ? 0 : r->family->kv_heads;
-    if (kv && !json_is_null(kv) && !key_size(&r->keys, "num_key_value_heads", kv, &c->kv_heads))
-        return false;
-    if (c->kv_heads == 0 || has & NO_KV_HEADS)
+    Config          *c   = r->c;
+    const FamilyKey *dim = own_key(r->family, offsetof(Config, head_dim));
+    if (c->kv_heads == 0)
         c->kv_heads = c->heads;
-    c->head_dim = dim ? 0 : r->family->head_dim;
-    if (dim && !json_is_null(dim) && !key_size(&r->keys, "head_dim", dim, &c->head_dim))
-        return false;
     if (c->head_dim == 0 && c->d_model % c->heads != 0)
         return key_wrong(&r->keys, "hidden_size", "expected a multiple of num_attention_heads %d%s, found %d", c->heads,
-                    has & NO_HEAD_DIM ? "" : ", or a head_dim", c->d_model);
-    c->head_dim = c->head_dim ? c->head_dim : c->d_model / c->heads;
+                         dim && dim->form == FORM_NONE ? "" : ", or a head_dim", c->d_model);
+    if (c->head_dim == 0)
+        c->head_dim = c->d_model / c->heads;
     return true;
 }
 
