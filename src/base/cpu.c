@@ -1,6 +1,7 @@
 #include "base/cpu.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "base/platform.h"
 
@@ -45,4 +46,16 @@ bool cpu_runs(Isa isa)
 {
     pthread_once(&once, ask_processor);
     return cpu_has[isa];
+}
+
+const void *cpu_choose(const void *rows, size_t n, size_t size, Isa most)
+{
+    const char *best = rows;
+    for (size_t i = 0; i < n; i++) {
+        const char *row = (const char *)rows + i * size;
+        Isa         isa;
+        memcpy(&isa, row, sizeof isa);
+        best = isa <= most && cpu_runs(isa) ? row : best;
+    }
+    return best;
 }

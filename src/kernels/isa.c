@@ -46,18 +46,14 @@ static void fill_floats(Kernels *k)
     k->geglu_erf           = geglu_erf;
     k->rope                = rope;
     k->exp                 = map_exp;
-    k->silu                = map_silu;
     k->sigmoid             = map_sigmoid;
-    k->tanh                = map_tanh;
     k->gelu                = map_gelu;
     k->gelu_tanh           = map_gelu_tanh;
     k->relu                = map_relu;
     k->softmax             = softmax;
     k->f32_to_f16          = f32_to_f16_all;
     k->f32_to_q8           = f32_to_q8;
-    k->to_f32[WT_F32]      = f32_to_f32_all;
-    k->to_f32[WT_F16]      = f16_to_f32_all;
-    k->to_f32[WT_BF16]     = bf16_to_f32_all;
+    k->f16_to_f32          = f16_to_f32_all;
 }
 
 static void fill_training(Kernels *k)

@@ -40,17 +40,16 @@ const Kernels *kernels_table(int i)
 
 const Kernels *kernels_select(const char *isa, Error *err)
 {
-    const Kernels *k, *best = NULL;
+    const Kernels *k;
     char           works[64] = "auto";
     for (int i = 0; (k = kernels_table(i)) != NULL; i++) {
         if (isa && strcmp(isa, k->isa) == 0)
             return k;
         size_t n = strlen(works);
         snprintf(works + n, sizeof works - n, ", %s", k->isa);
-        best = k;
     }
     if (!isa || strcmp(isa, "auto") == 0)
-        return best;
+        return cpu_choose(tables, (size_t)n_tables, sizeof *tables, ISA_COUNT);
     fail(err, USAGE, "isa: expected one that this processor and this build support (%s), found '%s'", works, isa);
     return NULL;
 }

@@ -105,15 +105,14 @@ typedef struct Kernels {
     void (*geglu_erf)(float *h, const float *gate, const float *up, int n);
     /* Rotate n_heads consecutive heads of head_dim floats, in place: pairs (i, i + rot/2), i < rot/2. */
     void (*rope)(float *x, int n_heads, int head_dim, int rot, const float *cosine, const float *sine);
-    void (*exp)(float *y, const float *x, int n);                 /* y may be x, in these seven */
-    void (*silu)(float *y, const float *x, int n);
+    void (*exp)(float *y, const float *x, int n);                 /* y may be x, in these five */
     void (*sigmoid)(float *y, const float *x, int n);
-    void (*tanh)(float *y, const float *x, int n);
     void (*gelu)(float *y, const float *x, int n);                /* erf form  */
     void (*gelu_tanh)(float *y, const float *x, int n);
     void (*relu)(float *y, const float *x, int n);                /* x < 0 ? +0 : x */
     void (*softmax)(float *x, int n);                             /* in place; definition "other softmax" */
     void (*f32_to_f16)(uint16_t *y, const float *x, int n);
+    void (*f16_to_f32)(float *y, const uint16_t *x, int n);
     float (*f32_to_q8)(int8_t *code, const float *x, int n);      /* KV_Q8: a position of one head; returns its scale */
     /* For training. h = act(gate) * up (or act(x)); gate and up (x) become the gradients of themselves, d_h being that of h. */
     void (*swiglu_backward)(float *h, float *gate, float *up, const float *d_h, int n);
@@ -132,7 +131,6 @@ typedef struct Kernels {
     void (*softmax_again)(float *x, float scale, float m, float l, int n); /* x = exp(x * scale - m) / l             */
     void (*softmax_backward)(float *d_s, const float *p, float sum, float scale, int n); /* d_s = p * (d_s - sum) * scale */
     void (*adamw)(float *w, float *m, float *v, const float *g, int n, const AdamwStep *s);
-    void (*to_f32[WT_FLOATS])(float *y, const void *x, size_t n);  /* row-major widening, exact */
 } Kernels;
 
 /* The best table this CPU has, or the one named (NULL and "auto": best). An ISA that the CPU lacks, or that this build does

@@ -126,10 +126,10 @@ enum { STEPS = 4 << 20, CHAINS = 12 }; /* 12 chains hide a latency of 4 to 6 on 
 #define ONE(a) (a)
 #define FMA_1(c, x, y) fmaf(x, y, c)
 
-/* A row for each instruction set that is faster than those before it. bits: of the inputs, 32: floats. products: of one step. */
+/* A row for each instruction set that is faster than those before it. products: of one step. */
 typedef struct Peak {
     Isa isa;
-    int bits, products;
+    int products;
     void (*run)(void);
 } Peak;
 
@@ -148,24 +148,27 @@ PEAK(int8_avxvnni, TARGET("avxvnni"), __m256i, "+x", _mm256_set1_epi32, _mm256_d
 PEAK(int16_avx512, TARGET("avx512bw"), __m512i, "+v", _mm512_set1_epi32, MADD_32)
 PEAK(int16_avx512vnni, TARGET("avx512vnni"), __m512i, "+v", _mm512_set1_epi32, _mm512_dpwssd_epi32)
 PEAK(int8_avx512vnni, TARGET("avx512vnni"), __m512i, "+v", _mm512_set1_epi32, _mm512_dpbusd_epi32)
-static const Peak peaks[] = {
-    { ISA_SCALAR, 32, 1, f32_scalar },
-    { ISA_AVX2, 32, 8, f32_avx2 },
-    { ISA_AVX2, 16, 16, int16_avx2 },
-    { ISA_AVX2, 8, 16, int16_avx2 }, /* without VNNI, bytes are widened to 16 bits */
-    { ISA_AVXVNNI, 16, 16, int16_avxvnni },
-    { ISA_AVXVNNI, 8, 32, int8_avxvnni },
-    { ISA_AVX512, 32, 16, f32_avx512 },
-    { ISA_AVX512, 16, 32, int16_avx512 },
-    { ISA_AVX512, 8, 32, int16_avx512 },
-    { ISA_AVX512VNNI, 16, 32, int16_avx512vnni },
-    { ISA_AVX512VNNI, 8, 64, int8_avx512vnni },
+static const Peak f32_peaks[] = { { ISA_SCALAR, 1, f32_scalar }, { ISA_AVX2, 8, f32_avx2 }, { ISA_AVX512, 16, f32_avx512 } };
+static const Peak int16_peaks[] = {
+    { ISA_SCALAR, 0, NULL },
+    { ISA_AVX2, 16, int16_avx2 },
+    { ISA_AVXVNNI, 16, int16_avxvnni },
+    { ISA_AVX512, 32, int16_avx512 },
+    { ISA_AVX512VNNI, 32, int16_avx512vnni },
+};
+static const Peak int8_peaks[] = {
+    { ISA_SCALAR, 0, NULL },
+    { ISA_AVX2, 16, int16_avx2 }, /* without VNNI, bytes are widened to 16 bits */
+    { ISA_AVXVNNI, 32, int8_avxvnni },
+    { ISA_AVX512, 32, int16_avx512 },
+    { ISA_AVX512VNNI, 64, int8_avx512vnni },
 };
 #else
 #define FMA_4(c, x, y) vfmaq_f32(c, x, y)
 PEAK(f32_scalar, , float, "+w", ONE, FMA_1)
 PEAK(f32_neon, , float32x4_t, "+w", vdupq_n_f32, FMA_4)
-static const Peak peaks[] = { { ISA_SCALAR, 32, 1, f32_scalar }, { ISA_NEON, 32, 4, f32_neon } };
+static const Peak f32_peaks[] = { { ISA_SCALAR, 1, f32_scalar }, { ISA_NEON, 4, f32_neon } };
+static const Peak int16_peaks[] = { { ISA_SCALAR, 0, NULL } }, int8_peaks[] = { { ISA_SCALAR, 0, NULL } };
 #endif
 
 typedef struct Multiplying {
@@ -197,9 +200,8 @@ static double best_rate(void (*run)(void), int threads)
 
 double roofline_peak(Isa isa, int bits, int threads)
 {
-    const Peak *best = NULL;
-    for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++)
-        if (peaks[i].isa <= isa && peaks[i].bits == bits)
-            best = &peaks[i];
-    return best ? 2 * best->products * best_rate(best->run, threads) : 0;
+    const Peak *best = bits == 32   ? CPU_CHOOSE(f32_peaks, isa)
+                       : bits == 16 ? CPU_CHOOSE(int16_peaks, isa)
+                                    : CPU_CHOOSE(int8_peaks, isa);
+    return best->run ? 2 * best->products * best_rate(best->run, threads) : 0;
 }

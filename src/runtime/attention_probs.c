@@ -25,7 +25,7 @@ static void scores(const Run *r, const float *q, int seq, int l, int kv_head, in
     const float   *k      = (const float *)tile + group * elements;
 
     if (c->shape.type == KV_F16) {
-        r->kernels->to_f32[WT_F16](panel, (const uint16_t *)tile + group * elements, elements);
+        r->kernels->f16_to_f32(panel, (const uint16_t *)tile + group * elements, (int)elements);
         k = panel;
     } else if (c->shape.type == KV_Q8) {
         const int8_t *code  = (const int8_t *)tile + group * elements;

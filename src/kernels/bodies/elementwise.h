@@ -16,9 +16,7 @@
     }
 
 MAP(map_exp, v_exp)
-MAP(map_silu, v_silu)
 MAP(map_sigmoid, v_sigmoid)
-MAP(map_tanh, v_tanh)
 MAP(map_gelu, v_gelu)
 MAP(map_gelu_tanh, v_gelu_tanh)
 MAP(map_relu, v_relu)
@@ -109,23 +107,16 @@ static void f32_to_f16_all(uint16_t *y, const float *x, int n)
     }
 }
 
-static void f32_to_f32_all(float *y, const void *x, size_t n) { memcpy(y, x, n * sizeof *y); }
-
-#define WIDEN(name, load)                                                   \
-    static void name(float *y, const void *x, size_t n)                     \
-    {                                                                       \
-        const uint16_t *in = x;                                             \
-        size_t          i  = 0;                                             \
-        for (; i + LANES <= n; i += LANES)                                  \
-            v_store(y + i, load(in + i));                                   \
-        if (i < n) {                                                        \
-            uint16_t tail[LANES] = { 0 };                                   \
-            memcpy(tail, in + i, (n - i) * sizeof *in);                     \
-            v_store_n(y + i, load(tail), (int)(n - i));                     \
-        }                                                                   \
+static void f16_to_f32_all(float *y, const uint16_t *x, int n)
+{
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        v_store(y + i, v_load_f16(x + i));
+    if (i < n) {
+        uint16_t tail[LANES] = { 0 };
+        memcpy(tail, x + i, (size_t)(n - i) * sizeof *x);
+        v_store_n(y + i, v_load_f16(tail), n - i);
     }
-
-WIDEN(f16_to_f32_all, v_load_f16)
-WIDEN(bf16_to_f32_all, v_load_bf16)
+}
 
 #endif

@@ -52,12 +52,6 @@ V_INLINE void v_store_f16(uint16_t *p, f32x16 v)
     _mm_storeu_si128((void *)p, _mm256_cvtps_ph(v.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     _mm_storeu_si128((void *)(p + 8), _mm256_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-V_INLINE f32x16 v_load_bf16(const uint16_t *p)
-{
-    __m256i a = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p));
-    __m256i b = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(p + 8)));
-    return v_of_int(_mm256_slli_epi32(a, 16), _mm256_slli_epi32(b, 16));
-}
 V_INLINE __m256 v_load_i8_half(const int8_t *p)
 {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)p)));

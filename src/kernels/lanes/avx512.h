@@ -28,11 +28,6 @@ V_INLINE void   v_store_f16(uint16_t *p, f32x16 a)
     /* the form with a mask: gcc's macro for the plain one warns at -O0 */
     _mm256_storeu_si256((void *)p, _mm512_maskz_cvtps_ph((__mmask16)0xffff, a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-V_INLINE f32x16 v_load_bf16(const uint16_t *p)
-{
-    __m512i u = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(u, 16));
-}
 V_INLINE f32x16 v_load_i8(const int8_t *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)));

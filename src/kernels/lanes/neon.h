@@ -42,12 +42,6 @@ V_INLINE void v_store_f16(uint16_t *p, f32x16 a)
 {
     V_EACH(i) vst1_u16(p + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(a.v[i])));
 }
-V_INLINE f32x16 v_load_bf16(const uint16_t *p)
-{
-    f32x16 r;
-    V_EACH(i) r.v[i] = vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16));
-    return r;
-}
 V_INLINE f32x16 v_load_i8(const int8_t *p)
 {
     int8x16_t b = vld1q_s8(p);

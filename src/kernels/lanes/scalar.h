@@ -34,7 +34,6 @@ V_INLINE void   v_store_n(float *p, f32x16 a, int n) { memcpy(p, a.v, (size_t)n 
 /* Exact widening; v_store_f16 rounds to nearest even and keeps subnormals. */
 V_INLINE f32x16 v_load_f16(const uint16_t *p) { f32x16 r; V_EACH(i) r.v[i] = f16_to_f32(p[i]); return r; }
 V_INLINE void   v_store_f16(uint16_t *p, f32x16 a) { V_EACH(i) p[i] = f32_to_f16(a.v[i]); }
-V_INLINE f32x16 v_load_bf16(const uint16_t *p) { f32x16 r; V_EACH(i) r.v[i] = bf16_to_f32(p[i]); return r; }
 /* 16 signed bytes; v_store_i8_n stores the first n lanes, 0 < n <= 16, which are integers from -128 to 127. */
 V_INLINE f32x16 v_load_i8(const int8_t *p) { f32x16 r; V_EACH(i) r.v[i] = (float)p[i]; return r; }
 V_INLINE void   v_store_i8_n(int8_t *p, f32x16 a, int n) { for (int i = 0; i < n; i++) p[i] = (int8_t)a.v[i]; }
