@@ -1,17 +1,12 @@
 #include "chat_session.h"
 
 #include "chat_file.h"
-#include "interrupt.h"
 #include "message.h"
-#include "progress_bar.h"
-#include "stop_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/clock.h"
 
 /* ---- Messages ------------------------------------------------------------------------------------------------- */
 
@@ -133,165 +128,70 @@ static bool fit(Session *s, int32_t **ids, size_t *n_ids, tblock_error *err)
                                        "but the context holds %zu", *n_ids, n_ctx);
 }
 
-/* Make the sequence what ids say, as far as the KV cache holds it already; at least the last token is computed anew, since its
- * logits are needed. */
-static bool take_ids(Session *s, const int32_t *ids, size_t n_ids, tblock_error *err)
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+/* What is new of the answer; user: the bytes shown so far. */
+static bool show(void *user, const tblock_generation_info *now, tblock_error *err)
 {
-    size_t same = 0;
-    while (same < s->n_cached && same + 1 < n_ids && s->ids[same] == ids[same])
-        same++;
-    memcpy(s->ids, ids, n_ids * sizeof *ids);
-    s->n_ids = n_ids;
-    if (same < s->n_cached && !tblock_seq_rewind(s->context, 0, (int32_t)same, NULL)) {
-        same = 0; /* a windowed layer no longer has what comes before: all is read again */
-        if (!tblock_seq_rewind(s->context, 0, 0, err))
-            return false;
-    }
-    s->n_cached = s->n_reused = same;
-    return true;
-}
-
-/* Compute the next n tokens of the sequence; logits after the last one, or NULL. */
-static const float *compute(Session *s, size_t n, tblock_error *err)
-{
-    tblock_item items[COMPUTE_BATCH];
-    for (size_t i = 0; i < n; i++)
-        items[i] = (tblock_item){ .pos = (int32_t)(s->n_cached + i), .token = s->ids[s->n_cached + i], .want_logits = i + 1 == n };
-    if (!tblock_decode(s->context, items, n, err))
-        return NULL;
-    s->n_cached += n;
-    return tblock_logits(s->context, n - 1);
-}
-
-/* Read what the cache lacks, in pieces that take a moment each, so that Ctrl-C is heard. NULL: failed or interrupted. */
-static const float *read_prompt(Session *s, tblock_error *err)
-{
-    double       start = clock_seconds();
-    size_t       piece = 64, from = s->n_cached;
-    const float *logits = NULL;
-    while (s->n_cached < s->n_ids && !interrupted()) {
-        size_t left = s->n_ids - s->n_cached, n = left < piece ? left : piece;
-        double piece_start = clock_seconds();
-        progress_show("reading", (double)(s->n_cached - from) / (double)(s->n_ids - from));
-        logits = compute(s, n, err);
-        if (!logits)
-            break;
-        if (piece < COMPUTE_BATCH && clock_seconds() - piece_start < 0.2)
-            piece *= 2;
-    }
-    progress_end();
-    s->n_read = s->n_cached - from;
-    s->read_s = clock_seconds() - start;
-    return s->n_cached == s->n_ids ? logits : NULL;
-}
-
-/* ---- Answers -------------------------------------------------------------------------------------------------- */
-
-/* An answer on its way out. */
-typedef struct Answer {
-    tblock_stream *stream;
-    StopText       stop;
-    const char    *prefix;  /* what is still to come of the format's text before the content */
-    TextOut        now, all; /* to print; all of the content */
-} Answer;
-
-static bool show(Answer *a, const char *text, size_t n, bool last, tblock_error *err)
-{
-    while (n && *a->prefix && *text == *a->prefix)
-        a->prefix++, text++, n--;
-    if (n)
-        a->prefix = "";
-    if (!stop_text_put(&a->stop, text, n, &a->now, err) || (last && !stop_text_flush(&a->stop, &a->now, err)))
-        return false;
-    output_write(a->now.text, a->now.n);
-    if (!text_out_add(&a->all, a->now.text, a->now.n, err))
-        return false;
-    a->now.n = 0;
+    size_t *n_shown = user;
+    output_write(now->text + *n_shown, now->n_bytes - *n_shown);
+    *n_shown = now->n_bytes;
     return output_flush(err);
 }
 
-static bool ends_answer(const Session *s, int32_t id)
+static void note_speed(Session *s, const Generating *g)
 {
-    for (size_t i = 0; i < s->format.n_stop_ids; i++)
-        if (s->format.stop_ids[i] == id)
-            return true;
-    return false;
-}
-
-/* Why no further token is drawn; false: one is. */
-static bool is_over(Session *s, const Answer *a, size_t n_prompt)
-{
-    size_t n_drawn = s->n_ids - n_prompt;
-    if (a->stop.found)
-        s->end = ANSWER_DONE;
-    else if (interrupted())
-        s->end = ANSWER_INTERRUPTED;
-    else if (s->o.n_predict && n_drawn >= (size_t)s->o.n_predict)
-        s->end = ANSWER_LENGTH;
-    else if (s->n_ids >= (size_t)s->computing.n_ctx)
-        s->end = ANSWER_CONTEXT;
-    else
-        return false;
-    return true;
-}
-
-static bool draw(Session *s, Answer *a, tblock_sampler *sampler, const float *logits, tblock_error *err)
-{
-    size_t n_prompt = s->n_ids, n;
-    double start = clock_seconds();
-    s->end = ANSWER_DONE;
-    while (logits && !is_over(s, a, n_prompt)) {
-        int32_t id;
-        if (!sampling_draw(sampler, s->o.path, logits, s->ids, s->n_ids, &id, err))
-            return false;
-        if (ends_answer(s, id))
-            break;
-        s->ids[s->n_ids++] = id;
-        const char *text = tblock_stream_put(a->stream, id, &n);
-        if (!show(a, text, n, false, err))
-            return false;
-        if (!is_over(s, a, n_prompt) && !(logits = compute(s, 1, err)))
-            return false;
-    }
-    s->draw_s = clock_seconds() - start;
-    s->n_drawn = s->n_ids - n_prompt;
-    const char *rest = tblock_stream_flush(a->stream, &n);
-    return show(a, rest, n, true, err);
+    const tblock_generation_info *now = &g->now;
+    const size_t n_read = now->n_held < now->n_given ? now->n_held : now->n_given;
+    s->end      = now->end;
+    s->n_ids    = now->n_ids;
+    s->n_reused = now->n_reused;
+    s->n_read   = n_read - now->n_reused;
+    s->n_drawn  = now->n_ids - now->n_given;
+    s->read_s   = g->read_s;
+    s->draw_s   = g->draw_s;
 }
 
 /* Keep the answer as a message. Tokens of one that a stop text cut off are not what it says. */
-static bool keep_answer(Session *s, const Answer *a, size_t n_prompt, tblock_error *err)
+static bool keep_answer(Session *s, const tblock_generation_info *now, tblock_error *err)
 {
-    if (!add_message(s, "assistant", a->all.text, a->all.n, err))
+    if (!add_message(s, "assistant", now->text, now->n_bytes, err))
         return false;
     SessionMessage *m = &s->message[s->n - 1];
-    m->n_ids = a->stop.found ? 0 : s->n_ids - n_prompt;
+    m->n_ids = now->end == TBLOCK_END_TEXT ? 0 : s->n_drawn;
     m->ids = m->n_ids ? malloc(m->n_ids * sizeof *m->ids) : NULL;
     if (!m->ids)
         m->n_ids = 0;
     else
-        memcpy(m->ids, s->ids + n_prompt, m->n_ids * sizeof *m->ids);
+        memcpy(m->ids, now->ids + now->n_given, m->n_ids * sizeof *m->ids);
     s->n_answers++;
     s->all_drawn += s->n_drawn;
     s->all_draw_s += s->draw_s;
     return true;
 }
 
-static bool answer(Session *s, const float *logits, uint64_t seed, tblock_error *err)
+static bool answer(Session *s, const int32_t *ids, size_t n_ids, tblock_error *err)
 {
-    size_t          n_prompt = s->n_ids;
-    tblock_sampler *sampler = sampling_new(s->o.sampling, s->info.vocab_size, seed, err);
-    Answer          a = { .prefix = s->format.answer_prefix, .stop = { .texts = s->format.stop_texts, .n = s->format.n_stop_texts } };
-    a.stream = sampler ? tblock_stream_new(s->model, true, err) : NULL;
-    bool good = a.stream && draw(s, &a, sampler, logits, err);
-    if (good && s->end == ANSWER_INTERRUPTED && s->n_drawn == 0)
+    const tblock_generation_options o = { .ids          = ids,
+                                          .n_ids        = n_ids,
+                                          .sampling     = sampling_of(s->o.sampling, s->seed),
+                                          .max_tokens   = s->o.n_predict,
+                                          .stop_ids     = s->format.stop_ids,
+                                          .n_stop_ids   = s->format.n_stop_ids,
+                                          .stop_texts   = s->format.stop_texts,
+                                          .n_stop_texts = s->format.n_stop_texts,
+                                          .skip         = s->format.answer_prefix };
+    size_t     n_shown = 0;
+    Generating g = { .context = s->context, .reading = "reading", .show = show, .user = &n_shown };
+    g.generation = tblock_generation_open(s->context, &o, err);
+    if (!g.generation)
+        return false;
+    bool good = generate(&g, err);
+    note_speed(s, &g);
+    if (good && s->end == TBLOCK_END_STOPPED && s->n_drawn == 0)
         good = fail(err, CLI_INTERRUPTED, "%s", "");
-    good = good && keep_answer(s, &a, n_prompt, err);
-    tblock_stream_free(a.stream);
-    tblock_sampler_free(sampler);
-    free(a.stop.held.text);
-    free(a.now.text);
-    free(a.all.text);
+    good = good && keep_answer(s, &g.now, err);
+    tblock_generation_close(g.generation);
     return good;
 }
 
@@ -301,16 +201,10 @@ static bool try_answer(Session *s, uint64_t seed, tblock_error *err)
     size_t   n_ids;
     if (!fit(s, &ids, &n_ids, err))
         return false;
-    bool good = take_ids(s, ids, n_ids, err);
+    s->seed   = seed;
+    bool good = answer(s, ids, n_ids, err);
     tblock_free(ids);
-    s->seed = seed;
-    const float *logits = good ? read_prompt(s, err) : NULL;
-    if (good && !logits && interrupted()) {
-        s->end = ANSWER_INTERRUPTED;
-        s->n_drawn = 0;
-        return fail(err, CLI_INTERRUPTED, "%s", "");
-    }
-    return logits && answer(s, logits, seed, err);
+    return good;
 }
 
 /* Answer the last message, a user's. Without an answer, the turns that had to make room for it are told again. */
@@ -409,8 +303,7 @@ bool session_open(Session *s, const SessionOptions *o, tblock_error *err)
     if (!s->context)
         return false;
     tblock_context_describe(s->context, &s->computing);
-    s->ids = malloc((size_t)s->computing.n_ctx * sizeof *s->ids);
-    return s->ids || no_memory(NULL, err);
+    return true;
 }
 
 void session_close(Session *s)
@@ -418,7 +311,6 @@ void session_close(Session *s)
     while (s->n)
         drop_last(s);
     free(s->message);
-    free(s->ids);
     tblock_chat_free(s->chat);
     tblock_context_free(s->context);
     tblock_close(s->model);
@@ -429,7 +321,12 @@ static double per_second(size_t n, double seconds) { return seconds > 0 ? (doubl
 
 void session_stats(const Session *s)
 {
-    static const char *const ends[] = { "done", "--predict reached", "context full", "interrupted" };
+    static const char *const ends[] = { [TBLOCK_END_TOKEN]   = "done",
+                                        [TBLOCK_END_TEXT]    = "done",
+                                        [TBLOCK_END_LENGTH]  = "--predict reached",
+                                        [TBLOCK_END_CONTEXT] = "context full",
+                                        [TBLOCK_END_STOPPED] = "interrupted",
+                                        [TBLOCK_END_FAILED]  = "failed" };
     tblock_context_info c;
     char                format[CLI_SHOWN];
     tblock_context_describe(s->context, &c);

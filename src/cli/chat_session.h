@@ -17,8 +17,6 @@ typedef struct SessionOptions {
 /* Texts belong to the session. */
 typedef struct SessionMessage { const char *role; char *text; size_t n; int32_t *ids; size_t n_ids; } SessionMessage;
 
-typedef enum AnswerEnd { ANSWER_DONE, ANSWER_LENGTH, ANSWER_CONTEXT, ANSWER_INTERRUPTED } AnswerEnd;
-
 typedef struct Session {
     SessionOptions      o;
     tblock_model       *model;
@@ -30,10 +28,9 @@ typedef struct Session {
     SessionMessage     *message;         /* [n]; the first may be a system text */
     size_t              n, cap;
     size_t              n_left_out;      /* oldest messages after the system text that the model no longer sees */
-    int32_t            *ids;             /* [n_ctx] of the sequence; the first n_cached are in the KV cache     */
-    size_t              n_ids, n_cached;
+    size_t              n_ids;           /* of the sequence: the conversation as the model saw it */
     uint64_t            seed;            /* of the answer now or before */
-    AnswerEnd           end;
+    int                 end;             /* of the last answer: enum tblock_end */
     size_t              n_reused, n_read, n_drawn; /* of the last answer: tokens found in the cache, read, drawn */
     double              read_s, draw_s;
     size_t              n_answers, all_drawn;

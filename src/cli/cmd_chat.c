@@ -41,13 +41,13 @@ static bool close_answer(const Chat *c, tblock_error *err)
     output_write("\n", 1);
     if (!output_flush(err))
         return false;
-    if (s->end == ANSWER_LENGTH)
+    if (s->end == TBLOCK_END_LENGTH)
         cli_note(quiet, "the answer was cut after --predict %d tokens", s->o.n_predict);
-    if (s->end == ANSWER_CONTEXT)
+    if (s->end == TBLOCK_END_CONTEXT)
         cli_note(quiet, "the answer was cut: the context of %d tokens is full; the next message "
                         "will drop the oldest turns",
                  s->computing.n_ctx);
-    if (s->end == ANSWER_INTERRUPTED)
+    if (s->end == TBLOCK_END_STOPPED)
         cli_note(quiet, "stopped; the conversation keeps the answer so far");
     return true;
 }
@@ -286,9 +286,9 @@ static bool answer_once(Chat *c, tblock_error *err)
     if (!output_flush(err))
         return false;
     const Session *s = &c->session;
-    if (s->end == ANSWER_CONTEXT)
+    if (s->end == TBLOCK_END_CONTEXT)
         cli_note(c->args->general.quiet, "stopped: the context of %d tokens is full", s->computing.n_ctx);
-    return s->end != ANSWER_INTERRUPTED || fail(err, CLI_INTERRUPTED, "%s", "");
+    return s->end != TBLOCK_END_STOPPED || fail(err, CLI_INTERRUPTED, "%s", "");
 }
 
 static bool chat(void *args, tblock_error *err)

@@ -96,19 +96,6 @@ tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_err
     return m;
 }
 
-tblock_sampler *sampling_new(const SamplingOptions *o, int vocab_size, uint64_t seed, tblock_error *err)
-{
-    return tblock_sampler_new(vocab_size, &(tblock_sampler_options){
-        .temp = (float)o->temp, .top_k = o->top_k, .top_p = o->top_p, .min_p = (float)o->min_p,
-        .repeat_penalty = (float)o->repeat_penalty, .seed = seed }, err);
-}
-
-bool sampling_draw(tblock_sampler *s, const char *path, const float *logits, const int32_t *ids, size_t n, int32_t *id, tblock_error *err)
-{
-    tblock_error why;
-    return tblock_sampler_next(s, logits, ids, n, (uint32_t)n, id, &why) || fail(err, why.status, "%s: %s", path, why.msg);
-}
-
 static bool has_fma(void)
 {
 #if defined(__x86_64__)

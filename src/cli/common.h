@@ -88,12 +88,6 @@ typedef struct Generating {
  * end like others. False: show failed, or the generation. */
 bool generate(Generating *g, tblock_error *err);
 
-/* tblock_sampler_new as the options say, but with this seed */
-tblock_sampler *sampling_new(const SamplingOptions *o, int vocab_size, uint64_t seed, tblock_error *err);
-
-/* tblock_sampler_next for the token after ids [n], the whole sequence; its error names the model. */
-bool sampling_draw(tblock_sampler *s, const char *path, const float *logits, const int32_t *ids, size_t n, int32_t *id, tblock_error *err);
-
 /* Where the tokens come from. */
 typedef struct PromptOptions {
     const char *text, *file;
