@@ -143,9 +143,8 @@ static void write_number(TextOut *o, double x, bool plain)
         json_out_double(o, x);
 }
 
-static void write_string(TextOut *o, const char *s, bool plain)
+static void write_string(TextOut *o, const char *s, size_t n, bool plain)
 {
-    size_t n = strlen(s);
     if (!plain) {
         json_out_string(o, s, n);
         return;
@@ -172,7 +171,7 @@ static void write_value(Rows *r, const Value *v)
     case VALUE_JSON:  text_out_bytes(o, v->text, strlen(v->text)); break;
     case VALUE_TEXT:
         if (v->text)
-            write_string(o, v->text, r->plain);
+            write_string(o, v->text, (size_t)v->whole, r->plain);
         else
             text_out(o, "null");
     }

@@ -54,7 +54,8 @@ static inline Value v_real(double x) { return (Value){ VALUE_REAL, .real = x }; 
 static inline Value v_whole(double x) { return (Value){ VALUE_WHOLE, .real = x }; } /* a whole number, however large */
 static inline Value v_part(double x, double of) { return (Value){ VALUE_PART, .real = x, .of = of }; } /* the share x / of */
 static inline Value v_flag(bool x) { return (Value){ VALUE_FLAG, .whole = x }; }
-static inline Value v_text(const char *s) { return (Value){ VALUE_TEXT, .text = s }; } /* NULL: JSON null */
+static inline Value v_bytes(const char *s, size_t n) { return (Value){ VALUE_TEXT, .whole = (int64_t)n, .text = s }; } /* in JSON alone */
+static inline Value v_text(const char *s) { return v_bytes(s, s ? strlen(s) : 0); } /* NULL: JSON null */
 static inline Value v_json(const char *s) { return (Value){ VALUE_JSON, .text = s }; } /* JSON as it is: "[2, 3]" */
 static inline Value v_shown(Value v, const char *words) { v.words = words; return v; }
 

@@ -226,21 +226,37 @@ static bool show(void *user, const tblock_generation_info *now, tblock_error *er
 
 /* ---- After the last token -------------------------------------------------------------------- */
 
-static void print_json(const Run *r)
+static void ids_row(Rows *r, const char *key, const int32_t *ids, size_t n)
 {
-    const tblock_generation_info *now = &r->generating.now;
-    output_format("{");
-    output_json_ids("prompt_ids", r->prompt.ids, r->prompt.n);
-    output_format(", ");
-    output_json_ids("ids", now->ids + now->n_given, now->n_ids - now->n_given);
-    output_format(", \"text\": ");
-    if (r->info.has_tokenizer)
-        output_json_text(now->text, now->n_bytes);
-    else
-        output_format("null");
-    output_format(", \"stop_reason\": \"%s\", ", end_names[now->end]);
-    run_stats_json(&r->stats, &r->info, &r->computing);
-    output_format("}\n");
+    rows_open(r, key, '[');
+    for (size_t i = 0; i < n; i++)
+        rows_item(r, v_int(ids[i]));
+    rows_close(r, ']');
+}
+
+static bool print_json(const Run *r, tblock_error *err)
+{
+    const tblock_generation_info *now  = &r->generating.now;
+    Rows                          rows = OUTPUT_ROWS(true, 0);
+    rows_open(&rows, NULL, '{');
+    ids_row(&rows, "prompt_ids", r->prompt.ids, r->prompt.n);
+    ids_row(&rows, "ids", now->ids + now->n_given, now->n_ids - now->n_given);
+    rows_put(&rows, "text", r->info.has_tokenizer ? v_bytes(now->text ? now->text : "", now->n_bytes) : v_text(NULL));
+    rows_put(&rows, "stop_reason", v_text(end_names[now->end]));
+    run_stats_rows(&rows, &r->stats, &r->info, &r->computing, end_names[now->end]);
+    rows_close(&rows, '}');
+    return output_rows(&rows, err);
+}
+
+static bool print_stats(const Run *r, tblock_error *err)
+{
+    Rows rows = OUTPUT_ROWS(false, 8);
+    run_stats_rows(&rows, &r->stats, &r->info, &r->computing, end_names[r->generating.now.end]);
+    char *text = text_out_take(&rows.out, err);
+    if (text)
+        fputs(text, stderr);
+    free(text);
+    return text != NULL;
 }
 
 /* The whole sequence goes into the file: the last token, which nothing was drawn from yet, is
@@ -290,16 +306,16 @@ static bool finish(Run *r, tblock_error *err)
     const RunArgs *a   = r->args;
     const int      end = r->generating.now.end;
     gather_stats(r);
-    if (a->json)
-        print_json(r);
-    else if (output_is_terminal() || !r->info.has_tokenizer)
+    if (a->json && !print_json(r, err))
+        return false;
+    if (!a->json && (output_is_terminal() || !r->info.has_tokenizer))
         output_write("\n", 1);
     if (!output_flush(err))
         return false;
     if (end == TBLOCK_END_CONTEXT)
         cli_note(a->general.quiet, "stopped: the context of %d tokens is full", r->computing.n_ctx);
-    if (a->stats)
-        run_stats_print(&r->stats, &r->info, &r->computing, end_names[end]);
+    if (a->stats && !print_stats(r, err))
+        return false;
     if (!close_trace(r, err) || !save_state(r, err))
         return false;
     return end != TBLOCK_END_STOPPED || fail(err, CLI_INTERRUPTED, "%s", "");

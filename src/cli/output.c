@@ -105,14 +105,6 @@ void output_json_ids(const char *key, const int32_t *ids, size_t n)
     output_write("]", 1);
 }
 
-void output_json_number(const char *key, double x)
-{
-    if (isfinite(x))
-        output_format("\"%s\": %.17g", key, x);
-    else
-        output_format("\"%s\": null", key);
-}
-
 /* ---- Terminals --------------------------------------------------------------------------------------------------- */
 
 static int output_fd(void) { return output.to_stderr ? STDERR_FILENO : STDOUT_FILENO; }

@@ -37,9 +37,6 @@ void output_json_text(const char *text, size_t n);
 /* "key": [1, 2, 3] */
 void output_json_ids(const char *key, const int32_t *ids, size_t n);
 
-/* "key": x, so that the same double reads back; null where x is not finite */
-void output_json_number(const char *key, double x);
-
 bool output_is_terminal(void);
 bool output_has_colour(void);
 int  output_columns(void); /* of its terminal, COLUMNS first; elsewhere 80 */

@@ -1,8 +1,5 @@
 #include "run_stats.h"
 
-#include "message.h"
-#include "output.h"
-
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,68 +70,60 @@ static size_t predicted_bytes(const tblock_model_info *m, const tblock_context_i
     return m->made_bytes + c->kv_bytes + c->activation_bytes;
 }
 
-void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock_context_info *c, const char *stopped)
+static void speed_row(Rows *r, const char *key, const tblock_model_info *m, size_t tokens, size_t calls, double seconds)
 {
-    char  family[CLI_SHOWN], file[24], weights[24], kv[24], activations[24], resident[24];
-    size_t private;
-    Speed prefill = speed(m, s->n_prefilled, s->n_pieces, s->prefill_s);
-    Speed decode = speed(m, s->n_decoded, s->n_calls, s->decode_s);
-
-    fprintf(stderr, "load      %.2f ms: %s, %s\n", s->load_s * 1e3, cli_shown(family, m->family), m->weight_types);
-    fprintf(stderr, "model     %" PRIu64 " parameters, %s read per token\n", m->n_params, spell_bytes(m->bytes_per_token, weights));
-    if (s->n_loaded)
-        fprintf(stderr, "state     %zu tokens loaded\n", s->n_loaded);
-    fprintf(stderr, "prefill   %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", s->n_prefilled, s->prefill_s * 1e3,
-            prefill.tok_per_s, prefill.gb_per_s);
-    fprintf(stderr, "decode    %zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s\n", s->n_decoded, s->decode_s * 1e3,
-            decode.tok_per_s, decode.gb_per_s);
-    if (s->drafts)
-        fprintf(stderr, "draft     %zu of %zu proposed tokens accepted: %.1f%%, %zu calls\n", s->n_accepted, s->n_proposed,
-                100 * acceptance(s), s->n_calls);
-    fprintf(stderr, "memory    file %s, kv %s, activations %s\n"
-                    "          peak resident %s\n", spell_bytes(m->file_bytes, file),
-            spell_bytes(c->kv_bytes, kv), spell_bytes(c->activation_bytes, activations),
-            spell_bytes(resident_bytes(), resident));
-    if ((private = private_bytes(s->memory_fd)) > 0)
-        fprintf(stderr, "private   %s predicted (%s of it for weights), %s measured\n", spell_bytes(predicted_bytes(m, c), file),
-                spell_bytes(m->made_bytes, weights), spell_bytes(private, resident));
-    fprintf(stderr, "settings  seed %" PRIu64 ", threads %d, isa %s, context %d\n"
-                    "          math %s, activations %s, kv %s\n", s->seed,
-            c->threads, c->isa, c->n_ctx, c->math, c->activations, c->kv_type);
-    fprintf(stderr, "stopped   %s; last logits %016" PRIx64 "\n", stopped, s->hash);
+    Speed x = speed(m, tokens, calls, seconds);
+    rows_object(r, key, { "tokens", v_count(tokens) }, { "seconds", v_real(seconds) }, { "tok_per_s", v_real(x.tok_per_s) },
+                { "gb_per_s", v_real(x.gb_per_s) });
+    rows_pair(r, key, "%zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s", tokens, seconds * 1e3, x.tok_per_s, x.gb_per_s);
 }
 
-static void print_json_speed(const char *key, Speed s, size_t tokens, double seconds)
+static void draft_row(Rows *r, const RunStats *s)
 {
-    output_format("\"%s\": {\"tokens\": %zu, ", key, tokens);
-    output_json_number("seconds", seconds);
-    output_format(", ");
-    output_json_number("tok_per_s", s.tok_per_s);
-    output_format(", ");
-    output_json_number("gb_per_s", s.gb_per_s);
-    output_format("}, ");
+    rows_object(r, "draft", { "proposed", v_count(s->n_proposed) }, { "accepted", v_count(s->n_accepted) },
+                { "acceptance", v_real(acceptance(s)) }, { "calls", v_count(s->n_calls) });
+    rows_pair(r, "draft", "%zu of %zu proposed tokens accepted: %.1f%%, %zu calls", s->n_accepted, s->n_proposed,
+              100 * acceptance(s), s->n_calls);
 }
 
-void run_stats_json(const RunStats *s, const tblock_model_info *m, const tblock_context_info *c)
+static void memory_rows(Rows *r, const RunStats *s, const tblock_model_info *m, const tblock_context_info *c)
 {
-    output_format("\"seed\": %" PRIu64 ", \"logits_hash\": \"%016" PRIx64 "\", \"stats\": {", s->seed, s->hash);
-    output_json_number("load_seconds", s->load_s);
-    output_format(", ");
-    if (s->n_loaded)
-        output_format("\"state_tokens\": %zu, ", s->n_loaded);
-    print_json_speed("prefill", speed(m, s->n_prefilled, s->n_pieces, s->prefill_s), s->n_prefilled, s->prefill_s);
-    print_json_speed("decode", speed(m, s->n_decoded, s->n_calls, s->decode_s), s->n_decoded, s->decode_s);
-    if (s->drafts) {
-        output_format("\"draft\": {\"proposed\": %zu, \"accepted\": %zu, ", s->n_proposed, s->n_accepted);
-        output_json_number("acceptance", acceptance(s));
-        output_format(", \"calls\": %zu}, ", s->n_calls);
+    char         file[24], weights[24], kv[24], activations[24], resident[24];
+    const size_t now = resident_bytes(), own = private_bytes(s->memory_fd), predicted = predicted_bytes(m, c);
+    rows_members(r, { "file_bytes", v_count(m->file_bytes) }, { "kv_bytes", v_count(c->kv_bytes) },
+                 { "activation_bytes", v_count(c->activation_bytes) }, { "resident_bytes", v_count(now) },
+                 { "predicted_private_bytes", v_count(predicted) }, { "private_bytes", own > 0 ? v_count(own) : v_none() });
+    rows_pair(r, "memory", "file %s, kv %s, activations %s", spell_bytes(m->file_bytes, file), spell_bytes(c->kv_bytes, kv),
+              spell_bytes(c->activation_bytes, activations));
+    rows_pair(r, "", "peak resident %s", spell_bytes(now, resident));
+    if (own > 0)
+        rows_pair(r, "private", "%s predicted (%s of it for weights), %s measured", spell_bytes(predicted, file),
+                  spell_bytes(m->made_bytes, weights), spell_bytes(own, resident));
+}
+
+void run_stats_rows(Rows *r, const RunStats *s, const tblock_model_info *m, const tblock_context_info *c, const char *stopped)
+{
+    char seed[24], hash[24], weights[24];
+    snprintf(seed, sizeof seed, "%" PRIu64, s->seed);
+    snprintf(hash, sizeof hash, "%016" PRIx64, s->hash);
+    rows_members(r, { "seed", v_json(seed) }, { "logits_hash", v_text(hash) });
+    rows_open(r, "stats", '{');
+    rows_put(r, "load_seconds", v_real(s->load_s));
+    rows_pair(r, "load", "%.2f ms: %s, %s", s->load_s * 1e3, m->family, m->weight_types);
+    rows_pair(r, "model", "%" PRIu64 " parameters, %s read per token", m->n_params, spell_bytes(m->bytes_per_token, weights));
+    if (s->n_loaded) {
+        rows_put(r, "state_tokens", v_count(s->n_loaded));
+        rows_pair(r, "state", "%zu tokens loaded", s->n_loaded);
     }
-    output_format("\"file_bytes\": %zu, \"kv_bytes\": %zu, \"activation_bytes\": %zu, \"resident_bytes\": %zu, ",
-                  m->file_bytes, c->kv_bytes, c->activation_bytes, resident_bytes());
-    size_t private = private_bytes(s->memory_fd);
-    output_format("\"predicted_private_bytes\": %zu, ", predicted_bytes(m, c));
-    if (private > 0)
-        output_format("\"private_bytes\": %zu, ", private);
-    output_format("\"threads\": %d, \"isa\": \"%s\", \"math\": \"%s\", ", c->threads, c->isa, c->math);
-    output_format("\"activations\": \"%s\", \"kv_type\": \"%s\", \"n_ctx\": %d}", c->activations, c->kv_type, c->n_ctx);
+    speed_row(r, "prefill", m, s->n_prefilled, s->n_pieces, s->prefill_s);
+    speed_row(r, "decode", m, s->n_decoded, s->n_calls, s->decode_s);
+    if (s->drafts)
+        draft_row(r, s);
+    memory_rows(r, s, m, c);
+    rows_members(r, { "threads", v_int(c->threads) }, { "isa", v_text(c->isa) }, { "math", v_text(c->math) },
+                 { "activations", v_text(c->activations) }, { "kv_type", v_text(c->kv_type) }, { "n_ctx", v_int(c->n_ctx) });
+    rows_close(r, '}');
+    rows_pair(r, "settings", "seed %" PRIu64 ", threads %d, isa %s, context %d", s->seed, c->threads, c->isa, c->n_ctx);
+    rows_pair(r, "", "math %s, activations %s, kv %s", c->math, c->activations, c->kv_type);
+    rows_pair(r, "stopped", "%s; last logits %s", stopped, hash);
 }

@@ -4,6 +4,8 @@
 
 #include "tblock.h"
 
+#include "base/report_rows.h"
+
 typedef struct RunStats {
     double   load_s, prefill_s, decode_s;
     size_t   n_loaded;    /* tokens of a loaded state                      */
@@ -20,10 +22,8 @@ typedef struct RunStats {
 /* What run_stats_* reads of the system about this process's memory, opened before a sandbox opens nothing; -1: there is none. */
 int run_stats_open_memory(void);
 
-/* Lines on standard error; the last one ends with the hash. stopped: the reason. */
-void run_stats_print(const RunStats *s, const tblock_model_info *m, const tblock_context_info *c, const char *stopped);
-
-/* "seed": ..., "logits_hash": ..., "stats": {...} */
-void run_stats_json(const RunStats *s, const tblock_model_info *m, const tblock_context_info *c);
+/* "seed": ..., "logits_hash": ..., "stats": {...} of an object that is open; as text, lines whose last one ends with the hash.
+ * stopped: the reason. */
+void run_stats_rows(Rows *r, const RunStats *s, const tblock_model_info *m, const tblock_context_info *c, const char *stopped);
 
 #endif
