@@ -1,6 +1,7 @@
-/* tblock: finds the command in one table, prints the one error line, returns its status.
+/* tblock: finds the command in one table, prints the one error line and returns its status.
  *
- * Numbers are read and written with a point everywhere: of the locale the program sets at most LC_CTYPE, for chat's line editor. */
+ * Numbers are read and written with a point everywhere. The program never sets LC_NUMERIC;
+ * chat's line editor sets LC_CTYPE. */
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/fault.h"
@@ -63,7 +64,7 @@ static bool print_version(void)
     return true;
 }
 
-/* What every command has among its arguments. */
+/* Was --quiet given? Every command has it among its arguments. */
 static bool is_quiet(const Syntax *syntax, const void *args)
 {
     for (const OptionGroup *g = syntax->groups; g->options; g++)
@@ -96,7 +97,7 @@ static bool run_command(const Command *command, int argc, char **argv, tblock_er
 
 static bool dispatch(int argc, char **argv, tblock_error *err)
 {
-    if (argc < 2) { /* nobody asked for help: a script that lost its command must see that nothing was done */
+    if (argc < 2) { /* a script that lost its command must notice */
         output_to_stderr();
         help_short();
         return fail(err, TBLOCK_USAGE, "%s", "");
@@ -119,8 +120,9 @@ static bool dispatch(int argc, char **argv, tblock_error *err)
     return command && run_command(command, argc - 2, argv + 2, err);
 }
 
-/* The number of a standard file that the caller left closed would otherwise go to the next file opened: to an output
- * file, say, and text would be printed into that. */
+/* Opens /dev/null for each standard descriptor that the caller left closed. Otherwise the next
+ * file opened would get its number: an output file, for example, into which messages would then
+ * be printed. */
 static void keep_standard_files(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

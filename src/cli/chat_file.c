@@ -1,3 +1,4 @@
+/* cli/chat_file.c: reads a file or standard input, and lets the library parse it. */
 #include "chat_file.h"
 
 #include "input.h"

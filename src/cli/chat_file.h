@@ -4,7 +4,7 @@
 
 #include "tblock.h"
 
-/* Messages of a file; release with tblock_free. */
+/* Reads the messages of a file; release them with tblock_free. */
 bool chat_file_read(const char *path, tblock_chat_message **messages, size_t *n, tblock_error *err);
 
 #endif

@@ -1,3 +1,5 @@
+/* cli/chat_line.c: reads what someone types, with libedit if it is there, and puts lines
+ * together to messages. */
 #include "chat_line.h"
 
 #include "interrupt.h"
@@ -24,17 +26,18 @@ enum { MOST_MESSAGE = 1 << 20, HISTORY_LINES = 1000 };
 static const char first_prompt[] = "> ", next_prompt[] = ". ", fence[] = "\"\"\"";
 
 struct ChatLines {
-    const char *prompt;  /* of the line that is read now */
-    char       *file;    /* of the history; NULL: none   */
-    TextOut     line;    /* plain reading                */
+    const char *prompt;  /* of the line being read */
+    char       *file;    /* of the history; NULL: none */
+    TextOut     line;    /* for plain reading */
 #ifdef HAVE_LIBEDIT
-    EditLine   *editor;  /* NULL: plain lines            */
+    EditLine   *editor;  /* NULL: plain lines */
     History    *history;
 #endif
 };
 
-/* One byte of standard input, as read: 1, 0 at its end, -1 with errno; EINTR where Ctrl-C came, also between the question and the
- * waiting. */
+/* Reads one byte of standard input: 1, 0 at its end, -1 with errno. EINTR means Ctrl-C. The
+ * signal is blocked except inside ppoll, so that a Ctrl-C between the check and the wait is not
+ * lost. */
 static ssize_t read_byte(char *c)
 {
     sigset_t      block, before;
@@ -49,14 +52,14 @@ static ssize_t read_byte(char *c)
         errno = interrupted() ? EINTR : why;
         if (interrupted())
             return -1;
-        if (ready < 0 && errno != EINTR) /* another signal, such as a new size of the window: go on waiting */
+        if (ready < 0 && errno != EINTR) /* another signal, such as a resize: wait again */
             return -1;
         if (ready > 0)
             return read(STDIN_FILENO, c, 1);
     }
 }
 
-/* ---- Plain lines ---------------------------------------------------------------------------------------------- */
+/* ---- Plain lines ---- */
 
 static LineResult read_plain(ChatLines *l, const char **text, size_t *n, tblock_error *err)
 {
@@ -82,7 +85,7 @@ static LineResult read_plain(ChatLines *l, const char **text, size_t *n, tblock_
     return LINE_READ;
 }
 
-/* ---- Edited lines --------------------------------------------------------------------------------------------- */
+/* ---- Edited lines ---- */
 
 #ifdef HAVE_LIBEDIT
 static char *prompt_of(EditLine *editor)
@@ -92,7 +95,8 @@ static char *prompt_of(EditLine *editor)
     return (char *)(uintptr_t)((ChatLines *)l)->prompt;
 }
 
-/* The next character, for the editor: its return and errno as of read_byte. Bytes that are no UTF-8 are skipped. */
+/* The next character, for the editor. Returns and errno as in read_byte. Skips bytes that are
+ * not UTF-8. */
 static int read_character(EditLine *editor, wchar_t *out)
 {
     (void)editor;
@@ -118,7 +122,7 @@ static LineResult read_edited(ChatLines *l, const char **text, size_t *n, tblock
 {
     int count = 0;
     errno = 0;
-    el_resize(l->editor); /* the window may have another size by now */
+    el_resize(l->editor); /* the window may have been resized */
     const char *line = el_gets(l->editor, &count);
     if (interrupted())
         return LINE_INTERRUPT;
@@ -136,7 +140,8 @@ static LineResult read_edited(ChatLines *l, const char **text, size_t *n, tblock
     return LINE_READ;
 }
 
-/* Characters rather than bytes under the cursor: the one thing that asks for a locale, and numbers stay as they are. */
+/* Makes the editor move by characters, not bytes. Only this needs a locale; numbers are not
+ * affected. */
 static void choose_characters(void)
 {
     if (!setlocale(LC_CTYPE, "C.UTF-8"))
@@ -196,9 +201,9 @@ static LineResult read_line(ChatLines *l, const char *prompt, const char **text,
     return read_plain(l, text, n, err);
 }
 
-/* ---- History file --------------------------------------------------------------------------------------------- */
+/* ---- History file ---- */
 
-/* Make the folders of path below its first `from` bytes, for this user alone. */
+/* Makes the folders of path after its first `from` bytes, for this user only. */
 static void make_folders(char *path, size_t from)
 {
     for (char *slash = strchr(path + from, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -209,12 +214,13 @@ static void make_folders(char *path, size_t from)
     }
 }
 
-/* The file's name where it can be written; else NULL. */
+/* The name of the history file if it can be written, else NULL. */
 static char *history_file(void)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     char        path[PATH_MAX];
-    bool        own = state && *state == '/'; /* the specification: a relative path is ignored */
+    /* A relative path is to be ignored (XDG specification). */
+    bool        own = state && *state == '/';
     if (!own && (!home || *home != '/'))
         return NULL;
     int n = snprintf(path, sizeof path, "%s%s/tblock/history", own ? state : home, own ? "" : "/.local/state");
@@ -229,7 +235,7 @@ static char *history_file(void)
     return strdup(path);
 }
 
-/* ---- Messages ------------------------------------------------------------------------------------------------- */
+/* ---- Messages ---- */
 
 ChatLines *chat_lines_open(bool keep_history, tblock_error *err)
 {
@@ -285,7 +291,7 @@ LineResult chat_lines_read(ChatLines *l, TextOut *out, tblock_error *err)
             break;
     }
     if (fenced && out->n)
-        out->n--; /* the line end before the closing fence */
+        out->n--; /* the newline before the closing fence */
     save_history(l);
     return LINE_READ;
 }

@@ -21,7 +21,7 @@ typedef struct AttnArgs {
     GeneralOptions general;
 } AttnArgs;
 
-/* ---- Which layers and heads ------------------------------------------------------------------------------------ */
+/* ---- Which layers and heads ---- */
 
 typedef struct Chosen { int *number; size_t n; bool *seen; } Chosen; /* number NULL: all */
 
@@ -35,7 +35,7 @@ static bool choose_range(Chosen *c, int from, int to)
     return from <= to;
 }
 
-/* "0,2,5", "0-3", or both: "0-3,7" */
+/* Reads "0,2,5", "0-3", or both: "0-3,7". */
 static bool choose_list(Chosen *c, const char *s, int max)
 {
     int from, to;
@@ -73,9 +73,9 @@ static void chosen_free(Chosen *c)
     free(c->seen);
 }
 
-/* ---- Which format ---------------------------------------------------------------------------------------------- */
+/* ---- Which format ---- */
 
-/* --format, else --json, else what the name of the file says; NULL with err filled. */
+/* --format if given, else --json, else by the name of the file. NULL: err is filled. */
 static const char *choose_format(const AttnArgs *a, tblock_error *err)
 {
     if (a->json && a->format && strcmp(a->format, "json") != 0) {
@@ -101,7 +101,7 @@ static const char *choose_format(const AttnArgs *a, tblock_error *err)
     return NULL;
 }
 
-/* ---- The command ----------------------------------------------------------------------------------------------- */
+/* ---- The command ---- */
 
 static bool put(void *user, const char *data, size_t n)
 {

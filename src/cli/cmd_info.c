@@ -22,9 +22,9 @@ static bool info(void *args, tblock_error *err)
     };
 
     progress_show(a->check ? "checking the data" : "reading the model", -1);
-    bool good = tblock_report(a->path, &o, &text, err); /* a check that says no still has its report */
+    bool good = tblock_report(a->path, &o, &text, err); /* a failed check has a report too */
     progress_end();
-    if (text && (a->json || !a->html)) /* with --html alone the page is all */
+    if (text && (a->json || !a->html)) /* with --html alone, print nothing */
         output_report(text);
     tblock_free(text);
     tblock_error output_err;

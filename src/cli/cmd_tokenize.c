@@ -18,7 +18,8 @@ typedef struct TokenizeArgs {
     GeneralOptions general;
 } TokenizeArgs;
 
-/* Bytes of one token alone, also where they are a part of a character. *text belongs to the caller: free(). */
+/* The bytes of one token alone, even if they are part of a character. The caller frees
+ * piece->text. */
 static bool piece_bytes(tblock_stream *s, int32_t id, TextOut *piece, tblock_error *err)
 {
     size_t      n;
@@ -30,7 +31,7 @@ static bool piece_bytes(tblock_stream *s, int32_t id, TextOut *piece, tblock_err
     return text_out_add(piece, part, n, err);
 }
 
-/* id, tabulator, text in quotes, escaped as base/printable.h has it */
+/* Prints the id, a tab, and the text in quotes, escaped as in base/printable.h. */
 static void print_piece(int32_t id, const TextOut *piece)
 {
     output_format("%" PRId32 "\t\"", id);
@@ -108,7 +109,8 @@ static bool decode(const tblock_model *m, const TokenizeArgs *a, tblock_error *e
     char        *text = NULL;
     size_t       n = 0;
     tblock_error why = { 0 };
-    if (!tblock_detokenize(m, a->ids.ids, a->ids.n, &text, &n, &why)) /* not a file's fault: the ids are the user's */
+    /* The user's ids are wrong, not a file. */
+    if (!tblock_detokenize(m, a->ids.ids, a->ids.n, &text, &n, &why))
         return fail(err, why.status == TBLOCK_INPUT ? TBLOCK_USAGE : why.status, "--ids: %s", why.msg);
     if (a->pieces) {
         tblock_free(text);

@@ -24,7 +24,8 @@ typedef struct TrainArgs {
     GeneralOptions   general;
 } TrainArgs;
 
-typedef struct Show { const TrainArgs *a; bool lost; tblock_error why; } Show; /* lost: nobody reads what is printed */
+/* lost: nobody reads the output. */
+typedef struct Show { const TrainArgs *a; bool lost; tblock_error why; } Show;
 
 /* ---- Progress ---- */
 
@@ -47,7 +48,8 @@ static bool show_json(const tblock_train_progress *p, tblock_error *err)
     return output_rows(&r, err) && output_flush(err);
 }
 
-/* A line on standard error for each validation or checkpoint, and a bar while it goes on where that is a terminal. */
+/* Prints a line on standard error for each validation or checkpoint, and shows a bar in between
+ * on a terminal. */
 static void show_line(const tblock_train_progress *p)
 {
     char eta[24], what[160], val[32] = "";
@@ -95,7 +97,8 @@ static bool print_report(const TrainArgs *a, const tblock_train_report *t, tbloc
     return output_rows(&r, err);
 }
 
-/* Whoever names a text or an output means something else than a check, which looks at neither. */
+/* Refuses options for a text or an output: the check uses neither, so the user meant something
+ * else. */
 static bool check(TrainArgs *a, tblock_error *err)
 {
     tblock_grad_check_options o = { .config = a->config, .init = a->init, .threads = a->threads, .progress = progress_advance };
@@ -116,7 +119,7 @@ static bool check(TrainArgs *a, tblock_error *err)
 
 static bool constant(const TrainArgs *a) { return strcmp(a->schedule, "constant") == 0; }
 
-/* As tblock_train_options has it, where 0 stands for what is not given. */
+/* min_lr as tblock_train_options wants it, where 0 means that it is not given. */
 static double min_lr(const TrainArgs *a)
 {
     if (constant(a))
@@ -131,7 +134,7 @@ static bool train(void *args, tblock_error *err)
     tblock_train_report report;
     bool                random = a->seed.random;
     blas_without_threads();
-    if (a->out && a->out_argument && !a->text) /* nearly always the text */
+    if (a->out && a->out_argument && !a->text) /* almost always the text */
         return fail(err, TBLOCK_USAGE, "train: unexpected argument '%s': write --text before the text to train on", a->out_argument);
     if (!output_one(&a->out, a->out_argument, err))
         return false;

@@ -1,4 +1,4 @@
-/* cli/command.h: what a command is; the table of commands is in main.c. */
+/* cli/command.h: what a command consists of. The table of commands is in main.c. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
@@ -8,12 +8,13 @@ typedef struct Example { const char *line, *what; } Example;
 
 typedef struct Command {
     Syntax         syntax;
-    const char    *summary;   /* a few words for the list of commands              */
-    const char    *text;      /* paragraphs for the help, separated by \n          */
-    const Example *examples;  /* ends with a zeroed entry                          */
-    size_t         args_size; /* of the struct that the options fill               */
+    const char    *summary;   /* a few words, for the list of commands */
+    const char    *text;      /* paragraphs for the help, separated by \n */
+    const Example *examples;  /* ends with a zeroed entry */
+    size_t         args_size; /* of the struct that the options fill */
 
-    /* Do the work. args is the filled struct. False: err has the exit status and the line to print, if any. */
+    /* Does the work. args is the filled struct. False: err has the exit status and the line to
+     * print, if any. */
     bool (*run)(void *args, tblock_error *err);
 } Command;
 
@@ -23,7 +24,7 @@ extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_
 
 extern const Command *const commands[]; /* in the order of the help; ends with NULL */
 
-/* The command called name; NULL fills err and names the nearest known one. */
+/* Finds a command by name. NULL: err is filled and names the most similar one. */
 const Command *command_find(const char *name, tblock_error *err);
 
 #endif

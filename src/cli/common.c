@@ -1,3 +1,5 @@
+/* cli/common.c: the shared option tables, and opening a model, a context and a prompt as they
+ * say. */
 #include "common.h"
 
 #include "input.h"
@@ -26,7 +28,7 @@ const Option general_options[] = {
 #undef AT
 
 #define AT(field) offsetof(ComputeOptions, field)
-const Option compute_options[] = { /* the first COMPUTE_SIZES of them are those two */
+const Option compute_options[] = { /* ctx and threads are first: COMPUTE_SIZES */
     { "ctx",        'c', "N", OPT_INT,    AT(n_ctx),   0, 1 << 24, "0", "context length; 0: the model's own" },
     OPTION_THREADS(AT(threads), ", fewer for a tiny model"),
     { "affinity",    0,  "none|cores", OPT_CHOICE, AT(affinity), 0, 0, "none",
@@ -197,12 +199,13 @@ static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m
     return good;
 }
 
-/* Here rather than in tblock_decode, which does not know where an id came from. */
+/* Checked here and not in tblock_decode, which does not know where an id came from. */
 static bool check_ids(const IdList *ids, const tblock_model *m, tblock_error *err)
 {
     tblock_model_info info;
     tblock_model_describe(m, &info);
-    for (size_t i = 0; info.has_weights && i < ids->n; i++) /* without weights there are no ids, which the context then says */
+    /* Without weights, the context reports that. */
+    for (size_t i = 0; info.has_weights && i < ids->n; i++)
         if (ids->ids[i] >= info.vocab_size)
             return fail(err, TBLOCK_USAGE, "--ids: expected ids from 0 to %d, found %" PRId32, info.vocab_size - 1,
                             ids->ids[i]);

@@ -1,4 +1,5 @@
-/* Plain bash, without the package bash-completion. A file name is left to readline, which knows about quotes and ~. */
+/* cli/complete_bash.c: prints completions for plain bash, without the package bash-completion.
+ * Readline completes file names, because it knows about quotes and ~. */
 #include "completions.h"
 #include "output.h"
 
@@ -26,7 +27,7 @@ static const char tail[] =
     "}\n"
     "complete -F _tblock tblock\n";
 
-/* "--name | -n" */
+/* Prints "--name | -n". */
 static void print_pattern(const Option *o)
 {
     output_format("--%s", o->name);
@@ -34,7 +35,7 @@ static void print_pattern(const Option *o)
         output_format(" | -%c", o->letter);
 }
 
-/* After an option that takes a value. */
+/* Prints what may follow each option that takes a value. */
 static void print_values(const Command *c)
 {
     for (const OptionGroup *g = c->syntax.groups; g->options; g++)
@@ -62,7 +63,7 @@ static void print_names(const Command *c)
             output_format("--%s ", o->name);
 }
 
-/* All operands of a command are of one sort. */
+/* Prints the operands. All operands of a command are of the same kind. */
 static void print_operand(const Command *c)
 {
     const Operand *o = c->syntax.operands;

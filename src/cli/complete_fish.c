@@ -1,4 +1,5 @@
-/* A line for each command, option and operand; fish 3.0 or later, for -F. */
+/* cli/complete_fish.c: prints one line for each command, option and operand. Needs fish 3.0 for
+ * -F. */
 #include "completions.h"
 #include "output.h"
 
@@ -61,7 +62,7 @@ void completions_fish(void)
         for (const OptionGroup *g = s->groups; g->options; g++)
             for (const Option *o = g->options; o->name; o++)
                 print_option(s->command, o);
-        if (s->operands->name) /* they are all of one sort */
+        if (s->operands->name) /* all are of one kind */
             print_operand(s->command, s->operands);
     }
 }

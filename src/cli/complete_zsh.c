@@ -1,4 +1,4 @@
-/* An _arguments specification for each command; see zshcompsys(1). */
+/* cli/complete_zsh.c: prints an _arguments specification for each command; see zshcompsys(1). */
 #include "completions.h"
 #include "output.h"
 
@@ -32,7 +32,7 @@ static const char tail[] =
 
 static void print_escaped(const char *text, const char *special) { print_quoted(text, special, "'\\''"); }
 
-/* ":FILE:_files", the part about a value */
+/* Prints ":FILE:_files", the part about a value. */
 static void print_action(const char *name, bool file, const char *words)
 {
     output_format(":");
@@ -45,7 +45,7 @@ static void print_action(const char *name, bool file, const char *words)
         print_words(words);
         output_format(")");
     } else {
-        output_format(" "); /* nothing to offer: the name is shown */
+        output_format(" "); /* nothing to offer: zsh shows the name */
     }
 }
 

@@ -1,4 +1,5 @@
-/* cli/completions.h: scripts that let a shell complete tblock's command lines, printed from the option tables. */
+/* cli/completions.h: scripts that let a shell complete tblock's command lines, printed from the
+ * option tables. */
 #ifndef CLI_COMPLETIONS_H
 #define CLI_COMPLETIONS_H
 
@@ -8,18 +9,20 @@ void completions_bash(void);
 void completions_zsh(void);
 void completions_fish(void);
 
-/* What a value may be: the words, separated by |, or NULL where it is no enumeration. Valid until the next call. */
+/* The words that a value may be, separated by |, or NULL if it is not a choice. Valid until the
+ * next call. */
 const char *option_words(const Option *o);
 const char *operand_words(const Operand *o);
 
-/* Whether a value is the name of a file. */
+/* Is a value the name of a file? */
 bool option_is_file(const Option *o);
 bool operand_is_file(const Operand *o);
 
-/* Print words separated by | with spaces instead. */
+/* Prints words separated by | with spaces instead. */
 void print_words(const char *words);
 
-/* Print a text inside single quotes: characters of `special` get a backslash, and a ' is written as `quote`. */
+/* Prints a text inside single quotes. Characters of `special` get a backslash; a ' is written as
+ * `quote`. */
 void print_quoted(const char *text, const char *special, const char *quote);
 
 #endif

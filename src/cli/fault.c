@@ -1,4 +1,5 @@
-/* cli/fault.c: everything that runs inside a handler is async-signal-safe: system calls and memory of our own. */
+/* cli/fault.c: the signal handlers. Everything in them is async-signal-safe: only system calls,
+ * and memory of our own. */
 #include "fault.h"
 
 #include "progress_bar.h"
@@ -17,15 +18,15 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 
-/* /proc/self/maps, opened at the start, since a sandbox opens nothing later: it knows which file is mapped where, so that no list
- * of our own has to be kept in step. */
+/* /proc/self/maps, opened at the start because a sandbox opens nothing later. It tells which
+ * file is mapped where, so that we need no list of our own. */
 static int maps_fd = -1;
 
-/* ---- Which file is mapped at an address ------------------------------------------------------------------------- */
+/* ---- Which file is mapped at an address ---- */
 
-enum { LINE_ROOM = 4096 + 256 }; /* a path, and the numbers before it */
+enum { LINE_ROOM = 4096 + 256 }; /* a path and the numbers before it */
 
-/* Hexadecimal digits at *s. */
+/* Reads hexadecimal digits at *s. */
 static uintptr_t hex_at(const char **s)
 {
     uintptr_t x = 0;
@@ -38,7 +39,8 @@ static uintptr_t hex_at(const char **s)
     }
 }
 
-/* The path in a line "from-to perms offset device inode    path" that spans the address; NULL: another line, or no file. */
+/* The path in a line "from-to perms offset device inode    path" if the address is in its range,
+ * else NULL. */
 static char *path_in(char *line, uintptr_t address)
 {
     const char *s = line;
@@ -49,14 +51,14 @@ static char *path_in(char *line, uintptr_t address)
     char *path = strchr(s, '/');
     if (address < from || address >= to || !path)
         return NULL;
-    static const char gone[] = " (deleted)"; /* replaced or removed: its name says nothing else now */
+    static const char gone[] = " (deleted)"; /* the file was replaced or removed */
     size_t            n = strlen(path), m = sizeof gone - 1;
     if (n > m && memcmp(path + n - m, gone, m) == 0)
         path[n - m] = '\0';
     return path;
 }
 
-/* The file mapped at an address, in memory that the next call uses; NULL: none. */
+/* The file mapped at an address, in memory that the next call overwrites. NULL: none. */
 static const char *file_at(uintptr_t address)
 {
     static char line[LINE_ROOM];
@@ -83,9 +85,9 @@ static const char *file_at(uintptr_t address)
     }
 }
 
-/* ---- Temporary files -------------------------------------------------------------------------------------------- */
+/* ---- Temporary files ---- */
 
-/* Whether a path is that of a temporary file that this process made (base/file.h, chat_file.c). */
+/* Is this the path of a temporary file that this process made (base/file.h)? */
 static bool is_temporary(const char *path)
 {
     static const char start[] = ".tblock-", end[] = ".tmp";
@@ -112,7 +114,8 @@ static void spell_number(char *out, int x)
     *out = '\0';
 }
 
-/* Outputs lie in files without a name where the file system can; elsewhere an open descriptor tells the name. */
+/* Removes the temporary files of outputs. Most have no name; for the others, the open descriptor
+ * tells the name. */
 static void remove_temporary_files(void)
 {
     enum { MOST_FILES = 256 };
@@ -130,7 +133,7 @@ static void remove_temporary_files(void)
     }
 }
 
-/* ---- Handlers --------------------------------------------------------------------------------------------------- */
+/* ---- Handlers ---- */
 
 static void say(const char *text)
 {
@@ -138,7 +141,7 @@ static void say(const char *text)
     (void)ignored; /* nobody is left to tell */
 }
 
-/* A path as messages show it, but without snprintf, which a handler must not call. */
+/* Prints a path as messages show it, but without snprintf, which is not async-signal-safe. */
 static void say_path(const char *path)
 {
     for (size_t n = strlen(path), length; n > 0; path += length, n -= length) {
@@ -154,9 +157,10 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
 {
     static volatile sig_atomic_t told;
     (void)context;
-    if (__atomic_exchange_n(&told, 1, __ATOMIC_ACQ_REL)) /* another thread is telling it and will end the program */
+    if (__atomic_exchange_n(&told, 1, __ATOMIC_ACQ_REL)) /* another thread reports it and ends us */
         for (;;)
             pause();
+    /* Not one of our files: raise it again on return. */
     const char *path = maps_fd >= 0 ? file_at((uintptr_t)info->si_addr) : NULL;
     if (!path) { /* no file of ours: a fault like any other, raised again on return */
         signal(signal_number, SIG_DFL);
@@ -172,7 +176,7 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
 
 void fault_end(int signal_number)
 {
-    int kept = errno; /* the signal is held back until the handler returns: what was interrupted may go on for a moment */
+    int kept = errno; /* the interrupted code may go on until the signal is delivered */
     progress_wipe();
     remove_temporary_files();
     signal(signal_number, SIG_DFL);

@@ -1,16 +1,19 @@
-/* cli/fault.h: signals that end the program, and what has to be said or tidied up before. The library has no handler. */
+/* cli/fault.h: signals that end the program, and what it reports or removes before. The library
+ * has no handlers. */
 #ifndef CLI_FAULT_H
 #define CLI_FAULT_H
 
-/* Once, at the start. From here on
- * - a mapped file that is cut short under us, or whose disk fails (SIGBUS), is an error line with the file's name and status 4,
- * - SIGINT, SIGTERM, SIGHUP and SIGQUIT remove the temporary files of outputs before they end the program as ever; one that was
- *   ignored stays so, as under nohup,
- * - a limit on the size of files (SIGXFSZ) and a reader that goes away (SIGPIPE) are errors of write. */
+/* Call it once, at the start. From then on:
+ * - If a mapped file is cut short while in use, or its disk fails (SIGBUS), the program prints an
+ *   error line with the file's name and ends with status 4.
+ * - SIGINT, SIGTERM, SIGHUP and SIGQUIT remove the temporary files of outputs, then end the program
+ *   as usual. A signal that was ignored stays ignored, as under nohup.
+ * - A limit on the size of files (SIGXFSZ) and a reader that goes away (SIGPIPE) are errors of
+ *   write. */
 void fault_catch(void);
 
-/* End now, by this signal, from a handler or elsewhere. Async-signal-safe. Where a handler is being run for the same signal, it ends
- * the program when the handler returns. */
+/* Ends the program now by this signal; from a handler or elsewhere. Async-signal-safe. Inside a
+ * handler of the same signal, the program ends when the handler returns. */
 void fault_end(int signal_number);
 
 #endif

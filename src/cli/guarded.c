@@ -1,3 +1,5 @@
+/* cli/guarded.c: opens files before the sandbox, and renames outputs by a helper process outside
+ * of it. */
 #include "guarded.h"
 
 #include "message.h"
@@ -17,7 +19,7 @@
 
 #include "base/file.h"
 
-/* Fills err, closes g. */
+/* Fills err and closes g. */
 static bool failed(Guarded *g, int status, const char *what, int error, tblock_error *err)
 {
     fail(err, status, "%s: %s: %s", g->shown, what, strerror(error));
@@ -33,7 +35,7 @@ int open_or_take(const char *path, int flags)
     return number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : open(path, flags | O_CLOEXEC | O_NOCTTY);
 }
 
-/* Name the descriptor for the library. */
+/* Gives the library a name for the descriptor. */
 static bool opened(Guarded *g, int fd)
 {
     g->open = true;
@@ -43,7 +45,7 @@ static bool opened(Guarded *g, int fd)
     return true;
 }
 
-/* ---- Inputs ----------------------------------------------------------------------------------------------------- */
+/* ---- Inputs ---- */
 
 static bool open_input(Guarded *g, int flags, tblock_error *err)
 {
@@ -51,7 +53,8 @@ static bool open_input(Guarded *g, int flags, tblock_error *err)
     return fd >= 0 ? opened(g, fd) : failed(g, errno == ENOENT ? TBLOCK_INPUT : TBLOCK_SYSTEM, "cannot open", errno, err);
 }
 
-/* Looked at before it is opened, which lets the writer of a FIFO go; it may change in between, so the open must not wait. */
+/* Checks before opening, because opening a FIFO would wake its writer. The file may change in
+ * between, so the open must not wait. */
 bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err)
 {
     struct stat st;
@@ -69,12 +72,13 @@ bool guarded_text(Guarded *g, const char *path, bool sandbox, tblock_error *err)
     return !path || !sandbox || open_input(g, 0, err);
 }
 
-/* ---- The helper ------------------------------------------------------------------------------------------------- */
+/* ---- The helper ---- */
 
 static const char COMPLETE = 'c', FORGET = 'f';
 
-/* Wait for a byte that says that the file is complete, rename it and answer with 0 or errno; or for another one or the end of the other
- * process. It outlives every signal that ends the other, which it hears of by the pipe. */
+/* The helper process. It waits for an order. COMPLETE: renames the file and answers with 0 or
+ * errno. Any other order, or the end of the other process: removes the file. It ignores all
+ * signals that end the other process; the pipe tells it of that. */
 static void help(const char *temp, const char *target, int from, int to)
 {
     static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
@@ -101,7 +105,7 @@ static bool start_helper(Guarded *g, const char *temp, const char *target, tbloc
     if (child == 0) {
         close(order[1]);
         close(answer[0]);
-        close(STDIN_FILENO); /* whoever reads or writes these shall not wait for the helper */
+        close(STDIN_FILENO); /* readers and writers of these need not wait for us */
         close(STDOUT_FILENO);
         help(temp, target, order[0], answer[1]);
     }
@@ -123,9 +127,10 @@ static bool start_helper(Guarded *g, const char *temp, const char *target, tbloc
     return failed(g, TBLOCK_SYSTEM, "no helper process for --sandbox", error, err);
 }
 
-/* ---- Outputs ---------------------------------------------------------------------------------------------------- */
+/* ---- Outputs ---- */
 
-/* Create a temporary file beside the target, as base/file.c does; -1: errno says why not. The caller frees *temp. */
+/* Creates a temporary file beside the target, like base/file.c. -1: see errno. The caller frees
+ * *temp. */
 static int open_temp(const char *target, char **temp)
 {
     for (int i = 0; i < FILE_TEMP_NAMES; i++) {
@@ -157,7 +162,8 @@ static bool open_renamed(Guarded *g, const struct stat *old, tblock_error *err)
     return good;
 }
 
-/* The library writes anywhere in a file of ours: what is written in place may be no place to seek in. */
+/* The library needs a file in which it can seek, but the output may not be seekable (a pipe). So
+ * it writes a temporary file, which is copied at the end. */
 static bool open_copied(Guarded *g, tblock_error *err)
 {
     g->target = open_or_take(g->shown, O_WRONLY);
@@ -172,7 +178,7 @@ static bool open_copied(Guarded *g, tblock_error *err)
             "cannot write: cannot make a temporary file", error, err);
 }
 
-/* What base/file.c would write, and as it would. */
+/* Opens the output in the way in which base/file.c would write it. */
 bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *err)
 {
     struct stat st, link;
@@ -216,9 +222,9 @@ bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock
     return sandbox_enter(fd, n_fd, err);
 }
 
-/* ---- The end ---------------------------------------------------------------------------------------------------- */
+/* ---- The end ---- */
 
-/* Returns 0 or errno. */
+/* Copies the temporary file to the output. Returns 0 or errno. */
 static int copy_to_target(const Guarded *g)
 {
     char    piece[1 << 13];
@@ -258,7 +264,7 @@ static void close_pipes(Guarded *g)
 bool guarded_commit(Guarded *g, tblock_error *err)
 {
     int error = g->copied ? copy_to_target(g) : 0;
-    if (g->copied && close(g->target) != 0 && !error) /* where a full disk may be told last */
+    if (g->copied && close(g->target) != 0 && !error) /* a full disk may be reported only here */
         error = errno;
     g->copied = false;
     if (error)
@@ -271,7 +277,7 @@ bool guarded_commit(Guarded *g, tblock_error *err)
     return true;
 }
 
-/* "/dev/fd/5: what" becomes "FILE: what". */
+/* Changes "/dev/fd/5: what" into "FILE: what". */
 static void rename_in_message(const Guarded *g, tblock_error *err)
 {
     size_t n = strlen(g->name);

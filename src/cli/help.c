@@ -1,3 +1,4 @@
+/* cli/help.c: prints help from the option tables, wrapped to the width of the terminal. */
 #include "help.h"
 
 #include "output.h"
@@ -48,14 +49,15 @@ static const Example first_steps[] = {
     { 0 },
 };
 
-/* Columns that help fills: of its terminal, within reason; elsewhere always the same. */
+/* The width of the help: that of its terminal, within limits; elsewhere always the same. */
 static int text_width(void)
 {
     int columns = output_columns();
     return (columns < LEAST_WIDTH ? LEAST_WIDTH : columns > MOST_WIDTH ? MOST_WIDTH : columns) - 1;
 }
 
-/* Print text from column `at` on, wrapped at words, further lines indented by `indent`; \n starts a new line. */
+/* Prints text from column `at` on, wrapped at words. Further lines are indented by `indent`; \n
+ * starts a new line. */
 static void print_wrapped(const char *text, int at, int indent)
 {
     const int width = text_width();
@@ -110,7 +112,7 @@ static void print_option(const Option *o)
     print_wrapped(line, at, OPTION_COLUMN);
 }
 
-/* What a shell takes as it is. */
+/* Can a shell take this path without quotes? */
 static bool is_plain_path(const char *path)
 {
     return path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")] == '\0';
@@ -124,7 +126,7 @@ void help_program(const char *name)
         program = name;
 }
 
-/* Where the models that ship are: beside an installed program, otherwise in the source tree. */
+/* Where the included models are: beside an installed program, otherwise in the source tree. */
 static const char *model_folder(void)
 {
     static const char shared[] = "/share/tblock/models/";
@@ -139,7 +141,8 @@ static const char *model_folder(void)
     return n > 0 && is_plain_path(folder) && access(folder, R_OK) == 0 ? folder : "models/";
 }
 
-/* Bytes of what stays on one line of a command: a word, a quoted text, an option with its value. */
+/* The bytes of a piece of a command that must stay on one line: a word, a quoted text, an option
+ * with its value. */
 static int command_piece(const char *line)
 {
     bool quoted = false, option = line[0] == '-' || line[0] == '>';
@@ -151,7 +154,8 @@ static int command_piece(const char *line)
     return n;
 }
 
-/* What stands for the beginning of a piece of a command: the program as it was called, the folder of models where it is. */
+/* Replaces the beginning of a piece of a command: the program as it was called, and the real
+ * folder of models. */
 static const char *in_its_place(const char *piece, int n, int *n_replaced)
 {
     static const char ours[] = "tblock", models[] = "models/";
@@ -164,7 +168,7 @@ static const char *in_its_place(const char *piece, int n, int *n_replaced)
     return model ? model_folder() : "";
 }
 
-/* A command that can be copied and works; on several lines where it is longer than one. */
+/* Prints a command that works when copied. A long one is continued on further lines. */
 static void print_example(const Example *e)
 {
     int at = output_format(" ");

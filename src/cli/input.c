@@ -1,3 +1,4 @@
+/* cli/input.c: reads whole inputs with a limit, and lines one at a time. */
 #include "input.h"
 
 #include "guarded.h"
@@ -15,7 +16,7 @@ static int open_file(const char *path, tblock_error *err)
 {
     if (strcmp(path, "-") == 0)
         return STDIN_FILENO;
-    int fd = open_or_take(path, O_RDONLY); /* in a sandbox it is open already */
+    int fd = open_or_take(path, O_RDONLY); /* in a sandbox it is already open */
     if (fd < 0)
         fail(err, TBLOCK_INPUT, "%s: cannot open: %s", path, strerror(errno));
     return fd;
@@ -23,8 +24,8 @@ static int open_file(const char *path, tblock_error *err)
 
 static const char *shown_name(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
-/* Add what one read gives; *end when it gives nothing. More than `most` bytes in *out are an error, as an endless input
- * would take all memory; `where` completes its text. */
+/* Adds the result of one read to *out; sets *end at the end of the input. More than `most` bytes
+ * are an error, because an endless input would take all memory. `where` completes the message. */
 static bool read_piece(int fd, const char *name, size_t most, const char *where, TextOut *out, bool *end,
                        tblock_error *err)
 {

@@ -1,3 +1,4 @@
+/* cli/interrupt.c: handlers of SIGINT that set a flag. */
 #include "interrupt.h"
 
 #include "fault.h"

@@ -1,4 +1,5 @@
-/* Options that several commands take (the same group in each) are told once, after the commands. */
+/* cli/man_page.c: prints the manual page. Option groups that several commands take are described
+ * once, after the commands. */
 #include "man_page.h"
 
 #include "help.h"
@@ -7,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Text in roff: what is special there is spelled out, so that it can be copied from the page ----------------- */
+/* ---- Text in roff: special characters are spelled so that they can be copied from the page
+ * ---- */
 
 static const char *roff_name(char c)
 {
@@ -31,7 +33,8 @@ static void put(const char *text)
     }
 }
 
-/* Text that roff fills, and a newline; cut into lines at words, of which none may start with a dot. */
+/* Prints text that roff fills, and a newline. Cuts it into lines at words, which must not start
+ * with a dot. */
 static void put_text(const char *text)
 {
     enum { WIDTH = 72 };
@@ -76,7 +79,7 @@ static void put_italic(const char *text)
     output_format("\\fR");
 }
 
-/* ---- Options ---------------------------------------------------------------------------------------------------- */
+/* ---- Options ---- */
 
 static void put_option(const Option *o)
 {
@@ -105,7 +108,7 @@ static void put_options(const OptionGroup *g)
         put_option(o);
 }
 
-/* The commands that take this group; *first is the first of them. */
+/* How many commands take this group. *first: the first of them. */
 static int count_takers(const Option *options, const Command **first)
 {
     int n = 0;
@@ -122,7 +125,7 @@ static bool is_shared(const Option *options)
     return count_takers(options, &first) > 1;
 }
 
-/* "Prompt: one of ..." is the group Prompt. */
+/* Prints the title of a group in bold: "Prompt: one of ..." is Prompt. */
 static void put_title(const char *title)
 {
     char word[64];
@@ -130,7 +133,7 @@ static void put_title(const char *title)
     put_bold(word);
 }
 
-/* "Also the options under Prompt, Computing and General below." */
+/* Prints "Also the options under Prompt, Computing and General below." */
 static void put_shared_titles(const Syntax *s)
 {
     size_t left = 0, n = 0;
@@ -145,7 +148,7 @@ static void put_shared_titles(const Syntax *s)
     output_format("%s", n ? "\nbelow.\n" : "");
 }
 
-/* ---- Commands --------------------------------------------------------------------------------------------------- */
+/* ---- Commands ---- */
 
 static void put_examples(const Command *c)
 {
@@ -164,7 +167,7 @@ static void put_operands(const Syntax *s, const char *before, const char *after)
         output_format(o->optional ? "%s[\\fI%s\\fR]%s" : "%s\\fI%s\\fR%s", before, o->name, after);
 }
 
-/* As a sentence. */
+/* Prints the summary as a sentence. */
 static void put_summary(const char *summary)
 {
     char line[256];

@@ -1,3 +1,4 @@
+/* cli/message.c: prints notes, with control characters escaped and warnings coloured. */
 #include "message.h"
 
 #include <stdarg.h>

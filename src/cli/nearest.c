@@ -1,13 +1,15 @@
+/* cli/nearest.c: compares words by edit distance, with a bonus for abbreviations. */
 #include "nearest.h"
 
 #include <stddef.h>
 #include <string.h>
 
-enum { WORD_MAX = 32 }; /* longer words are nobody's option */
+enum { WORD_MAX = 32 }; /* no option is that long */
 
 static int min2(int a, int b) { return a < b ? a : b; }
 
-/* Edits that turn a into b: insert, delete, replace, swap two neighbours (optimal string alignment). */
+/* The number of edits that turn a into b: insert, delete, replace, swap two neighbours (optimal
+ * string alignment). */
 static int edit_distance(const char *a, const char *b)
 {
     int na = (int)strlen(a), nb = (int)strlen(b);
@@ -26,8 +28,8 @@ static int edit_distance(const char *a, const char *b)
     return d[na][nb];
 }
 
-/* What counts instead of edits where one word begins the other: nothing for an abbreviation (--out for --output), one for
- * more letters than needed (--temperature for --temp). */
+/* If one word begins the other, this counts instead of edits: 0 for an abbreviation (--out for
+ * --output), 1 for a word with more letters than needed (--temperature for --temp). */
 static int shortened_distance(const char *word, const char *known, int edits)
 {
     enum { TELLING = 3 }; /* letters */

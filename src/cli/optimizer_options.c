@@ -1,3 +1,4 @@
+/* cli/optimizer_options.c: turns the options into the numbers of AdamW. */
 #include "optimizer_options.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 #include "message.h"
 #include "tblock_tools.h"
 
-/* The program never sets LC_NUMERIC: the decimal point is a point. */
+/* The program never sets LC_NUMERIC, so strtod's decimal separator is the point. */
 static bool read_betas(const char *text, double beta[2])
 {
     char *end;

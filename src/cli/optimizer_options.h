@@ -12,7 +12,8 @@ typedef struct OptimizerArgs {
     const char *betas, *decay;
 } OptimizerArgs;
 
-/* Rows of an option table that fills an OptimizerOptions; which parameters decay without --decay differs. */
+/* Rows for an option table that fills OptimizerArgs. The commands differ in what --decay is by
+ * default. */
 #define OPTIMIZER_OPTION(name, argument, kind, field, min, max, fallback, help)                    \
     { name, 0, argument, kind, offsetof(OptimizerArgs, field), min, max, fallback, help }
 #define OPTIMIZER_OPTIONS(decaying)                                                                \
@@ -25,10 +26,11 @@ typedef struct OptimizerArgs {
     OPTIMIZER_OPTION("decay", "all|matrices", OPT_CHOICE, decay, 0, 0, decaying,                   \
                      "parameters that decay; norms and biases do not count as matrices")
 
-/* Before OpenBLAS is loaded: it need not make threads of its own, as the work is cut by ours. */
+/* Call it before OpenBLAS is loaded. OpenBLAS then makes no threads of its own, which it does
+ * not need: we split the work. */
 void blas_without_threads(void);
 
-/* Fails with TBLOCK_USAGE: betas that are not two numbers from 0 to below 1. */
+/* Fails with TBLOCK_USAGE if betas are not two numbers from 0 to below 1. */
 bool optimizer_read(const OptimizerArgs *o, tblock_adamw *out, tblock_error *err);
 
 #endif

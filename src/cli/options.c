@@ -1,3 +1,5 @@
+/* cli/options.c: reads a command line by the tables. A wrong word is answered with the most
+ * similar known one. */
 #include "options.h"
 
 #include "message.h"
@@ -16,11 +18,11 @@
 
 const char OPT_REQUIRED[] = "required";
 
-/* ---- Values: each parser accepts the whole text or nothing ---------------------------------------------------- */
+/* ---- Values: each parser accepts the whole text or nothing ---- */
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; } /* isdigit asks the locale */
 
-/* [+-]digits, saturated far outside of any option's range. */
+/* Reads [+-]digits. Saturates far outside the range of any option. */
 static bool parse_integer(const char *s, long long *out)
 {
     const long long limit = 1LL << 53;
@@ -60,8 +62,8 @@ static bool decimal_notation(const char *s)
     return digits && *s == '\0';
 }
 
-/* Decimal notation only: strtod alone would also take "nan", "inf", "0x1p3" and leading space. The program never sets
- * LC_NUMERIC, so strtod's decimal separator is the point. */
+/* Reads decimal notation only: strtod alone would also accept "nan", "inf", "0x1p3" and leading
+ * space. The program never sets LC_NUMERIC, so strtod's decimal separator is the point. */
 static bool parse_float(const char *s, double *out)
 {
     if (!decimal_notation(s))
@@ -86,11 +88,11 @@ static bool parse_seed(const char *s, Seed *out)
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-/* Ids separated by one comma or by white space or both; *found is the text that is no id. */
+/* Reads ids separated by one comma, by white space, or both. *found: the text that is not an id. */
 static bool parse_ids(const char *s, IdList *out, char found[24])
 {
     size_t n = 0;
-    bool   comma = false; /* a comma stands before what follows */
+    bool   comma = false; /* a comma stands before the next id */
 
     while (is_space(*s))
         s++;
@@ -125,7 +127,7 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
-/* "auto|f32|f16" as "auto, f32 or f16" */
+/* Spells "auto|f32|f16" as "auto, f32 or f16". */
 static const char *spell_choices(const char *choices, char *out, size_t n_out)
 {
     size_t used = 0;
@@ -142,7 +144,7 @@ static const char *spell_choices(const char *choices, char *out, size_t n_out)
     return out;
 }
 
-/* The word of choices that value most likely stands for, in out; NULL: none. */
+/* The word of choices that value most likely means, in out. NULL: none. */
 static const char *nearest_choice(const char *choices, const char *value, char *out, size_t n_out)
 {
     Nearest near = { value, 0, 0 };
@@ -156,10 +158,10 @@ static const char *nearest_choice(const char *choices, const char *value, char *
     return nearest_answer(&near);
 }
 
-/* What people ask of --type that no command makes. */
+/* Types that people try with --type although no command makes them. */
 #define GGUF_TYPES "q8_0|q4_0|q4_1|q5_0|q5_1|q2_k|q3_k|q4_k|q5_k|q6_k|q4_k_m|q4_k_s|q5_k_m|q5_k_s"
 
-/* Fail unless value is one of the choices; name ("--isa") is for the message. */
+/* Fails unless value is one of the choices. name ("--isa") is for the message. */
 static bool check_choice(const char *name, const char *choices, const char *value, tblock_error *err)
 {
     char all[256], words[256];
@@ -174,7 +176,7 @@ static bool check_choice(const char *name, const char *choices, const char *valu
                     meant ? "?" : "");
 }
 
-/* ---- Storing --------------------------------------------------------------------------------------------------- */
+/* ---- Storing ---- */
 
 static bool set_number(const Option *o, void *at, const char *value, tblock_error *err)
 {
@@ -212,7 +214,8 @@ static bool set_ids(const Option *o, IdList *list, const char *value, tblock_err
     char found[24];
     free(list->ids);
     *list = (IdList){ .given = true };
-    list->ids = malloc((strlen(value) / 2 + 1) * sizeof *list->ids); /* an id and its separator are two bytes */
+    /* An id and its separator are at least two bytes. */
+    list->ids = malloc((strlen(value) / 2 + 1) * sizeof *list->ids);
     if (!list->ids)
         return no_memory(NULL, err);
     return parse_ids(value, list, found) ||
@@ -224,7 +227,8 @@ static bool option_set(const Option *o, void *base, const char *value, tblock_er
     void *at = (char *)base + o->where;
     char  name[64];
 
-    assert(value || o->kind == OPT_FLAG || o->kind == OPT_NOW); /* all other kinds have an argument in their table */
+    /* Other kinds have an argument in their table. */
+    assert(value || o->kind == OPT_FLAG || o->kind == OPT_NOW);
     switch (o->kind) {
     case OPT_FLAG:
     case OPT_NOW:
@@ -253,9 +257,9 @@ static bool option_set(const Option *o, void *base, const char *value, tblock_er
     return true;
 }
 
-/* ---- Reading --------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
-/* A walk over all options of all groups: { 0 } starts it. */
+/* A walk over all options of all groups. Start with { 0 }. */
 typedef struct OptionWalk { size_t group, option; const Option *o; void *base; } OptionWalk;
 
 static bool walk_next(OptionWalk *w, const OptionGroup *groups, void *args)
@@ -325,7 +329,7 @@ typedef struct ArgReader {
     const Option *now;
 } ArgReader;
 
-/* Give option w its value: the text that hangs on it, or the next argument. */
+/* Gives option w its value: the text attached to it, or the next argument. */
 static bool take_value(ArgReader *r, const OptionWalk *w, const char *attached, tblock_error *err)
 {
     if (w->o->argument && !attached) {
@@ -354,7 +358,7 @@ static bool read_long(ArgReader *r, const char *arg, tblock_error *err)
     return unknown_option(r->syntax, arg, n, r->args, err);
 }
 
-/* -temp would be -t with the value emp, which nobody means. */
+/* -temp would mean -t with the value emp, which nobody wants. */
 static bool is_long_name(const ArgReader *r, const char *letters)
 {
     for (OptionWalk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);)
@@ -363,7 +367,7 @@ static bool is_long_name(const ArgReader *r, const char *letters)
     return false;
 }
 
-/* Letters that meant another option before each letter meant the same in all commands. */
+/* Letters that had another meaning before each letter meant the same in all commands. */
 static const struct { const char *command; char letter; const char *name; } former[] = {
     { "train", 'c', "config" }, { "train", 'n', "steps" }, { "bench", 'p', "prefill" },
 };
@@ -387,7 +391,8 @@ static bool unknown_letter(const Syntax *syntax, const char *s, tblock_error *er
                     syntax->command);
 }
 
-/* The value of option -c, say; where it is a wrong one and the letter meant another option before, the message says so. */
+/* Takes the value of a letter such as -c. If it is wrong and the letter had another meaning
+ * before, the message says so. */
 static bool take_letter_value(ArgReader *r, const OptionWalk *w, const char *attached, tblock_error *err)
 {
     const char *name = former_name(r->syntax, w->o->letter);
@@ -418,7 +423,7 @@ static bool read_letters(ArgReader *r, const char *letters, tblock_error *err)
     return true;
 }
 
-/* One argument too many: name the option that it was meant for, as far as the tables tell. */
+/* One argument too many: names the option that it was probably meant for, if the tables tell. */
 static bool surplus_argument(const ArgReader *r, const char *arg, tblock_error *err)
 {
     const char *hint = r->syntax->operands[r->n_operands].help, *text = NULL;

@@ -1,3 +1,4 @@
+/* cli/output.c: a buffer in front of standard output, which keeps the first error of a write. */
 #include "output.h"
 
 #include "message.h"
@@ -17,7 +18,8 @@
 
 enum { OUTPUT_ROOM = 1 << 16 };
 
-static struct { char data[OUTPUT_ROOM]; size_t n; int error; bool to_stderr; } output; /* error: errno of the first failure */
+/* error: errno of the first failure. */
+static struct { char data[OUTPUT_ROOM]; size_t n; int error; bool to_stderr; } output;
 
 static void write_out(const char *data, size_t n)
 {
@@ -48,7 +50,7 @@ void output_write(const char *data, size_t n)
 
 int output_format(const char *fmt, ...)
 {
-    char    text[4096]; /* longer than any format here makes; texts of any length go through output_write */
+    char    text[4096]; /* enough for every format here; use output_write for texts */
     va_list list;
     va_start(list, fmt);
     int n = vsnprintf(text, sizeof text, fmt, list);
@@ -105,7 +107,7 @@ void output_json_ids(const char *key, const int32_t *ids, size_t n)
     output_write("]", 1);
 }
 
-/* ---- Terminals --------------------------------------------------------------------------------------------------- */
+/* ---- Terminals ---- */
 
 static int output_fd(void) { return output.to_stderr ? STDERR_FILENO : STDOUT_FILENO; }
 

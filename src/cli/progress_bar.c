@@ -1,4 +1,5 @@
-/* cli/progress_bar.c: a thread of its own draws the line, so that it moves while a long call computes. */
+/* cli/progress_bar.c: draws the line in a thread of its own, so that it moves during a long
+ * call. */
 #include "progress_bar.h"
 
 #include "output.h"
@@ -19,21 +20,22 @@ static const double FIRST_AFTER = 0.5, EVERY = 0.2; /* seconds */
 static const char   WIPE[] = "\r\033[K";             /* to the first column, and clear the line */
 
 static struct {
-    bool            quiet, running; /* of the calling thread alone */
+    bool            quiet, running; /* used by the calling thread only */
     pthread_t       thread;
-    pthread_mutex_t lock;           /* of what follows */
+    pthread_mutex_t lock;           /* of all that follows */
     pthread_cond_t  wake;
     bool            stop;
     char            what[WHAT_ROOM];
     double          done, start;
 } bar = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Asked and set in handlers too. */
+/* Handlers read and set these too. */
 static atomic_bool drawing, visible, wiped;
 
 /* ---- The line ---- */
 
-/* "computing logits [#####     ]  50%  0m12s", or without the bar what fits. One column stays free, so that no terminal wraps. */
+/* Composes "computing logits [#####     ]  50%  0m12s", or without the bar if it does not fit.
+ * Leaves one column free, so that no terminal wraps. */
 static void compose(char line[LINE_ROOM], const char *what, double done, double seconds)
 {
     static const char full[MOST_CELLS + 1] = "########################################";
@@ -56,7 +58,7 @@ static void compose(char line[LINE_ROOM], const char *what, double done, double 
 static void draw(const char *line)
 {
     char text[LINE_ROOM + 8];
-    int  n = snprintf(text, sizeof text, "\r%s\033[K", line); /* what a longer line leaves is cleared */
+    int  n = snprintf(text, sizeof text, "\r%s\033[K", line); /* clears what a longer line left */
     atomic_store(&drawing, true);
     if (!atomic_load(&wiped)) {
         atomic_store(&visible, true);
@@ -65,7 +67,8 @@ static void draw(const char *line)
     atomic_store(&drawing, false);
 }
 
-/* Until *at, or until somebody calls. False: time to end. The lock is held. */
+/* Sleeps until the clock is at `at`, or until woken to stop. False: stop. The caller holds the
+ * lock. */
 static bool sleep_until(double at)
 {
     struct timespec t = { .tv_sec = (time_t)at, .tv_nsec = (long)((at - (double)(time_t)at) * 1e9) };
@@ -82,7 +85,7 @@ static void *draw_lines(void *unused)
         compose(line, bar.what, bar.done, clock_seconds() - bar.start);
         if (strcmp(line, drawn) == 0)
             continue;
-        pthread_mutex_unlock(&bar.lock); /* a terminal may take its time */
+        pthread_mutex_unlock(&bar.lock); /* a terminal may be slow */
         draw(line);
         memcpy(drawn, line, sizeof drawn);
         pthread_mutex_lock(&bar.lock);
@@ -93,7 +96,7 @@ static void *draw_lines(void *unused)
 
 /* ---- From outside ---- */
 
-/* The thread that draws takes no signals: handlers run in the others. */
+/* Starts the thread that draws. It takes no signals: handlers run in the other threads. */
 static void start_thread(void)
 {
     sigset_t           all, old;
@@ -158,7 +161,8 @@ void progress_wipe(void)
 {
     const struct timespec moment = { .tv_nsec = 100000 };
     atomic_store(&wiped, true);
-    for (int i = 0; i < 1000 && atomic_load(&drawing); i++) /* what is being drawn would stay */
+    /* Else what is being drawn would stay. */
+    for (int i = 0; i < 1000 && atomic_load(&drawing); i++)
         nanosleep(&moment, NULL);
     if (atomic_exchange(&visible, false))
         write_all(STDERR_FILENO, -1, WIPE, sizeof WIPE - 1);

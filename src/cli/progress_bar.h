@@ -1,24 +1,26 @@
-/* cli/progress_bar.h: what the program is doing while it prints nothing: one line on standard error, on a terminal alone. */
+/* cli/progress_bar.h: shows what the program does while it prints nothing: one line on standard
+ * error, only on a terminal. */
 #ifndef CLI_PROGRESS_BAR_H
 #define CLI_PROGRESS_BAR_H
 
 #include <stdbool.h>
 
-/* Show `what` (a few words) and how much of it is done, 0 .. 1; less than 0: not known. The line appears half a second after the
- * first call, and moves on its own. Nothing happens where standard error is no terminal that knows control sequences, after
- * progress_quiet, or where no thread can be had. */
+/* Shows `what` (a few words) and how much of it is done, 0 .. 1 (less than 0: unknown). The line
+ * appears half a second after the first call and then moves by itself. Does nothing if standard
+ * error is not a terminal that knows control sequences, after progress_quiet, or if no thread
+ * can be made. */
 void progress_show(const char *what, double done);
 
-/* For the callbacks of the library: so much of what progress_show named is done. */
+/* For the library's callbacks: sets how much is done of what progress_show named. */
 void progress_advance(void *unused, double done);
 
-/* Wipe the line. Due before anything else is printed; harmless without a line. */
+/* Wipes the line. Call it before printing anything else. Harmless without a line. */
 void progress_end(void);
 
-/* No line from now on (--quiet). */
+/* Shows no line from now on (--quiet). */
 void progress_quiet(void);
 
-/* Wipe the line for good, in a handler of a signal that ends the program. */
+/* Wipes the line for good. For handlers of signals that end the program. */
 void progress_wipe(void);
 
 #endif

@@ -1,5 +1,6 @@
-/* cli/sandbox.c: a seccomp filter. tools/sandbox_filter.c has its rules and makes it, with libseccomp, when this is built: nothing on the
- * way into the sandbox can run out of memory and leave a part of it. */
+/* cli/sandbox.c: a seccomp filter. tools/sandbox_filter.c has its rules and compiles it with
+ * libseccomp when tblock is built. So entering the sandbox needs no memory, and cannot stop
+ * halfway. */
 #include "sandbox.h"
 
 #include "message.h"
@@ -40,13 +41,13 @@ static bool refused(int error, tblock_error *err)
 
 bool sandbox_possible(tblock_error *err)
 {
-    /* with no filter given, EFAULT says that there would be filters (seccomp(2)) */
+    /* Without a filter as argument, EFAULT tells that filters would be allowed (seccomp(2)). */
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) != 0 && errno == EFAULT)
         return true;
     return refused(errno, err);
 }
 
-/* ---- Descriptors ------------------------------------------------------------------------------------------------ */
+/* ---- Descriptors ---- */
 
 static bool is_kept(int fd, const int *writable, size_t n)
 {
@@ -56,7 +57,8 @@ static bool is_kept(int fd, const int *writable, size_t n)
     return fd <= STDERR_FILENO;
 }
 
-/* What else can be written to came from whoever started us: a file that a shell left open, a socket. */
+/* Closes all other writable descriptors. They come from our caller: a file that a shell left
+ * open, a socket. */
 static bool close_writable(const int *writable, size_t n, tblock_error *err)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -77,15 +79,16 @@ static bool same_file(int a, int b)
     return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-/* Standard input is for reading, also where it was opened for both, as `0<>FILE` and terminals are: it is opened again for reading. What
- * is standard output or error too, as a terminal mostly is, may be written to anyway. */
+/* Makes standard input read-only if it was opened for both, as by `0<>FILE`, by opening it
+ * again. If it is also standard output or error (a terminal usually is), it may be written to
+ * anyway. */
 static bool make_input_readonly(tblock_error *err)
 {
     int flags = fcntl(STDIN_FILENO, F_GETFL);
     if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || same_file(STDIN_FILENO, STDOUT_FILENO) || same_file(STDIN_FILENO, STDERR_FILENO))
         return true;
     off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
-    /* a FIFO without another writer must not keep us waiting here, but reads wait as before */
+    /* Opening a FIFO without another writer must not wait here; later reads wait as before. */
     int   fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     bool  good = fd >= 0 && fcntl(fd, F_SETFL, flags & ~O_ACCMODE) == 0 && (at < 0 || lseek(fd, at, SEEK_SET) == at)
               && dup2(fd, STDIN_FILENO) == STDIN_FILENO;
@@ -96,7 +99,7 @@ static bool make_input_readonly(tblock_error *err)
                                                 "alone: %s; give it as < FILE, from a pipe, or as < /dev/null", strerror(error));
 }
 
-/* ---- The filter ------------------------------------------------------------------------------------------------- */
+/* ---- The filter ---- */
 
 bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
 {

@@ -1,3 +1,4 @@
+/* cli/terminal.c: asks the system and the environment about a terminal. */
 #include "terminal.h"
 
 #include <stdlib.h>

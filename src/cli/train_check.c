@@ -1,3 +1,4 @@
+/* cli/train_check.c: prints the rows of a gradient check. */
 #include "train_check.h"
 
 #include "message.h"
@@ -5,7 +6,7 @@
 #include "progress_bar.h"
 #include "tblock_tools.h"
 
-/* In JSON each is an object of its own. */
+/* Prints one row. In JSON each row is an object of its own. */
 static bool print_row(const tblock_grad_check_row *g, bool first, double limit, bool json, tblock_error *err)
 {
     static const Column columns[] = {

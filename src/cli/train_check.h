@@ -4,7 +4,8 @@
 
 #include "tblock_tools.h"
 
-/* Print the worst relative error of every parameter; fails with TBLOCK_NO where one is above the limit. */
+/* Prints the worst relative error of each parameter. Fails with TBLOCK_NO if one is above the
+ * limit. */
 bool train_check(const tblock_grad_check_options *o, double limit, bool json, tblock_error *err);
 
 #endif
