@@ -1,4 +1,4 @@
-/* model/config_keys.c: the table of config keys, and how a value is read by it. */
+/* model/config_keys.c: the table of config keys, and the reader that uses it. */
 #include "model/config_keys.h"
 
 #include <math.h>
@@ -30,9 +30,8 @@ const char *const rope_type_words[]        = { "default", "linear", "llama3", "y
     { .name = #field, .kind = kind_, .at = AT(field), .flags = flags_, .hf = hf_ }
 enum { REQUIRED = KEY_REQUIRED, SPARSE = KEY_SPARSE, EXPERTS = KEY_SPARSE | KEY_OF_EXPERTS, LISTED = KEY_PER_LAYER };
 
-/* What one family or architecture calls a key otherwise stands in source/family.c and
- * source/gguf_config.c. The three names are those of Hugging Face, of GGUF (behind the
- * architecture) and of Meta. */
+/* The three names of a row are those of Hugging Face, of GGUF (without the architecture) and of
+ * Meta. Families that use another name say so in source/family.c. */
 const ConfigKey config_keys[] = {
     PART(family, KEY_FAMILY, 0, "model_type"),
     INT(d_model, 1, MAX_WIDTH, REQUIRED, "hidden_size", "embedding_length", "dim"),
@@ -84,8 +83,8 @@ const ConfigKey config_keys[] = {
 };
 #undef AT
 
-/* factor under 1 would turn faster than one radian a position, past what the angle's accuracy is
- * promised for. What a Hugging Face config may leave out is what its context says: hf_rope.c. */
+/* A factor under 1 would turn by more than one radian a position; angles are not exact enough for
+ * that. A Hugging Face config may leave out what follows from its context (hf_rope.c). */
 #define LINEAR (1u << ROPE_LINEAR)
 #define LLAMA3 (1u << ROPE_LLAMA3)
 #define YARN   (1u << ROPE_YARN)
@@ -270,7 +269,7 @@ bool key_bool(KeyReader *r, const char *name, const Json *j, bool *out)
                    : json_read_bool(j, key_what(r, name), out, r->err);
 }
 
-/* A size that a GGUF file lists for each layer; it must be the same for all. */
+/* Read a size that a GGUF file lists for each layer. All must be the same. */
 static bool layer_size(KeyReader *r, const char *name, int *out)
 {
     char     full[GGUF_NAME];

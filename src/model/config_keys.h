@@ -1,6 +1,6 @@
-/* model/config_keys.h: the keys of a config as one table: our field, its kind and range, and what
- * each program calls it; and the one reader through which all of them are read. Private to the
- * readers of configs: config_json.c here, and those of source/. */
+/* model/config_keys.h: one table of the keys of a config (our field, its kind and range, its name
+ * in other programs' files), and one reader for all of these files. Private to the readers of
+ * configs: config_json.c in this room, and those of source/. */
 #ifndef MODEL_CONFIG_KEYS_H
 #define MODEL_CONFIG_KEYS_H
 
@@ -29,8 +29,8 @@ enum {
     KEY_REQUIRED   = 1,  /* in our own JSON */
     KEY_SPARSE     = 2,  /* written only where it is not the default */
     KEY_OR_FALSE   = 4,  /* KEY_WORD: false is the first word, true the second */
-    KEY_OF_EXPERTS = 8,  /* means nothing without n_experts */
-    KEY_PER_LAYER  = 16, /* a GGUF file may list it for each layer: all the same */
+    KEY_OF_EXPERTS = 8,  /* only with n_experts */
+    KEY_PER_LAYER  = 16, /* a GGUF file may list it for each layer; all must be the same */
 };
 
 typedef struct ConfigKey {
@@ -39,11 +39,11 @@ typedef struct ConfigKey {
     size_t      at;           /* offset in Config, or in Rope */
     double      min, max;     /* inclusive; KEY_INT and KEY_DOUBLE */
     unsigned    flags;
-    /* theirs, NULL: none. hf: spellings separated by "|"; gguf: behind the architecture */
+    /* their names; NULL: none. hf: spellings separated by "|"; gguf: without the architecture */
     const char *hf, *gguf, *meta;
     const char *const *words; /* KEY_WORD: spelling of each value of the enum, NULL-terminated */
-    unsigned    types;        /* keys of rope: bit mask of the RopeTypes that have it */
-    /* keys of rope: of those, the types that cannot do without it; in a Hugging Face config */
+    unsigned    types;        /* keys of rope: bit mask of the RopeTypes that have this key */
+    /* keys of rope: the types that need it, in our JSON and in a Hugging Face config */
     unsigned    needed, hf_needed;
 } ConfigKey;
 
@@ -60,21 +60,21 @@ void config_word_set(void *field, int value);
 
 /* ---- The reader ---- */
 
-/* Other programs' sizes are read up to here; what is too large for us, config_check says in our
- * words. */
+/* KEY_LARGEST: other programs' sizes are read up to here. config_check refuses what is too large
+ * for us, in the words of our own config. */
 enum { KEYS_TAKEN = 96, KEY_WHAT = 4096 + 160, KEY_LARGEST = 1 << 24 };
 
-/* Keys and values as a file has them: an object of JSON, or the metadata of a GGUF file. */
+/* The keys and values of a file: an object of JSON, or the metadata of a GGUF file. */
 typedef struct KeyReader {
     const char     *path;              /* for messages */
     /* of the keys in messages ("rope."); GGUF: in the file too ("llama.") */
     const char     *prefix;
     const Json     *json;
     const GgufMeta *gguf;              /* else NULL */
-    /* what encloses json, where that counts for some keys, or NULL */
+    /* the object around json, if it holds some of the keys; or NULL */
     const Json     *outer;
     const char *const *of_outer;       /* those keys; NULL ends */
-    const char     *taken[KEYS_TAKEN]; /* keys of json that were asked for */
+    const char     *taken[KEYS_TAKEN]; /* keys that were asked for */
     size_t          n_taken;
     char            what[KEY_WHAT];
     Error          *err;
@@ -83,41 +83,41 @@ typedef struct KeyReader {
 /* "FILE: KEY" for messages, until the next call. */
 const char *key_what(KeyReader *r, const char *name);
 
-/* The one way to say what is wrong: "FILE: KEY: " and the rest. Returns false. */
+/* Fail with "FILE: KEY: " and the rest. Returns false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
 bool key_wrong(KeyReader *r, const char *name, const char *fmt, ...);
 
-/* JSON. The value of a key, which counts as read from here on; NULL: absent. */
+/* JSON: the value of a key, which counts as taken from here on. NULL: absent. */
 const Json *key_take(KeyReader *r, const char *name);
-/* Of one that has several spellings, separated by "|", which must agree; *found: the one that is
- * there, or names. A value of null counts only where no spelling has another. */
+/* The same for several spellings, separated by "|", which must agree. *found: the spelling that is
+ * there, or names. A value of null counts only if no other spelling has a value. */
 bool key_take_any(KeyReader *r, const char *names, const Json **out, const char **found);
-/* The next key behind at that nobody took; NULL: none. at NULL: from the first on. */
+/* The next key after `at` that nobody took; NULL: none. `at` NULL: from the first key on. */
 const Json *key_left(const KeyReader *r, const Json *at);
 /* A value as a message shows it: 3, 'gelu', an array. Returns buf. */
 const char *key_found(const Json *j, char *buf, size_t n);
-/* Are two values the same? Arrays and objects are so only where they are empty or one. */
+/* Are two values the same? Arrays and objects are the same only if both are empty. */
 bool key_same(const Json *a, const Json *b);
 
-/* GGUF. Is there such a key? And its whole name, "llama.context_length". */
+/* GGUF: does the key exist? And its full name, "llama.context_length". */
 enum { GGUF_NAME = 128 };
 bool        key_there(const KeyReader *r, const char *name);
 const char *gguf_name(const KeyReader *r, const char *name, char buf[GGUF_NAME]);
 
-/* A value into a field. j: it, in JSON; the metadata of a GGUF file is asked for name, which must
- * be there. */
+/* Read a value into a field. JSON: j is the value, name is for messages. GGUF: the value of name,
+ * which must exist. */
 bool key_int(KeyReader *r, const char *name, const Json *j, int min, int max, int *out);
 bool key_size(KeyReader *r, const char *name, const Json *j, int *out);      /* 1 to KEY_LARGEST */
 bool key_number(KeyReader *r, const char *name, const Json *j, double *out); /* any */
 bool key_bool(KeyReader *r, const char *name, const Json *j, bool *out);
 
-/* A number or flag (KEY_INT, KEY_DOUBLE, KEY_BOOL) by its row of the table into the field of base;
- * in the range of the row, but for GGUF. */
+/* Read a number or flag (KEY_INT, KEY_DOUBLE, KEY_BOOL) into its field of base. JSON: in the range
+ * of its row. GGUF: sizes up to KEY_LARGEST, any number. */
 bool key_read(KeyReader *r, const ConfigKey *key, const char *name, const Json *j, void *base);
 
-/* The config of a JSON text that is parsed already, in our words: config_parse. */
+/* config_parse for a JSON text that is parsed already. */
 bool config_parse_json(Config *c, const Json *root, const char *what, Error *err);
 
 #endif

@@ -12,7 +12,7 @@ enum { MAX_CONFIG = 1 << 20 };
 static bool read_hugging_face(Config *c, const Json *root, const char *path, Error *err)
 {
     HfConfig hf;
-    /* keeps what would be said to the user: a config alone warns of nothing */
+    /* The reader writes its warnings here. They are about weights and are dropped. */
     Source   s  = { .path = strdup(path) };
     bool     ok = s.path ? hf_config_parse(&hf, &s, root, path, NULL, err) : no_memory(path, err);
     if (ok)

@@ -63,6 +63,7 @@ static void sum_files(SourceContents *c, const Source *s)
 
 /* ---- Types ---- */
 
+/* "Q4_K 12, F32 5": the type with the most bytes first. */
 static void name_types(SourceContents *c)
 {
     size_t bytes[DT_COUNT] = { 0 }, n[DT_COUNT] = { 0 };

@@ -9,16 +9,16 @@
 #include "model/config.h"
 #include "model/tensor_list.h"
 
-/* How a value of config.json becomes ours. */
+/* How a value of config.json is converted to ours. */
 typedef enum KeyForm {
     FORM_END,
-    FORM_SIZE,          /* a whole number from 1 on; into an int              */
+    FORM_SIZE,          /* a whole number from 1 on, stored as an int */
     FORM_SIZE_OR_NULL,  /* null is 0 */
     FORM_NONE,          /* the family has no such key */
     FORM_FLAG,
-    FORM_NUMBER,        /* these into a double                                */
+    FORM_NUMBER,        /* this and the following are stored as a double */
     FORM_POSITIVE,
-    FORM_OR_NULL,       /* positive; null is 0                                */
+    FORM_OR_NULL,       /* above 0; null is 0 */
     FORM_INVERSE,       /* 1 / x                                              */
     FORM_INVERSE_ROOT   /* 1 / sqrt x                                         */
 } KeyForm;
@@ -27,64 +27,65 @@ typedef struct FamilyKey {
     KeyForm     form;
     const char *names;  /* its spellings, separated by "|"; NULL: those of model/config_keys.c */
     size_t      at;     /* offset in Config */
-    double      absent; /* the value of config.json that absence means; NAN: null */
+    double      absent; /* the value in config.json's terms if the key is absent; NAN: null */
 } FamilyKey;
 
-/* Where rows lie: parts of fused matrices, rotated neighbours, the transpose. */
+/* How the rows of one of our tensors are stored there. */
 enum {
-    /* of one matrix that holds the rows of q, k and v one after the other */
+    /* a part of one matrix that holds the rows of q, then k, then v */
     IN_Q = 1, IN_K = 2, IN_V = 4,
-    BY_HEAD    = 8,               /* with these: of each head q, k, v */
-    IN_GATE = 16, IN_UP = 32,     /* halves of the rows of one matrix */
+    /* added to these: q, k, v of the first head, then of the second ... */
+    BY_HEAD    = 8,
+    IN_GATE = 16, IN_UP = 32,     /* the first and second half of the rows of one matrix */
     /* the rows of a head rotate as neighbours (2i, 2i + 1); ours as halves */
     PAIRS      = 64,
     TRANSPOSED = 128              /* stored [k, rows] */
 };
 
-/* A tensor there: "@" is the model's prefix, "#" the layer, "{e}" the expert, "{h}" the head. Its
- * bias is the same name with bias for weight. Several rows for one role are alternatives: the one
- * that is there. */
+/* The name of a tensor in the folder: "@" is the model's prefix, "#" the layer, "{e}" the expert,
+ * "{h}" the head. The name of its bias ends with bias instead of weight. If a role has several
+ * rows, the folder has one of them. */
 typedef struct FamilyTensor {
     TensorRole  role;
     const char *name;       /* NULL ends */
     unsigned    lies;
 } FamilyTensor;
 
-/* Parts of a config that are on or off, for `always` and keys of config.json. */
+/* Parts of a config that are on or off, for Family.has and for flags of config.json. */
 enum {
     HAS_QKV_BIAS = 1, HAS_OUT_BIAS = 2, HAS_FFN_BIAS = 4, HAS_NORM_BIAS = 8,
     HAS_RENORMALIZE = 16, HAS_SHARED_ROUTER = 32,
     EXPERTS_AS_WIDE = 64,                  /* expert_d_ff is d_ff */
-    EMBED_SCALED = 128,                    /* the embedding is times sqrt(d_model) */
+    EMBED_SCALED = 128,                    /* the embedding is multiplied by sqrt(d_model) */
     NORMS_PLUS_ONE = 256,                  /* norms are stored as w - 1 */
-    NO_GATE = 512,                         /* the feed-forward has none */
+    NO_GATE = 512,                         /* the feed-forward has no gate */
     GELU_IS_TANH = 1024,                   /* the activation "gelu" is read as gelu_pytorch_tanh */
 };
 
-/* A flag of config.json: parts of our config, or a value for true and one for false. */
+/* A flag of config.json. It turns on parts of our config, or it chooses between two values. */
 typedef struct FamilyFlag {
     const char *name;
     bool        absent;
-    unsigned    has;        /* parts that it turns on; 0: the rest counts */
+    unsigned    has;        /* parts that it turns on; 0: see the fields below */
     KeyForm     form;       /* FORM_SIZE: an enum; FORM_NUMBER: a double  */
     size_t      at;
     double      if_true, if_false;
 } FamilyFlag;
 
-/* Which layers have the window of the key sliding_window. */
+/* Which layers use the window of the key sliding_window. */
 typedef enum WindowRule {
     WINDOW_NONE,            /* the family has none */
     WINDOW_ALL,             /* every layer */
-    WINDOW_LAST,            /* where use_sliding_window is true, from layer max_window_layers on */
-    WINDOW_NAMED,           /* where use_sliding_window is true, those of layer_types */
-    WINDOW_EVERY            /* all but each n-th */
+    WINDOW_LAST,            /* if use_sliding_window is true, from layer max_window_layers on */
+    WINDOW_NAMED,           /* if use_sliding_window is true, those that layer_types names */
+    WINDOW_EVERY            /* all but every n-th */
 } WindowRule;
 
 typedef struct Family {
     const char         *name, *architecture[2];
-    /* before family_llama_keys, of which one with the same place in Config is left out */
+    /* replace the rows of family_llama_keys for the same field */
     const FamilyKey    *keys;
-    /* before family_llama_tensors, of which those of the same role are left out */
+    /* replace the rows of family_llama_tensors for the same role */
     const FamilyTensor *tensors;
     unsigned            has;
     Norm                norm;
@@ -92,20 +93,22 @@ typedef struct Family {
     QkNorm              qk_norm;
     Positions           positions;
     FamilyFlag          flags[4];   /* name NULL ends */
-    /* keys of the activation, in the order in which they count; what absence means */
+    /* the keys of the activation, the first that is there counts; the value if none is */
     const char         *act_keys[2], *act;
-    /* absent; theta_window 0: the same for all layers */
+    /* if absent; theta_window 0: all layers have the same */
     double              theta, theta_window;
     const char         *theta_keys; /* NULL: no rope */
-    double              rotary;     /* absent share of a head that is rotated; 0: all, always */
+    /* share of a head that is rotated if absent; 0: always all of it */
+    double              rotary;
     const char         *rotary_keys;
     unsigned            rope_types; /* bit mask */
     WindowRule          window;
-    /* window_absent: of sliding_window; 0: null */
+    /* window_absent: sliding_window if absent; 0: null */
     int                 window_every, window_absent;
-    int                 bos, eos;   /* absent; -1: none */
-    const char         *prefix[3];  /* what "@" may be; NULL ends */
-    const char         *unused[3];  /* tensors that every reader computes; "#" stands for digits */
+    int                 bos, eos;   /* ids if absent; -1: none */
+    const char         *prefix[3];  /* what "@" may stand for; NULL ends */
+    /* tensors that can be computed and are skipped; "#" stands for digits */
+    const char         *unused[3];
     const char         *unused_key;
 } Family;
 
@@ -113,25 +116,25 @@ extern const Family       families[];            /* name NULL ends */
 extern const FamilyKey    family_llama_keys[];
 extern const FamilyTensor family_llama_tensors[];
 
-/* By model_type, or where that is NULL by architecture. NULL: unknown. */
+/* Find a family by model_type, or by architecture if that is NULL. NULL: unknown. */
 const Family *family_find(const char *model_type, const char *architecture);
 
-/* The flag that sets this enum of Config; NULL: none does. */
+/* The flag of the family that sets this enum of Config; NULL: there is none. */
 const FamilyFlag *family_flag(const Family *f, size_t at);
 
-/* What a feed-forward with this activation is called; false: not supported there. */
+/* The kind of feed-forward that uses this activation; false: the family does not support it. */
 bool family_activation(const Family *f, const char *word, FfnKind *out);
-/* "silu, swish ...": those that are. */
+/* Write the activations that the family supports: "silu, swish ...". */
 void family_activations(const Family *f, char *out, size_t n);
 
-/* Keys that change nothing whatever their value; and keys that ask for nothing with a certain
- * value: its JSON text (one or two, separated by "|"), else NULL. */
+/* Keys that never change the result; and keys that do not change it if they have a certain value.
+ * The second returns that value as JSON text (two are separated by "|"), or NULL. */
 bool        family_key_harmless(const char *name);
 const char *family_key_harmless_value(const char *name);
 
-/* A model of several kinds of input whose text part is one of the families. */
+/* A model with several kinds of input (text, images) whose text part is one of the families. */
 typedef struct FamilyWrapper { const char *model_type, *key, *text_type, *others[4]; } FamilyWrapper;
-/* model_type NULL ends; others: how names of other parts' tensors begin */
+/* model_type NULL ends. others: how the names of the other parts' tensors begin. */
 extern const FamilyWrapper family_wrappers[];
 
 #endif

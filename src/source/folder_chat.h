@@ -4,9 +4,9 @@
 
 #include "source/source.h"
 
-/* s->chat_template from chat_template.jinja, tokenizer_config.json or chat_template.json of a
- * folder, the first that has one (of several named ones "default"); none is no error. Source:
- * transformers, tokenization_utils_base.py. */
+/* Set s->chat_template from chat_template.jinja, tokenizer_config.json or chat_template.json,
+ * whichever is the first to hold one. If it holds several by name, take "default". A folder without
+ * one is no error. Source: transformers, tokenization_utils_base.py. */
 bool folder_chat_template(Source *s, const char *folder, Error *err);
 
 #endif

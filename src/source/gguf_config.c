@@ -1,6 +1,4 @@
-/* source/gguf_config.c: the settings of a GGUF file as our config. Architectures are rows of a
- * table; what a file may have or not (biases, norms of q and k, a head) is seen from its tensors,
- * as llama.cpp does. */
+/* source/gguf_config.c: converts the settings of a GGUF file to our config. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,18 +10,20 @@
 #include "source/gguf_model.h"
 
 enum {
-    ROTATES_PAIRS  = 1,  /* rotates neighbouring dimensions                                   */
-    RENORMALIZE    = 2,  /* the chosen experts' probabilities                                 */
-    LAST_SCALE     = 4,  /* big variants divide scores by sqrt(d_model / heads)               */
-    DIVIDE         = 8,  /* logit_scale divides                                               */
-    WINDOWS_UNLIKE = 16, /* scaling holds for layers without a window alone: not supported    */
+    ROTATES_PAIRS  = 1,  /* rotates neighbouring dimensions */
+    RENORMALIZE    = 2,  /* the chosen experts' probabilities */
+    LAST_SCALE     = 4,  /* big variants divide scores by sqrt(d_model / heads) */
+    DIVIDE         = 8,  /* logit_scale divides */
+    /* rope scaling is only for layers without a window, which is not supported */
+    WINDOWS_UNLIKE = 16,
 };
 
-/* What the family's row of source/family.c does not say. */
+/* What GGUF files say differently from config.json, or leave out. The rest of a family is its row
+ * in source/family.c. */
 struct GgufArch {
-    const char *name, *family, *moe_family; /* moe_family: of files with experts; NULL: the same */
+    const char *name, *family, *moe_family; /* moe_family: for files with experts; NULL: the same */
     unsigned    flags;
-    /* of so many layers the last is without the window; 0: as the family has it */
+    /* every n-th layer has no window; 0: the n of the family */
     int         full_every;
     int         big_layers;                 /* LAST_SCALE: the layers of the big variant */
 };
@@ -81,7 +81,7 @@ typedef struct GgufReader {
 
 static bool has(const GgufReader *r, const char *key) { return key_there(&r->keys, key); }
 
-/* The readers below leave *out as it is where the file has no such key. */
+/* The readers below leave *out unchanged if the file has no such key. */
 static bool maybe_size(GgufReader *r, const char *key, int *out)
 {
     return !has(r, key) || key_int(&r->keys, key, NULL, 0, KEY_LARGEST, out);
@@ -97,7 +97,7 @@ static bool maybe_flag(GgufReader *r, const char *key, bool *out)
     return !has(r, key) || key_bool(&r->keys, key, NULL, out);
 }
 
-/* A setting of any type as a number: true is 1; of an array the largest magnitude. */
+/* Read a setting of any type as a number: true is 1, an array its largest magnitude. */
 static bool any_number(GgufReader *r, const char *key, double *out)
 {
     const GgufMeta  *m = r->keys.gguf;
@@ -128,8 +128,7 @@ static bool any_number(GgufReader *r, const char *key, double *out)
     return true;
 }
 
-/* Settings that change what is computed and that nothing here computes: with these values they ask
- * for nothing. */
+/* Settings that change the result and are not supported, with the values that leave it as it is. */
 static const struct Unknown { const char *key; double harmless[2]; } unknown[] = {
     { "attention.max_alibi_bias", { 0, 0 } },      { "attention.clamp_kqv", { 0, 0 } },
     { "attention.causal", { 1, 1 } },              { "attention.temperature_scale", { 0, 0 } },
@@ -144,8 +143,8 @@ static const struct Unknown { const char *key; double harmless[2]; } unknown[] =
     { "rope.scaling.yarn_attn_factor", { -1, 1 } }, { "swin_norm", { 0, 0 } },
 };
 
-/* Keys that are not in that list say what the tensors say, or nothing about the result; llama.cpp
- * skips those that it does not know as well. */
+/* Other unknown keys repeat what the tensors say, or do not change the result. llama.cpp skips keys
+ * that it does not know, too. */
 static bool nothing_unknown(GgufReader *r)
 {
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
@@ -171,7 +170,7 @@ static const Tensor *first_layer_tensor(const GgufReader *r, const char *name)
 
 /* ---- Parts of the config ---- */
 
-/* All keys of the table that the file has; those of experts only where there are any. */
+/* Read every key of the table that the file has; keys of experts only if there are experts. */
 static bool read_table(GgufReader *r)
 {
     static const size_t needed[] = { offsetof(Config, d_model), offsetof(Config, n_layers), offsetof(Config, n_ctx) };
@@ -185,7 +184,7 @@ static bool read_table(GgufReader *r)
     return c->heads >= 1 || key_size(&r->keys, "attention.head_count", NULL, &c->heads);
 }
 
-/* What follows from the sizes that the file has. */
+/* Fill in the sizes that the file leaves out. */
 static bool read_sizes(GgufReader *r)
 {
     Config       *c = r->c;
@@ -219,7 +218,7 @@ static bool read_norms(GgufReader *r)
     c->norm_bias = r->family->has & HAS_NORM_BIAS;
     if (!maybe_flag(r, "use_parallel_residual", &parallel))
         return false;
-    /* A stablelm file says that its sublayers stand side by side by having no second norm. */
+    /* A stablelm file has no flag for parallel sublayers: it just has no second norm. */
     if (side && side->if_true == PLACE_PARALLEL && !first_layer_tensor(r, "ffn_norm.weight"))
         parallel = true;
     c->norm_placement = parallel && side ? (NormPlacement)side->if_true : r->family->placement;
@@ -227,7 +226,7 @@ static bool read_norms(GgufReader *r)
                       &c->norm_eps);
 }
 
-/* What a file has or not, its tensors say. */
+/* Biases, norms of q and k, and a head have no keys: the tensors show them, as in llama.cpp. */
 static void see_tensors(const GgufReader *r)
 {
     Config           *c    = r->c;
@@ -240,7 +239,7 @@ static void see_tensors(const GgufReader *r)
         c->qk_norm = norm ? (QkNorm)norm->if_true : r->family->qk_norm ? r->family->qk_norm : QK_HEAD;
 }
 
-/* The layers without a window from a list of flags, true where there is one. */
+/* Read which layers have no window from a list of flags; true: the layer has one. */
 static bool listed_windows(GgufReader *r)
 {
     Config  *c = r->c;
@@ -272,7 +271,7 @@ static bool read_window(GgufReader *r)
             layers_add(&c->full_layers, l);
     for (int l = 0; l < c->n_layers && l < MAX_LAYERS; l++)
         n_full += layers_has(&c->full_layers, l);
-    if (c->window >= c->n_ctx || n_full == c->n_layers) { /* it would hide nothing */
+    if (c->window >= c->n_ctx || n_full == c->n_layers) { /* the window would hide nothing */
         c->window      = 0;
         c->full_layers = (Layers){ 0 };
     }
@@ -322,7 +321,7 @@ static bool read_yarn(GgufReader *r)
     if (!maybe_number(r, "rope.scaling.attn_factor", &attn) || !maybe_size(r, "rope.scaling.original_context_length", &original))
         return false;
     rope->original_n_ctx = original;
-    if (attn > 0 && attn != 1) /* there it is times what the factor gives */
+    if (attn > 0 && attn != 1) /* llama.cpp multiplies it by what follows from the factor */
         rope->attention_factor = attn * (0.1 * math64_log(rope->factor) + 1);
     return true;
 }
@@ -331,7 +330,7 @@ static bool read_yarn(GgufReader *r)
 static bool rope_kind(GgufReader *r, RopeType *kind)
 {
     char       full[GGUF_NAME];
-    GgufString type = { "linear", 6 }; /* what llama.cpp takes it for where only a factor is said */
+    GgufString type = { "linear", 6 }; /* llama.cpp's default if there is only a factor */
     if (has(r, "rope.scaling.type")
         && !gguf_read_string(r->keys.gguf, gguf_name(&r->keys, "rope.scaling.type", full), &type, r->keys.err))
         return false;
@@ -369,7 +368,7 @@ static bool read_rope(GgufReader *r)
     return kind == ROPE_LINEAR || read_yarn(r);
 }
 
-/* Gemma 3: layers with a window rotate by a base of their own, which is never scaled. */
+/* Gemma 3: layers with a window have a theta of their own, which is never scaled. */
 static bool read_window_theta(GgufReader *r)
 {
     Config *c = r->c;
@@ -379,8 +378,7 @@ static bool read_window_theta(GgufReader *r)
     return maybe_number(r, "rope.freq_base_swa", &c->theta_window);
 }
 
-/* An id of the vocabulary; -1 where there is no such key, or an id (such as -1) that no token has
- * and that never occurs. */
+/* Read an id of the vocabulary. -1 if there is no such key, or if no token has the id. */
 static bool read_id(GgufReader *r, const char *key, int *out)
 {
     int64_t id;

@@ -1,4 +1,4 @@
-/* source/gguf_model.c: the tensors of a GGUF file as ours: names, fused matrices, the order of
+/* source/gguf_model.c: finds our tensors in a GGUF file: names, fused matrices, the order of
  * rotated dimensions. */
 #include "source/gguf_model.h"
 
@@ -32,7 +32,7 @@ static const char *const names[ROLE_COUNT] = {
 
 enum { NAME_MAX_BYTES = 80 };
 
-/* What is being bound. */
+/* The state of binding. */
 typedef struct GgufBinder {
     Source         *s;
     const GgufArch *arch;
@@ -58,14 +58,15 @@ static const Tensor *find(GgufBinder *b, const TensorSpec *s, const char *base, 
 /* Which rows of which tensor one of ours is. */
 typedef struct GgufPlace {
     const Tensor *t;
-    int           base;      /* its first row there     */
-    size_t        rows;      /* that the whole tensor has */
+    int           base;      /* its first row in t */
+    size_t        rows;      /* of the whole tensor t */
 } GgufPlace;
 
-/* Does this hold the rows of gate and up one after the other? */
+/* Does t hold the rows of gate, then those of up? */
 static bool both_halves(const Tensor *t, size_t ff) { return t->rank >= 1 && (uint64_t)t->shape[0] == 2 * ff; }
 
-/* Ours alone, or a part of a fused matrix: q, k and v in attn_qkv; gate and up in ffn_up. */
+/* Find the tensor that holds ours: a tensor of its own, or a fused one (q, k and v in attn_qkv;
+ * gate and up in ffn_up). */
 static GgufPlace find_place(GgufBinder *b, const TensorSpec *s, char *name)
 {
     const Config *c = &b->s->stored.config;
@@ -201,7 +202,8 @@ static bool bind_all(GgufBinder *b)
     return check_unused(b);
 }
 
-/* The template of conversations, as a text of our own. One with a NUL inside is none. */
+/* Copy the chat template, because the file's text has no NUL behind it. Skip one that holds a
+ * NUL. */
 static bool keep_template(Source *s, Error *err)
 {
     static const char key[] = "tokenizer.chat_template";

@@ -1,30 +1,29 @@
-/* source/gguf_model.h: a GGUF file as a source: its settings as our config, its tensors as our
- * tensors. Source of the names: llama.cpp, gguf-py/gguf/constants.py; of what they mean,
- * src/llama-model.cpp. */
+/* source/gguf_model.h: opens a GGUF file: converts its settings to our config and finds our tensors
+ * in it. The names are those of llama.cpp, gguf-py/gguf/constants.py; src/llama-model.cpp shows
+ * what they mean. */
 #ifndef SOURCE_GGUF_MODEL_H
 #define SOURCE_GGUF_MODEL_H
 
 #include "source/source.h"
 
-/* Does a file that begins with these bytes belong to the GGUF reader (also to be told that it is
- * too old)? */
+/* Does a file that begins with these bytes belong to the GGUF reader? Files that are too old do as
+ * well, because its message says so. */
 bool gguf_is(const unsigned char *head, size_t n);
 
-/* Open s->path: all parts of a split file. A vocabulary alone has no weights. */
+/* Open s->path; of a split file, all parts. A file with only a vocabulary has no weights. */
 bool gguf_model_open(Source *s, Error *err);
 
 /* ---- Between the files of this reader ---- */
 
 typedef struct GgufArch GgufArch;
 
-/* The architecture of a file; INPUT where it is none that we know. */
+/* The architecture of a file. INPUT if it is unknown. */
 const GgufArch *gguf_arch(const GgufFile *f, Error *err);
-/* rotates neighbours: rows of q and k are permuted to halves */
+/* does it rotate neighbouring dimensions? Then rows of q and k are reordered */
 bool            gguf_arch_pairs(const GgufArch *a);
 
-/* The config of the source, from the key-values and from which tensors there are; checked. A
- * setting that changes the result and that is not supported is INPUT. What the user should know
- * goes to source_warn. */
+/* Make the config of the source from the key-values and from which tensors exist, and check it. A
+ * setting that changes the result and is not supported is INPUT. Warnings go to source_warn. */
 bool gguf_config(Source *s, const GgufArch *a, Error *err);
 
 #endif

@@ -11,10 +11,12 @@ enum { MAX_CONFIG = 16 << 20 };
 
 /* ---- Which family ---- */
 
-/* Of a model of several kinds of input: what the whole says about its text part. */
+/* In a model with several kinds of input, these keys of the whole file also hold for its text
+ * part. */
 static const char *const of_the_whole[] = { "architectures", "bos_token_id", "eos_token_id", "tie_word_embeddings", "torch_dtype",
                                             "dtype", "quantization_config", NULL };
 
+/* If the model has several kinds of input, go on with the object of its text part. */
 static bool unwrap(HfReader *r)
 {
     const Json *whole = r->keys.json, *type = json_get(whole, "model_type");
@@ -52,6 +54,8 @@ static void known_types(char *out, size_t n)
         at += (size_t)snprintf(out + at, n - at, ", %s", w->model_type);
 }
 
+/* model_type names the family. Old files have only architectures; if both are there, they must
+ * fit. */
 static bool find_family(HfReader *r)
 {
     const Json *type = key_take(&r->keys, "model_type"), *list = key_take(&r->keys, "architectures");
@@ -84,7 +88,7 @@ static bool read_number(HfReader *r, const FamilyKey *k, const char *name, const
     double x = k->absent;
     if (j && !(k->form == FORM_OR_NULL && json_is_null(j)) && !key_number(&r->keys, name, j, &x))
         return false;
-    if ((j && json_is_null(j)) || isnan(x)) { /* FORM_OR_NULL alone */
+    if ((j && json_is_null(j)) || isnan(x)) { /* only with FORM_OR_NULL */
         *out = 0;
         return true;
     }
@@ -118,7 +122,7 @@ static bool read_key(HfReader *r, const FamilyKey *k)
     }
 }
 
-/* The family's own row for a field; NULL: it is as Llama's. */
+/* The family's own row for a field; NULL: the field has Llama's row. */
 static const FamilyKey *own_key(const Family *f, size_t at)
 {
     for (const FamilyKey *k = f->keys; k->form != FORM_END; k++)
@@ -127,6 +131,7 @@ static const FamilyKey *own_key(const Family *f, size_t at)
     return NULL;
 }
 
+/* The family's rows, then those of Llama that the family does not replace. */
 static bool read_table(HfReader *r)
 {
     for (const FamilyKey *k = r->family->keys; k->form != FORM_END; k++)
@@ -161,6 +166,7 @@ static void turn_on(Config *c, unsigned has)
         c->embed_scale = sqrt(c->d_model);
 }
 
+/* What the family has in every model, then what its flags turn on. */
 static bool read_flags(HfReader *r)
 {
     const Family *f = r->family;
@@ -207,7 +213,7 @@ static bool read_activation(HfReader *r)
     return key_wrong(&r->keys, key, "expected one of %s, found %s", known, key_found(j, found, sizeof found));
 }
 
-/* 0 means absent to read_table: as many KV heads as heads, and heads that share the width. */
+/* Fill in what read_table left 0: as many KV heads as heads, and heads that share the width. */
 static bool read_heads(HfReader *r)
 {
     Config          *c   = r->c;
@@ -224,7 +230,7 @@ static bool read_heads(HfReader *r)
 
 /* ---- Windows ---- */
 
-/* Layers without a window by the family's rule. */
+/* Add the layers without a window by the family's rule. */
 static bool full_layers(HfReader *r, bool windowed, Layers *full)
 {
     const Family *f = r->family;
@@ -250,8 +256,8 @@ static bool full_layers(HfReader *r, bool windowed, Layers *full)
     return true;
 }
 
-/* layer_types: the layers without a window; families with the same everywhere must agree with
- * it. */
+/* Read layer_types, which names the layers without a window. Where a family has the same in all
+ * layers, the list must say so too. */
 static bool layer_types(HfReader *r, const Json *list, Layers *full)
 {
     Config *c       = r->c;
@@ -280,6 +286,7 @@ static bool layer_types(HfReader *r, const Json *list, Layers *full)
     return true;
 }
 
+/* A window that no layer uses is dropped, so that our config says the same of equal models. */
 static bool read_window(HfReader *r)
 {
     const Family *f = r->family;
@@ -317,6 +324,8 @@ static bool read_window(HfReader *r)
 
 /* ---- Experts ---- */
 
+/* Some families have experts only in every n-th layer, or not in the layers of a list. If no layer
+ * has any, the config says so. */
 static bool read_experts(HfReader *r)
 {
     Config     *c = r->c;
@@ -352,7 +361,8 @@ static bool read_experts(HfReader *r)
 
 /* ---- Ids ---- */
 
-/* Ids outside of the vocabulary (a family's default in a smaller model) never occur: left out. */
+/* Skip ids outside of the vocabulary: they never occur. A small model of a family often has the
+ * family's large ids as its default. */
 static bool add_id(HfReader *r, const char *what, const Json *j, int *ids, int *n, int most)
 {
     int64_t id;
@@ -413,6 +423,8 @@ static bool has_value(const char *allowed, const Json *j)
         && strncmp(allowed + 1, text, strlen(text)) == 0;
 }
 
+/* A key that nobody took must be known to be harmless: a new key of a family may change the
+ * result. */
 static bool check_left(HfReader *r)
 {
     char found[80];
@@ -430,6 +442,8 @@ static bool check_left(HfReader *r)
 
 /* ---- The file ---- */
 
+/* Checked early: weights that are quantized in another way have other tensors, which would give a
+ * message that does not help. */
 static bool not_quantized(HfReader *r)
 {
     const Json *q = key_take(&r->keys, "quantization_config"), *method = json_get(q, "quant_method");
@@ -460,6 +474,7 @@ static Json *open_json(const char *path, Error *err)
     return root;
 }
 
+/* Chat models often list the end of a turn only in generation_config.json. */
 static bool more_ends(HfReader *r, const char *path)
 {
     char  what[KEY_WHAT];

@@ -14,7 +14,7 @@ enum { MAX_INDEX = 256 << 20, MAX_SHARDS = 1 << 10 };
 
 /* ---- Paths ---- */
 
-/* The folder of a file's path, with its last slash; "" where it has none. */
+/* The length of the folder in a file's path, with its slash; 0 if it has none. */
 static size_t folder_length(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -27,7 +27,7 @@ bool hf_folder_is(const char *path)
     return path_is_folder(path) && path_there(path, "config.json", config);
 }
 
-/* A model file of ours says so in its metadata, whatever lies beside it. */
+/* A model file of ours says so in its metadata, and is one whatever files are beside it. */
 static bool is_ours(const char *path)
 {
     TensorFile  f;
@@ -81,14 +81,14 @@ static bool open_single(Source *s, const char *path, const struct WeightFiles *k
     return source_uses(s, path, err) && source_files(s, 1, err) && kind->open(&s->files[0], path, err);
 }
 
-/* The index: where each tensor is. */
+/* The index says in which shard each tensor is. */
 typedef struct ShardOfTensor { const char *tensor, *shard; } ShardOfTensor;
 typedef struct Index {
-    const char  *path;
-    ShardOfTensor       *place;      /* [n], ascending by tensor                              */
-    size_t       n;
-    const char **shards;     /* [n_shards] in the order in which they first occur     */
-    int          n_shards;
+    const char    *path;
+    ShardOfTensor *place;    /* [n], ascending by tensor */
+    size_t         n;
+    const char   **shards;   /* [n_shards] in the order in which they first occur */
+    int            n_shards;
 } Index;
 
 static int by_tensor(const void *a, const void *b) { return strcmp(((const ShardOfTensor *)a)->tensor, ((const ShardOfTensor *)b)->tensor); }
@@ -100,7 +100,7 @@ static const char *shard_of(const Index *x, const char *tensor)
     return p ? p->shard : NULL;
 }
 
-/* A file that the index names; mostly the one before. */
+/* Add a file that the index names. It is mostly the one before, so the search starts at the end. */
 static bool add_shard(Index *x, const char *name, Error *err)
 {
     for (int k = x->n_shards; k > 0; k--)
@@ -114,7 +114,7 @@ static bool add_shard(Index *x, const char *name, Error *err)
     return true;
 }
 
-/* What the texts point into is map's. */
+/* The index keeps pointers into map's texts. */
 static bool read_index(Source *s, Index *x, const Json *map, Error *err)
 {
     if (!json_is_object(map) || json_count(map) == 0)
@@ -135,7 +135,8 @@ static bool read_index(Source *s, Index *x, const Json *map, Error *err)
     return true;
 }
 
-/* Every tensor of a shard is where the index says. */
+/* Check that every tensor of a shard is where the index says: a shard of another model may have the
+ * same name. */
 static bool check_shard(const TensorFile *f, const Index *x, const char *shard, Error *err)
 {
     for (int i = 0; i < f->n_tensors; i++) {
@@ -147,7 +148,8 @@ static bool check_shard(const TensorFile *f, const Index *x, const char *shard, 
     return true;
 }
 
-/* A download that was stopped leaves some of them out: this one and maybe later ones. */
+/* Shard number `first` is missing, mostly because a download was stopped. Count the others that are
+ * missing too. */
 static bool refuse_shard(const Source *s, const Index *x, int first, Error *err)
 {
     char path[PATH_BYTES];
@@ -225,6 +227,6 @@ bool hf_folder_open(Source *s, Error *err)
         || !open_weights(s, err))
         return false;
     s->stored.config = h.config;
-    s->has_weights       = hf_tensors_bind(s, &h, err);
+    s->has_weights   = hf_tensors_bind(s, &h, err);
     return s->has_weights;
 }

@@ -1,6 +1,6 @@
-/* source/hf_rope.c: the rotary embedding in both dialects: rope_parameters (v5) holds theta and
- * scaling; rope_theta and rope_scaling (v4) are two keys. Where a file has both, they must
- * agree. */
+/* source/hf_rope.c: reads the rotary embedding in both dialects. In transformers 5, rope_parameters
+ * holds theta and scaling; in 4, rope_theta and rope_scaling are two keys. If a file has both, they
+ * must agree, because readers of either version would use another. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static const char FULL[] = "full_attention", SLIDING[] = "sliding_attention";
 
-/* The object that holds the scaling, and what it is called. */
+/* The object that holds the scaling, and its name for messages. */
 typedef struct Scaling { const Json *object; char where[64]; } Scaling;
 
 static bool object_or_null(HfReader *r, const char *key, const Json **out)
@@ -48,7 +48,7 @@ static bool type_word(HfReader *r, const Scaling *s, const char **word)
 
 /* ---- theta and the share of a head ---- */
 
-/* Two places for one number: both may hold it if they agree. */
+/* A number may stand in two places. Both may hold it if they agree. */
 static bool one_of(HfReader *r, const char *key, const Json *outside, const char *where, const Json *inside, const Json **out)
 {
     char a[80], b[80];
@@ -125,14 +125,14 @@ static bool read_keys(HfReader *r, const Scaling *s, Rope *rope)
             return key_wrong(&r->keys, name, "expected a number, found no such key");
         if (j && !(k->kind == KEY_BOOL ? key_bool(&r->keys, name, j, to) : key_number(&r->keys, name, j, to)))
             return false;
-        /* below 0 it is absent to us */
+        /* below 0 would mean absent in our config */
         if (j && to == &rope->attention_factor && !(rope->attention_factor > 0))
             return key_wrong(&r->keys, name, "expected a number above 0, found %.9g", rope->attention_factor);
     }
     return true;
 }
 
-/* A key that scaling does not know may change the result. */
+/* Refuse keys that the type of scaling does not know: they may change the result. */
 static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
 {
     static const char *const always[] = { "type", "rope_type", "rope_theta", "partial_rotary_factor" };
@@ -155,7 +155,8 @@ static bool scaling(HfReader *r, const Scaling *s)
 {
     Rope       *rope = &r->c->rope;
     const char *word;
-    rope->original_n_ctx = r->c->n_ctx; /* where it is absent: transformers' rule */
+    /* if it is absent, transformers takes the context of the config */
+    rope->original_n_ctx = r->c->n_ctx;
     if (!type_word(r, s, &word) || !read_type(r, s, word, &rope->type) || !read_keys(r, s, rope) || !check_keys(r, s, rope))
         return false;
     if (rope->type == ROPE_YARN && !value(s->object, "factor"))

@@ -17,7 +17,7 @@ typedef struct HfBinder {
     const HfConfig *h;
     const Config   *c;
     const char     *prefix;   /* what "@" is */
-    NamedTensor          *named;    /* [n], ascending by name */
+    NamedTensor    *named;    /* [n], ascending by name */
     size_t          n;
     Error          *err;
 } HfBinder;
@@ -46,7 +46,7 @@ static bool list_names(HfBinder *b)
     return b->named != NULL;
 }
 
-/* A name of the table filled in. number: of the expert or head. */
+/* Fill in the layer and the number of the expert or head in a name of the table. */
 static void fill_in(const HfBinder *b, const char *pattern, int layer, int number, bool bias, char out[NAME_BYTES])
 {
     size_t n = 0;
@@ -66,7 +66,7 @@ static void fill_in(const HfBinder *b, const char *pattern, int layer, int numbe
         snprintf(strrchr(out, '.'), 8, ".bias");
 }
 
-/* Rows of the table for a role: the family's own, else Llama's. */
+/* The first row of the table for a role: the family's own, or Llama's. */
 static const FamilyTensor *rows_of(const Family *f, TensorRole role)
 {
     for (const FamilyTensor *t = f->tensors; t->name; t++)
@@ -78,7 +78,7 @@ static const FamilyTensor *rows_of(const Family *f, TensorRole role)
     return NULL;
 }
 
-/* The alternative that is there, else the first. */
+/* The row whose tensor exists, or the first row. */
 static const FamilyTensor *choose(const HfBinder *b, const TensorSpec *s)
 {
     const FamilyTensor *first = rows_of(b->h->family, s->role);
@@ -120,7 +120,8 @@ static const char *shape_text(const Shape *s, char *buf, size_t n)
     return tensor_shape_text(&t, buf, n);
 }
 
-/* The row of the file's matrix where ours begin, and how many it has. */
+/* Where our rows begin in the file's matrix (r->base, unit, stride). Returns how many rows the
+ * file's matrix has. */
 static int64_t fused_rows(const Config *c, unsigned lies, int rows, RowSource *r)
 {
     int q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim, d = c->head_dim;
@@ -158,7 +159,7 @@ static Shape stored_shape(const HfBinder *b, const TensorSpec *s, const FamilyTe
     return shape;
 }
 
-/* Does the tensor have the shape? Norms of heads may be [heads, head_dim]. */
+/* Does the tensor have the wanted shape? Norms of heads may also be [heads, head_dim]. */
 static bool fits(const HfBinder *b, const TensorSpec *s, const Tensor *t, const Shape *want)
 {
     bool norm = s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM;

@@ -5,7 +5,8 @@
 
 #include "format/llama2c.h"
 
-/* Built into run.c: a text ends at BOS too, which starts the next one in the training data. */
+/* run.c has these ids built in. A text also ends at BOS, which starts the next text in the training
+ * data. */
 enum { BOS = 1, EOS = 2 };
 
 static bool make_config(Config *c, const Llama2cFile *f, Error *err)

@@ -1,4 +1,4 @@
-/* source/llama2c_model.h: a checkpoint of karpathy/llama2.c (format/llama2c.h) as a source. */
+/* source/llama2c_model.h: opens a model file of karpathy/llama2.c (format/llama2c.h). */
 #ifndef SOURCE_LLAMA2C_MODEL_H
 #define SOURCE_LLAMA2C_MODEL_H
 

@@ -18,13 +18,12 @@ bool meta_folder_is(const char *path)
 
 /* ---- params.json ---- */
 
-/* Keys that say how a model was trained or is to be run, not what it computes. ffn_dim_multiplier
- * and multiple_of: the width follows from the tensors; so does vocab_size, which the first files
- * have as -1. */
+/* Keys that do not change the result. The tensors tell the width, so ffn_dim_multiplier and
+ * multiple_of are not needed; neither is vocab_size, which the first files have as -1. */
 static const char *const harmless[] = { "multiple_of", "ffn_dim_multiplier", "vocab_size", "max_batch_size", "max_seq_len",
                                         "model_parallel_size" };
 
-/* The config as far as params.json says it. *scaled: use_scaled_rope. */
+/* Read what params.json says of the config. *scaled: use_scaled_rope. */
 static bool read_keys(KeyReader *r, Config *c, bool *scaled)
 {
     const Json *rope = key_take(r, "use_scaled_rope");
@@ -62,9 +61,9 @@ static bool read_params(const char *file, Config *c, bool *scaled, Error *err)
     return ok;
 }
 
-/* What no file says, by what tells the generations apart: Llama 1 has eps 1e-6 and 2,048 positions;
- * Llama 3 a vocabulary over 128,000; those whose rope is scaled 131,072 positions, by 32 in the
- * small models (1B, 3B), by 8 in the others. */
+/* Fill in what no file says. It depends on the generation: Llama 1 has eps 1e-6 and 2,048
+ * positions; Llama 3 has a vocabulary over 128,000; models with scaled rope have 131,072 positions,
+ * scaled by 32 in the small models (1B, 3B) and by 8 in the others. */
 static void fill_in(Config *c, bool scaled)
 {
     bool llama3 = c->vocab_size >= 128000;
@@ -125,7 +124,7 @@ static void full_name(const struct Name *n, int layer, char *out, size_t size)
         snprintf(out, size, "layers.%d.%s", layer, n->name);
 }
 
-/* The shapes that the shards of one tensor must have: [rows, k] with one of them cut. */
+/* Check the shape of one shard of a tensor: [rows, k] with one of the two divided by the shards. */
 static bool check_shard(const MetaBinder *b, const TensorSpec *s, const TensorFile *f, const char *name, ShardCut cut, DType dtype)
 {
     const Tensor *t = tensor_find(f, name);
@@ -182,7 +181,7 @@ static bool bind(MetaBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor
     return true;
 }
 
-/* The name without its layer; NULL where there is no such layer. */
+/* The name without its layer; NULL if the model has no such layer. */
 static const char *part_name(const char *name, int n_layers)
 {
     int n = 0, layer;
@@ -225,7 +224,7 @@ static bool bind_all(MetaBinder *b)
 
 #define W1 "layers.0.feed_forward.w1.weight"
 
-/* Sizes that only the tensors tell. */
+/* Read the sizes that only the tensors tell. */
 static bool sizes_of_tensors(MetaBinder *b, Config *c)
 {
     const TensorFile *f     = &b->shards.file[0];

@@ -51,7 +51,7 @@ bool refuse_missing(const char *path, const Error *why, Error *err)
 
 /* ---- Folders ---- */
 
-/* The first name in the folder, by the order of bytes, that ends so; false: none. */
+/* Find the first name in the folder, in byte order, that ends with `end`. False: none. */
 static bool find_file(const char *folder, const char *end, char name[256])
 {
     DIR *d = opendir(folder);
@@ -92,7 +92,7 @@ bool refuse_without_weights(const char *folder, Error *err)
 
 /* ---- Files ---- */
 
-/* The first bytes are characters, none of them a control character that no text has. */
+/* Are the first bytes text? That is UTF-8 without the control characters that texts never hold. */
 static bool is_text(const FileMap *m)
 {
     size_t   n = m->size < 512 ? m->size : 512;

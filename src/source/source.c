@@ -54,7 +54,7 @@ static bool recognise(Source *s, Error *err)
     return path_is_folder(s->path) ? recognise_folder(s, err) : recognise_file(s, err);
 }
 
-/* The files of weights, where the reader did not note them itself. */
+/* Record the files of weights if the reader did not do it itself. */
 static bool note_weights(Source *s, Error *err)
 {
     bool ok = true;
@@ -180,6 +180,7 @@ bool source_check_apart(const Source *s, const char *output, Error *err)
     return file_check_apart(output, s->path, err) && (s->kind != SOURCE_LLAMA2C || tokenizer_beside_apart(s->path, output, err));
 }
 
+/* Is a file with this name usually a part of a model? */
 static bool may_be_part(const char *name)
 {
     static const char *const ends[] = { ".safetensors", ".json", ".bin", ".pth", ".gguf", ".model", ".jinja", "merges.txt" };
@@ -195,7 +196,7 @@ bool source_path_apart(const char *path, const char *output, Error *err)
     char folder[PATH_BYTES], part[PATH_BYTES];
     if (!file_check_apart(output, path, err))
         return false;
-    if (!path_in(path, "", folder)) /* longer than any that there is */
+    if (!path_in(path, "", folder)) /* no path that exists is so long */
         return true;
     DIR *d = opendir(*folder ? folder : ".");
     if (!d)

@@ -1,6 +1,6 @@
-/* source/source.h: whatever a user has on the disk, opened: a model file of ours, a Hugging Face
- * folder, a .gguf ... All commands take all of them. Lives here: which kind a path is, and how its
- * names and settings become ours. Does not: kernels, binding. */
+/* source/source.h: opens any model that a user has: a model file of ours, a Hugging Face folder, a
+ * .gguf ... Every command accepts every kind. This room finds out which kind a path is and converts
+ * its names and settings to ours. Kernels and binding are elsewhere. */
 #ifndef SOURCE_SOURCE_H
 #define SOURCE_SOURCE_H
 
@@ -17,42 +17,42 @@ typedef struct SourceHash SourceHash; /* identity.c */
 
 /* Which tokenizer to make. */
 typedef struct SourceOptions {
-    /* how a folder's or file's own tokenizer splits a text, where it does not say; NULL */
+    /* how a tokenizer splits a text if its own files do not say; NULL: unknown */
     const char *pattern;
-    bool        no_tokenizer;     /* leave it alone, whatever is wrong with it */
+    bool        no_tokenizer; /* do not read the tokenizer, so that no fault in it is an error */
 } SourceOptions;
 
 typedef struct Source {
     SourceKind  kind;
     SourceOptions opt;
     char       *path;             /* as it was given */
-    /* SOURCE_MODEL_FILE: the file. Others: one that exists in memory only, with the metadata and the
-     * tensors of a tokenizer as a model file would have them. */
+    /* SOURCE_MODEL_FILE: the file. Other kinds: a file that exists only in memory and holds the
+     * tokenizer's metadata and tensors as a model file would. */
     TensorFile  file;
     StoredModel stored;
-    bool        has_weights;      /* else only a tokenizer */
-    RowSource  *rows;             /* [stored.n] of another program's files */
-    char       *config_json;      /* of those, the config in our words */
+    bool        has_weights;      /* false: only a tokenizer */
+    RowSource  *rows;             /* [stored.n] of other programs' files */
+    char       *config_json;      /* of those, the config as our JSON */
     char       *chat_template;    /* of those, as its author wrote it; NULL: none */
     GgufFile    gguf;             /* SOURCE_GGUF */
     Llama2cFile llama2c;          /* SOURCE_LLAMA2C */
-    TensorFile *files;            /* [n_files] the weights of a folder; unopened ones are zeroed */
+    TensorFile *files;            /* [n_files] the weights of a folder; zeroed until opened */
     int         n_files;
-    /* [n_used] paths of the files that were read, in that order; for the metadata "source" */
+    /* [n_used] paths of the files that were read, in order, for the metadata "source" */
     char      **used;
-    /* those of config and weights come first */
+    /* n_used_weights: config and weights, which come first */
     int         n_used, n_used_weights;
     char       *warnings;         /* lines for the user, each with its newline; NULL: none */
     /* SOURCE_LLAMA2C: which tokenizer beside it was taken, or why none; NULL */
     const char *tokenizer_note;
-    TokenizerData tokenizer;      /* made in memory: what file points into */
+    TokenizerData tokenizer;      /* made in memory; file points into it */
     SourceHash *hash;
-    void      **owned;            /* source_alloc */
+    void      **owned;            /* memory from source_alloc */
     int         n_owned, cap_owned;
 } Source;
 
-/* Open and check everything but the values of weights. Errors are INPUT, naming file and place, or
- * SYSTEM. */
+/* Open a source and check everything except the values of weights. Errors are INPUT with file and
+ * place, or SYSTEM. */
 bool source_open(Source *s, const char *path, Error *err);
 bool source_open_with(Source *s, const char *path, const SourceOptions *opt, Error *err);
 void source_close(Source *s);     /* a zeroed Source is accepted */
@@ -66,33 +66,33 @@ const char *source_kind_name(SourceKind k);
 SourceHash *source_hash_new(void);
 void        source_hash_free(SourceHash *h);
 
-/* Room for n files in s->files, closed with the source. NULL: none left (err). */
+/* Room for n files in s->files, which are closed with the source. NULL: out of memory (err). */
 TensorFile *source_files(Source *s, int n, Error *err);
 
-/* An output must replace none of the files that the source consists of: fails (USAGE, naming
- * both). */
+/* Fails (USAGE, with both names) if output is one of the source's files, so that no command
+ * overwrites its own input. */
 bool source_check_apart(const Source *s, const char *output, Error *err);
-/* The same of a source that is not open, or cannot be: what it consists of is unknown, so that
- * every file in its folder counts that is named as a part of one. */
+/* The same for a source that is not open. Its files are unknown, so every file of its folder counts
+ * whose name is usual for a part of a model. */
 bool source_path_apart(const char *path, const char *output, Error *err);
 
-/* For a reader that has the config (s->stored.config, checked): its JSON, and room for all tensors
- * and their rows. */
+/* Called by a reader once s->stored.config is set and checked: makes its JSON, and room for all
+ * tensors and their rows. */
 bool source_begin(Source *s, Error *err);
 
-/* Zeroed memory that lives as long as the source. NULL: none left (err). For the readers of this
- * room. */
+/* Zeroed memory that lives as long as the source, for the readers of this room. NULL: out of memory
+ * (err). */
 void *source_alloc(Source *s, size_t n_bytes, Error *err);
 
-/* Note a file that was read (once), or a line for the user. False: no memory (err). */
+/* Record a file that was read (each only once), or a warning for the user. False: out of memory. */
 bool source_uses(Source *s, const char *path, Error *err);
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
 bool source_warn(Source *s, Error *err, const char *fmt, ...);
 
-/* Metadata of a model file as it would be if the source was converted: "tokenizer", "source",
- * "sha256" ...; NULL: none. */
+/* The metadata that the source would have as a model file: "tokenizer", "source", "sha256" ...
+ * NULL: none. */
 const char *source_meta(const Source *s, const char *key);
 
 #endif

@@ -21,8 +21,8 @@ bool tokenizer_folder_is(const char *folder)
     return holds(folder, "tokenizer.json") || holds(folder, "tokenizer.model") || (holds(folder, "vocab.json") && holds(folder, "merges.txt"));
 }
 
-/* A JSON object is a tokenizer.json where it has these keys, and a vocab.json by its name; others
- * are configs. */
+/* A JSON object is a tokenizer.json if it has these keys, and a vocab.json if it is called so.
+ * Other objects are configs. */
 static bool is_tokenizer_json(const FileMap *m)
 {
     return strcmp(path_name(m->path), "vocab.json") == 0 ||
@@ -31,7 +31,7 @@ static bool is_tokenizer_json(const FileMap *m)
 
 bool tokenizer_file_is(const FileMap *m)
 {
-    /* the length of a safetensors header, and the header */
+    /* a safetensors file: the length of its header, then the header */
     if (m->size > 8 && m->data[6] == 0 && m->data[7] == 0 && m->data[8] == '{')
         return false;
     return json_object_begins(m->data, m->size) ? is_tokenizer_json(m) : tokenizer_looks_like((const char *)m->data, m->size);
@@ -39,7 +39,7 @@ bool tokenizer_file_is(const FileMap *m)
 
 /* ---- Making it ---- */
 
-/* What was read and what the user should know go to the source's own lists. */
+/* Copy the tokenizer's files and warnings to the source's lists. */
 static bool note(Source *s, Error *err)
 {
     for (size_t i = 0; i < s->tokenizer.n_files; i++)
@@ -82,7 +82,7 @@ static bool set_note(Source *s, const char *before, const char *what, const char
     return text != NULL;
 }
 
-/* A tokenizer of another size is another model's. */
+/* Refuse a tokenizer of another size: it belongs to another model. */
 static bool check_size(const Source *s, Error *err)
 {
     const TokenizerData *t = &s->tokenizer;
@@ -102,7 +102,7 @@ static bool take(Source *s, const char *path, Error *err)
     return tokenizer_make(&s->tokenizer, path, &opt, err) && check_size(s, err);
 }
 
-/* run.c reads the first, which is made of the second. */
+/* run.c reads tokenizer.bin, which is made from tokenizer.model. */
 static const char *const beside[] = { "tokenizer.bin", "tokenizer.model" };
 enum { N_BESIDE = sizeof beside / sizeof *beside };
 
