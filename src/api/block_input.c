@@ -3,7 +3,6 @@
 #include "api/block_input.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* api/eval_text.c: perplexity of a text, of one model or of a model beside its parent. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "api/eval_windows.h"
 #include "api/logit_rows.h"

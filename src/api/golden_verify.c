@@ -68,9 +68,9 @@ static Rule choose_rule(const GoldenFile *g, const tblock_verify_options *opt)
 /* ---- One case -------------------------------------------------------------------------------------------------- */
 
 /* The two rows of a position. */
-typedef struct Rows { double *golden, *ours; int n; } Rows;
+typedef struct RowPair { double *golden, *ours; int n; } RowPair;
 
-static void compare_distributions(tblock_verify_row *row, const Rows *r)
+static void compare_distributions(tblock_verify_row *row, const RowPair *r)
 {
     int    top_golden[TOP_MOST], top_ours[TOP_MOST];
     int    n_golden = top_tokens(r->golden, r->n, TOP_MOST, top_golden), n_ours = top_tokens(r->ours, r->n, TOP_MOST, top_ours);
@@ -90,7 +90,7 @@ static bool decode_ids(tblock_context *c, const Tensor *ids, size_t at, size_t n
 }
 
 /* Compare the logits of tokens at .. at + n, which were just decoded, as far as the golden has them. */
-static void compare_piece(tblock_context *c, const GoldenCase *k, const Rule *rule, const Rows *rows, size_t at, size_t n,
+static void compare_piece(tblock_context *c, const GoldenCase *k, const Rule *rule, const RowPair *rows, size_t at, size_t n,
                           tblock_verify_row *row)
 {
     for (size_t i = 0; i < n; i++) {
@@ -113,7 +113,7 @@ static void compare_piece(tblock_context *c, const GoldenCase *k, const Rule *ru
 static bool run_case(tblock_context *c, const GoldenCase *k, const Rule *rule, HiddenRun *hidden, const Progress *progress,
                      tblock_verify_row *row, Error *err)
 {
-    Rows   rows = {.n = c->model->weights.cfg.vocab_size};
+    RowPair rows = {.n = c->model->weights.cfg.vocab_size};
     size_t n = k->tokens->n_elements;
     rows.golden = malloc(2 * (size_t)rows.n * sizeof *rows.golden);
     rows.ours   = rows.golden + rows.n;

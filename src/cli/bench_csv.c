@@ -1,12 +1,10 @@
 #include "bench.h"
-#include "message.h"
 #include "output.h"
 #include "tblock_tools.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,7 +1,6 @@
 #include "command.h"
 #include "common.h"
 #include "guarded.h"
-#include "message.h"
 #include "output.h"
 #include "progress_bar.h"
 #include "tblock_tools.h"

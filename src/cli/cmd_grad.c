@@ -6,7 +6,6 @@
 #include "tblock_tools.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 typedef struct GradArgs {
     const char      *model, *tokens, *out;

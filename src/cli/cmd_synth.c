@@ -1,6 +1,5 @@
 #include "command.h"
 #include "common.h"
-#include "output.h"
 #include "progress_bar.h"
 #include "tblock_tools.h"
 

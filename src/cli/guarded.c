@@ -3,7 +3,6 @@
 #include "guarded.h"
 
 #include "message.h"
-#include "output.h"
 #include "sandbox.h"
 
 #include <assert.h>

@@ -1,8 +1,7 @@
 /* cli/progress_bar.c: draws the line in a thread of its own, so that it moves during a long
  * call. */
 #include "progress_bar.h"
-
-#include "output.h"
+#include "terminal.h"
 
 #include <math.h>
 #include <pthread.h>

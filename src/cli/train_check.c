@@ -1,7 +1,6 @@
 /* cli/train_check.c: prints the rows of a gradient check. */
 #include "train_check.h"
 
-#include "message.h"
 #include "output.h"
 #include "progress_bar.h"
 #include "tblock_tools.h"

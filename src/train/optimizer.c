@@ -2,7 +2,6 @@
 #include "train/optimizer.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/math64.h"
 

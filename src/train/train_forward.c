@@ -5,7 +5,6 @@
  *    BOTH     x = x + n(f(n(x)))      OUTPUT   x = x + n(f(x)) */
 #include "train/block.h"
 
-#include <string.h>
 
 #include "base/checked.h"
 #include "train/sublayer.h"
