@@ -1,4 +1,5 @@
-/* bench/timing.h: what the programs of this folder share: medians, and whole numbers on the command line. */
+/* bench/timing.h: what the programs of this folder share: medians, and whole numbers on the
+ * command line. */
 #ifndef BENCH_TIMING_H
 #define BENCH_TIMING_H
 
@@ -16,14 +17,14 @@ static inline int timing_by_value(const void *a, const void *b)
 
 static inline void timing_sort(double *s, int n) { qsort(s, (size_t)n, sizeof *s, timing_by_value); }
 
-/* Of n numbers, which get sorted. */
+/* The median of n numbers. Sorts them. */
 static inline double median(double *s, int n)
 {
     timing_sort(s, n);
     return s[n / 2];
 }
 
-/* The value of an option, 1 .. max; ends the program with status 2 where it is none. */
+/* The value of an option, 1 .. max. Ends the program with status 2 if it is not such a number. */
 static inline int number_option(const char *option, const char *text, int max)
 {
     char *end;

@@ -249,7 +249,7 @@ size_t json_char(char out[JSON_CHAR_BYTES], const char *s, size_t n, size_t *n_r
     *n_read = length > 0 ? (size_t)length : 1;
     if (code == '"' || code == '\\' || code == '\n')
         return (size_t)snprintf(out, JSON_CHAR_BYTES, "\\%c", code == '\n' ? 'n' : (char)code);
-    if (length < 0 || !is_printable(code)) /* all that is not printable is below U+10000 */
+    if (length < 0 || !is_printable(code)) /* characters above U+FFFF are all printable */
         return (size_t)snprintf(out, JSON_CHAR_BYTES, "\\u%04x", (unsigned)code);
     memcpy(out, s, *n_read);
     return *n_read;

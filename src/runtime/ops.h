@@ -154,8 +154,7 @@ static inline Cut my_rows(const Run *r, int *first, int *end)
     return BY_ROWS;
 }
 
-/* For the profile: an operation begins that reads so many bytes of weights and computes so many
- * operations. */
+/* For the profile: an operation begins. bytes: of the weights that it reads. */
 static inline void enter(const Run *r, const char *name, double bytes, double operations)
 {
     if (r->profile)

@@ -61,8 +61,8 @@ static void attend_back(const BlockCall *b, const BlockActs *a, BlockStep q, Blo
     made(b, k, true, w->d_k, s->kv_heads * s->head_dim);
 }
 
-/* Goes from work->d_h to d_gate and d_up, which overwrite gate and up. Computes h anew for
- * W_down. */
+/* Goes from work->d_h to d_gate and d_up, which overwrite gate and up. Computes h again, for
+ * the gradient of W_down. */
 static void activate_back(const BlockCall *b, const BlockActs *a)
 {
     const BlockShape *s = b->shape;
@@ -198,7 +198,7 @@ void block_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *
     const float *d_y, *xn;
 
     d_y = back_through_sum(b, &ffn, &d_ffn, d_x);       /* out = mid + [norm] y         */
-    xn  = sublayer_in(b, &ffn, a->mid);                 /* computed anew: cheaper than kept */
+    xn  = sublayer_in(b, &ffn, a->mid);                 /* again: cheaper than keeping it */
     feed_forward_half_backward(b, a, d, xn, d_y);       /* y = W_down (act(gate) * up)  */
     back_through_input(b, &ffn, &d_ffn, a->mid, d_x);
 

@@ -80,7 +80,7 @@ typedef enum BlockStep {
 /* Sees every value [n] as it is computed, and in the backward pass its gradient, on the calling
  * thread. Each operation of the two passes names the step that it computes. Of the probabilities
  * only the value is shown (if they are kept), because their gradient never exists as a whole.
- * The backward pass computes norms anew and shows them again. */
+ * The backward pass computes norms again and shows them again. */
 typedef struct BlockObserver { void (*saw)(void *user, BlockStep step, bool gradient, const float *value, size_t n); void *user; } BlockObserver;
 
 /* One call of a block. */

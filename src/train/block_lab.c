@@ -177,7 +177,7 @@ static void note(void *user, BlockStep step, bool gradient, const float *value, 
 {
     BlockLab *lab = user;
     LabStat  *s   = gradient ? &lab->gradient[step] : &lab->value[step];
-    if (s->seen) /* the backward pass computes it anew */
+    if (s->seen) /* the backward pass computes it again */
         return;
     *s = lab_stat(value, n);
     if (gradient)

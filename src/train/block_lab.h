@@ -29,7 +29,7 @@ typedef struct BlockLab {
     float       *memory;
     BlockActs    acts;             /* acts.probs: NULL unless kept */
     BlockWork    work;
-    float       *x, *d_y, *y, *d_x; /* [n_tok, d_model]                                                 */
+    float       *x, *d_y, *y, *d_x; /* [n_tok, d_model] */
     size_t       acts_bytes, work_bytes, scratch_bytes; /* kept; shared; scratch of one thread */
 
     LabStat      value[BLOCK_STEPS], gradient[BLOCK_STEPS];

@@ -146,7 +146,7 @@ const float *sublayer_in(const BlockCall *b, const Sublayer *l, const float *x)
     return b->work->xn;
 }
 
-/* out = x + y, with the norm that stands behind the half: of y (BOTH, OUTPUT) or of the sum
+/* out = x + y, with the norm behind the half: of y (BOTH, OUTPUT) or of the sum
  * (POST). */
 static void sublayer_out(const BlockCall *b, const Sublayer *l, float *out, const float *x,
                          float *y)

@@ -71,7 +71,7 @@ void rope_rotate(const Crew *c, float *x, const RopeAngles *a, int n_tok, int he
 
 /* y = softmax(q k^T scale + mask) v for n_seqs sequences of seq_len; each KV head serves heads /
  * kv_heads heads. The seq_len x seq_len matrix never exists as a whole: scores exist for 64
- * queries of a head at a time. The backward pass computes them anew from each row's largest
+ * queries of a head at a time. The backward pass computes them again from each row's largest
  * score and sum (Dao et al. 2022, FlashAttention, algorithm 4). */
 typedef struct AttentionShape {
     int   n_seqs, seq_len, heads, kv_heads, head_dim;
@@ -92,7 +92,7 @@ void attention_backward(const Crew *c, float *d_q, float *d_k, float *d_v, const
 
 /* h = act(gate) * up, or act(up) if the kind has no gate (gate NULL). All have n elements. */
 void activation_forward(const Crew *c, float *h, const float *gate, const float *up, FfnKind kind, size_t n);
-/* Computes h anew. Overwrites gate with d_gate and up with d_up. */
+/* Computes h again. Overwrites gate with d_gate and up with d_up. */
 void activation_backward(const Crew *c, float *h, float *gate, float *up, const float *d_h, FfnKind kind, size_t n);
 
 /* ---- embed_grad.c ---- */
