@@ -1,8 +1,7 @@
 /* source/family.h: Hugging Face families as data: config keys with their defaults, tensor names,
- * how rows lie there. A new family is a new row of the table. The converter holds the same table in
- * Python (tools/tblock_convert/families.py): a change here is one there; tests/convert compares
- * what the two make of a folder. Defaults are those of the configuration classes of transformers
- * 5.23 (models/NAME/configuration_NAME.py), which hold for a key that is absent. */
+ * how rows lie there. A new family is a new row of the table. Defaults are those of the
+ * configuration classes of transformers 5.23 (models/NAME/configuration_NAME.py), which hold for a
+ * key that is absent. */
 #ifndef SOURCE_FAMILY_H
 #define SOURCE_FAMILY_H
 

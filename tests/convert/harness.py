@@ -1,16 +1,14 @@
-"""What the converter's tests share: a conversion in this process, a reader of model files by the letter of docs/format.md,
+"""What the converter's tests share: a conversion by `tblock convert`, a reader of model files by the letter of docs/format.md,
 small sources made here, and the protocol: one line `ok NAME`, `FAIL NAME: why` or `skip NAME: why` for each claim.
 
   tests/convert/test_X.py [--list] [NAME ...]
 
-Outputs are read back by the reader below, not by the converter's own. Fixtures: tests/testdata.py."""
+Outputs are read back by the reader below, not by the program's own. Fixtures: tests/testdata.py."""
 import contextlib
 import functools
-import io
 import json
 import os
 import shutil
-import signal
 import struct
 import subprocess
 import sys
@@ -26,7 +24,6 @@ try:
 except ImportError:
     print("skip %s: no numpy" % os.path.basename(sys.argv[0]))
     sys.exit(0)
-from tblock_convert import bytelevel, cli  # noqa: E402
 import testdata  # noqa: E402
 
 MODELS, TOKENIZERS, DATA = str(testdata.FIXTURES / "models"), str(testdata.FIXTURES / "tokenizers"), str(testdata.MORE)
@@ -66,16 +63,9 @@ def temp(name=""):
 
 
 def convert(src, *options, out="out.bin"):
-    """(status, stdout, stderr) of a conversion in this process."""
-    stdout, stderr = io.StringIO(), io.StringIO()
-    handlers = {s: signal.getsignal(s) for s in cli.SIGNALS}
-    try:
-        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-            status = cli.main([src, "-o", temp(out)] + list(options))
-    finally:
-        for s, h in handlers.items():
-            signal.signal(s, h)
-    return status, stdout.getvalue(), stderr.getvalue()
+    """(status, stdout, stderr) of `tblock convert`."""
+    done = tblock("convert", src, "-o", temp(out), *options)
+    return done.returncode, done.stdout, done.stderr
 
 
 def converted(src, *options, out="out.bin"):
@@ -91,7 +81,7 @@ def refused(src, *expected, options=(), status=3):
         os.unlink(temp("refused.bin"))
     got, out, err = convert(src, *options, out="refused.bin")
     assert got == status, "status %d, expected %d: %s" % (got, status, err)
-    assert err.startswith("convert.py: ") and err.count("\n") == 1, "not one line: %r" % err
+    assert err.startswith("tblock: ") and err.count("\n") == 1, "not one line: %r" % err
     for part in expected:
         assert part in err, "%r is not in %r" % (part, err)
     left = [n for n in os.listdir(TEMP) if "refused" in n]
@@ -293,7 +283,8 @@ def expect_config(m, **values):
 
 def bpe_json(**changes):
     """A byte-level tokenizer.json with all bytes, 'ab' and 'abc'."""
-    vocabulary = {c: i for i, c in enumerate(sorted(bytelevel.BYTE_OF))}
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]   # the other bytes: from U+0100 on
+    vocabulary = {chr(c): i for i, c in enumerate(plain + list(range(256, 512 - len(plain))))}
     vocabulary.update({"ab": 256, "abc": 257})
     root = {"version": "1.0", "added_tokens": [{"id": 258, "content": "<|x|>", "special": True, "lstrip": True}], "normalizer": None,
             "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},

@@ -11,7 +11,6 @@ from harness import DATA, ROOT, Skip, made, bpe_json, need, temp
 try:
     import jinja2  # noqa: F401 (only to see whether it is there)
     import chat
-    import chat_child
 except ImportError:
     print("skip test_convert_chat: no jinja2")
     sys.exit(0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""convert.py: config.json in both dialects, defaults, and what is refused by name."""
+"""`tblock convert`: config.json in both dialects, defaults, and what is refused by name."""
 import os
 import sys
 
@@ -78,7 +78,7 @@ def test_what_may_change_the_result_is_refused_by_name():
     case({"model_type": "mamba", "architectures": None}, "model_type", "llama, mistral", "'mamba'")
     case({"model_type": None, "architectures": ["MambaForCausalLM"]}, "model_type", "null")
     case({"architectures": ["LlamaForSequenceClassification"]}, "architectures", "LlamaForSequenceClassification")
-    case({"attention_sink": 4}, "'attention_sink'", "unknown", "--ignore-key")
+    case({"attention_sink": 4}, "'attention_sink'", "unknown")
     case({"hidden_act": "mish"}, "hidden_act", "silu", "'mish'")
     case({"quantization_config": {"quant_method": "gptq"}}, "quantization_config", "gptq")
     case({"partial_rotary_factor": 0.5}, "partial_rotary_factor", "0.5")
@@ -86,12 +86,12 @@ def test_what_may_change_the_result_is_refused_by_name():
     case({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type", "'dynamic'")
     case({"rope_scaling": {"rope_type": "longrope", "factor": 2.0}}, "rope_type", "'longrope'")
     case({"rope_scaling": {"rope_type": "linear"}}, "rope_scaling.factor", "no such key")
-    case({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "rope.factor", "1 to 1000000")
+    case({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "rope.factor", "from 1 to")
     case({"rope_scaling": {"rope_type": "linear", "type": "yarn", "factor": 2}}, "rope type", "linear", "yarn")
     case({"rope_scaling": {"rope_type": "linear", "factor": 2, "gamma": 3}}, "rope_scaling.gamma", "unknown")
     case({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor", "no such key")
     case({"rope_scaling": 3}, "rope_scaling", "an object or null")
-    case({"rope_parameters": {"rope_type": "default", "rope_theta": 7.0}}, "rope_theta", "7.0", "10000.0")
+    case({"rope_parameters": {"rope_type": "default", "rope_theta": 7.0}}, "rope_theta", "7", "10000")
     case({"rope_parameters": {"full_attention": {"rope_theta": 1.0}}}, "rope_parameters", "full_attention")
     case({"sliding_window": 4096}, "'sliding_window'", "unknown")
     case({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types[1]", "sliding_attention")
@@ -99,36 +99,15 @@ def test_what_may_change_the_result_is_refused_by_name():
     case({"num_key_value_heads": 4}, "kv_heads", "divisor of heads 6", "4")
     case({"num_attention_heads": 5}, "hidden_size", "multiple of num_attention_heads 5")
     case({"head_dim": 5}, "head_dim", "even")
-    case({"hidden_size": 24.5}, "hidden_size", "whole number", "24.5")
-    case({"hidden_size": "24"}, "hidden_size", "'24'")
+    case({"hidden_size": 24.5}, "hidden_size", "an integer", "24.5")
+    case({"hidden_size": "24"}, "hidden_size", "an integer", "string")
     case({"hidden_size": 1 << 40}, "hidden_size", "1 to")
     case({"num_hidden_layers": 0}, "num_hidden_layers", "0")
     case({"rms_norm_eps": 0}, "norm_eps", "1e-30 to 1")
     case({"tie_word_embeddings": 1}, "tie_word_embeddings", "true or false")
-    case({"eos_token_id": "2"}, "eos_token_id", "'2'")
+    case({"eos_token_id": "2"}, "eos_token_id", "string")
     case({"attention_bias": 1}, "attention_bias", "true or false")
     case({"is_encoder_decoder": True}, "is_encoder_decoder", "false", "true")
-
-
-def test_ignore_key_takes_an_unknown_key_as_unneeded():
-    folder = made(config={"attention_sink": 4})
-    status, _, err = convert(folder, "--ignore-key", "attention_sink")
-    assert status == 0 and "attention_sink" in err
-    refused(folder, "--ignore-key", "'other'", options=["--ignore-key", "other"])
-
-
-def test_json_that_means_two_things_is_refused():
-    folder = made()
-    path = os.path.join(folder, "config.json")
-    text = open(path, "rb").read()
-    for change, *expected in ((text.replace(b"{", b'{"hidden_size": 8, ', 1), "'hidden_size' twice"),
-                              (text.replace(b"1e-05", b"NaN"), "NaN"), (text.replace(b"1e-05", b"1e999"), "1e999"),
-                              (text[:-1], "JSON", "line 1"), (b"\xff" + text, "UTF-8", "0xff"), (b"", "the file is empty"),
-                              (b"\xef\xbb\xbf" + text, "JSON"), (b"[1]", "a JSON object", "an array"),
-                              (b"[" * 200000, "nested")):
-        with open(path, "wb") as f:
-            f.write(change)
-        refused(folder, "config.json", *expected)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""convert.py: the families beyond Llama and Mistral: where each tensor's values come from, written a second time here in
+"""`tblock convert`: the families beyond Llama and Mistral: where each tensor's values come from, written a second time here in
 plain numpy, and what each family's config means or refuses."""
 import json
 import math
@@ -7,7 +7,7 @@ import os
 import sys
 
 import harness
-from harness import edited, if_there, need, temp, convert, converted, refused, source_tensors, to_f32, expect_config, MODELS
+from harness import edited, if_there, need, converted, refused, source_tensors, to_f32, expect_config, MODELS
 import numpy as np
 
 FAMILIES = ("cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""convert.py: tensors of Hugging Face folders and llama2.c files, and what is wrong with them."""
+"""`tblock convert`: tensors of Hugging Face folders and llama2.c files, and what is wrong with them."""
 import json
 import os
 import shutil
@@ -7,7 +7,7 @@ import struct
 import sys
 
 import harness
-from harness import need, temp, convert, converted, refused, made, MODELS, DATA, Q, K
+from harness import need, temp, converted, refused, made, MODELS, DATA, Q, K
 import numpy as np
 
 
@@ -40,13 +40,9 @@ def test_a_tied_head_may_be_stored_if_it_is_the_same():
     refused(made(config=tied), "lm_head.weight", "tie_word_embeddings")
 
 
-def test_stored_inv_freq_is_compared_and_ignored():
+def test_stored_inv_freq_is_ignored():
     name = "model.layers.0.self_attn.rotary_emb.inv_freq"
-    good = (10000.0 ** (-np.arange(0, 4, 2) / 4)).astype("<f4").view("<u4")
-    status, _, err = convert(made(tensors=lambda t: t.update({name: ("F32", good)})))
-    assert status == 0 and not err
-    status, _, err = convert(made(config={"rope_theta": 500.0}, tensors=lambda t: t.update({name: ("F32", good)})))
-    assert status == 0 and "warning" in err and name in err and "500" in err
+    converted(made(tensors=lambda t: t.update({name: ("F32", np.zeros(2, "<u4"))})))
 
 
 def test_a_broken_safetensors_file_is_refused():
@@ -68,15 +64,15 @@ def test_a_broken_safetensors_file_is_refused():
         return struct.pack("<Q", len(text)) + text + good[8 + n:]
     offsets = header[Q]["data_offsets"]
     case(good[:-1], "cut short")
-    case(good + b"x", "after the last tensor")
-    case(good[:7], "at least 8 bytes")
-    case(struct.pack("<Q", 1 << 63) + good[8:], "header length", str(1 << 63))
-    case(struct.pack("<Q", len(good)) + good[8:], "header length")
-    case(edited(dtype="F33"), Q, "'F33'")
+    case(good + b"x", "end with its last tensor")
+    case(good[:7], "7 bytes")
+    case(struct.pack("<Q", 1 << 63) + good[8:], "header")
+    case(struct.pack("<Q", len(good)) + good[8:], "header")
+    case(edited(dtype="F33"), Q, "F33")
     case(edited(shape=[24, 25]), Q, "2400 bytes", "2304")
     case(edited(shape=[24, -24]), Q, "shape")
-    case(edited(shape=[1 << 62, 1 << 62]), Q, "bytes")
-    case(edited(data_offsets=[offsets[0] + 4, offsets[1] + 4]), "hole")
+    case(edited(shape=[1 << 62, 1 << 62]), Q, "shape")
+    case(edited(data_offsets=[offsets[0] + 4, offsets[1] + 4]), "the bytes between")
     case(edited(data_offsets=[offsets[0] - 4, offsets[1] - 4]), "overlap")
     case(edited(data_offsets=[0]), Q, "data_offsets")
     case(edited(extra=1), Q, "extra")
@@ -104,7 +100,7 @@ def test_shards_are_checked_against_their_index():
     refused(folder, "model-00002-of-00002.safetensors", "no such file")
     fresh()
     os.unlink(os.path.join(folder, "model.safetensors.index.json"))
-    refused(folder, "model.safetensors.index.json", "model-00001-of-00002.safetensors")
+    refused(folder, "the index of their shards")
     index = fresh()
     index["weight_map"]["lm_head.weight"] = "../lm.safetensors"
     save(index)
@@ -189,13 +185,11 @@ def test_llama2c_files_that_do_not_fit_are_refused():
             f.write(data)
         refused(temp("bad.bin"), *expected)
     case(data[:-4], "cut short")
-    case(data + b"0000", "vocab_size 5")
-    case(struct.pack("<Ii", 0x616B3432, 2) + bytes(248), "version", "int8", "--version 1")
-    case(struct.pack("<Ii", 0x616B3432, 1) + bytes(248), "dim", "above 0")
+    case(data + b"0000")
+    case(struct.pack("<Ii", 0x616B3432, 2) + bytes(248), "group size")
+    case(struct.pack("<Ii", 0x616B3432, 1) + bytes(248), "dim", "from 1")
     case(struct.pack("<Ii", 0x616B3432, 9) + bytes(248), "version", "9")
-    case(struct.pack("<Ii", 0x616B3432, 1), "none of these")
-    if os.path.exists(os.path.join(DATA, "models")):
-        refused(os.path.join(DATA, "models", "stories260K", "stories260K.q80-gs8.bin"), "int8")
+    case(struct.pack("<Ii", 0x616B3432, 1), "8 bytes")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ import sys
 import time
 
 import harness
-from harness import MODELS, ROOT, Skip, made, need, need_space, sparse_folder, temp, tblock
+from harness import MODELS, ROOT, made, need, need_space, sparse_folder, temp, tblock
 import convert as script
-from test_config_agreement import DROP, changes
+from test_changed_configs import DROP, changes
 
 PLAIN = ("llama-gqa", "llama-headdim", "llama-mqa", "llama-sharded", "llama-tied", "llama3-e2e")
 CASES = int(os.environ.get("TBLOCK_CASES", "600"))

@@ -67,14 +67,14 @@ def precompiled(rules, folder):
     """The normalizer that replaces texts: {from: to}."""
     import sentencepiece
     from tokenizers import normalizers
-    from tblock_convert import protobuf
+    import protobuf
     codes = lambda text: " ".join("%X" % ord(c) for c in text)   # noqa: E731
     (folder / "rules.tsv").write_text("".join("%s\t%s\n" % (codes(a), codes(b)) for a, b in rules.items()))
     (folder / "corpus.txt").write_text("some words to train on\n" * 50)
     sentencepiece.SentencePieceTrainer.train(input=str(folder / "corpus.txt"), model_prefix=str(folder / "m"), vocab_size=30, minloglevel=2,
                                              normalization_rule_tsv=str(folder / "rules.tsv"), hard_vocab_limit=False)
     model = (folder / "m.model").read_bytes()
-    return normalizers.Precompiled(protobuf.message(protobuf.message(model, "")[3], "")[2])
+    return normalizers.Precompiled(protobuf.message(protobuf.message(model)[3])[2])
 
 
 def clusters():

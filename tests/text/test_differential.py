@@ -22,8 +22,12 @@ import testdata  # noqa: E402
 TBLOCK = os.environ.get("TBLOCK", ROOT / "build" / "release" / "tblock")
 N_TEXTS = int(os.environ.get("TBLOCK_DIFFERENTIAL", "400"))
 SEED = 20240229
-sys.path.insert(0, str(ROOT / "tools"))
-from tblock_convert import bytelevel, protobuf  # noqa: E402  (patterns by name; a reader of models)
+import protobuf  # noqa: E402
+# meta-llama/llama-models, models/llama3/tokenizer.py; tiktoken's cl100k cuts the same (tiktoken_ext/openai_public.py)
+LLAMA3_PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+                  r"\s*[\r\n]+|\s+(?!\S)|\s+")
+# transformers, models/qwen2/tokenization_qwen2.py; the text is in NFC
+QWEN2_PATTERN = LLAMA3_PATTERN.replace(r"\p{N}{1,3}", r"\p{N}")
 
 FIXTURES, DATA = testdata.FIXTURES / "tokenizers", testdata.MORE / "tokenizers"
 # name: (file, library, options of convert.py)
@@ -114,7 +118,7 @@ class Tokenizers:
             t = tokenizers.Tokenizer(tokenizers.models.BPE.from_file(str(file), str(file.parent / "merges.txt")))
             t.normalizer = normalizers.NFC()
             t.pre_tokenizer = pre_tokenizers.Sequence([
-                pre_tokenizers.Split(Regex(bytelevel.QWEN2_PATTERN), "isolated"),
+                pre_tokenizers.Split(Regex(QWEN2_PATTERN), "isolated"),
                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
             t.decoder = tokenizers.decoders.ByteLevel()
             added = json.loads((file.parent / "tokenizer_config.json").read_text())["added_tokens_decoder"]
@@ -183,7 +187,7 @@ class Tiktoken:
         import tiktoken
         ranks = {base64.b64decode(word): int(rank) for word, rank in (line.split() for line in file.read_bytes().splitlines() if line)}
         name = options[1] if options else {50256: "gpt2"}.get(len(ranks), "llama3")
-        pattern = TIKTOKEN.get(name, bytelevel.LLAMA3_PATTERN)
+        pattern = TIKTOKEN.get(name, LLAMA3_PATTERN)
         self.t = tiktoken.Encoding(name="test", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
         self.extra = [p.decode("utf-8", "ignore") for p in list(ranks)[::max(1, len(ranks) // 3000)]]
 
@@ -292,7 +296,7 @@ def made_with_tokenizers(folder, corpus):
         sp = sentencepiece.SentencePieceProcessor(model_file=str(model))
         pieces = [(sp.id_to_piece(i), sp.get_score(i)) for i in range(sp.vocab_size())]
         t = Tokenizer(models.Unigram(pieces, unk_id=0, byte_fallback=name.endswith("bytes")))
-        normalizer = protobuf.message(protobuf.message(model.read_bytes(), "")[3], "")
+        normalizer = protobuf.message(protobuf.message(model.read_bytes())[3])
         steps = [n.Precompiled(normalizer[2])] if normalizer.get(2) else []
         t.normalizer = n.Sequence(steps + [n.Strip(left=False), n.Replace(Regex(" {2,}"), "\u2581")])
         t.pre_tokenizer = p.Sequence([p.WhitespaceSplit(), p.Metaspace()]) if steps else p.Metaspace(prepend_scheme="first", split=False)

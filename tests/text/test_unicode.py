@@ -11,10 +11,15 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = ROOT / os.environ.get("BUILD", "build/release") / "tests" / "text" / "unicode_tool"
-sys.path.insert(0, str(ROOT / "tools"))
-from tblock_convert import hf_steps  # noqa: E402  (the patterns that steps of a pre_tokenizer become)
-
-STEPS = {"Digits": hf_steps.DIGIT, "Punctuation": hf_steps.PUNCTUATION, "WhitespaceSplit": r"\s", "Whitespace": "[%s]" % hf_steps.WORD}
+# The patterns that steps of a pre_tokenizer become (src/tokmake).
+PUNCTUATION = (r"(?![\x{61D}\x{9FD}-\x{A76}\x{C77}-\x{C84}\x{1B4E}-\x{1B4F}\x{1B7D}-\x{1B7F}\x{2E43}-\x{2E5D}\x{10D6E}-\x{10F89}"
+               r"\x{113D4}-\x{1145D}\x{11660}-\x{116B9}\x{1183B}-\x{11FFF}\x{12FF1}-\x{12FF2}\x{16D6D}-\x{16FE2}\x{1E5FF}-\x{1E95F}])"
+               r"[!-/:-@\[-`{-~\p{P}\x{166D}\x{111C9}]")
+DIGIT = r"[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]"   # Rust's is_numeric: \p{N} with that of Unicode 17
+# \w of the Rust crate regex: Alphabetic, marks, decimal digits, connectors, joiners
+WORD = (r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}"
+        r"\x{200C}\x{200D}")
+STEPS = {"Digits": DIGIT, "Punctuation": PUNCTUATION, "WhitespaceSplit": r"\s", "Whitespace": "[%s]" % WORD}
 TWO_LETTERS = {"130": "130 69 307"}   # the one lower case of two characters, which text/normalize.c adds
 
 

@@ -1,66 +1,44 @@
 #!/usr/bin/env python3
-"""`tblock convert` and folders taken as they are: the same bytes as tools/convert.py, the same refusals, and logits of a folder
-that are those of its model file. The program: $TBLOCK."""
+"""`tblock convert` and folders taken as they are: the recorded bytes (tests/recorded.py), and logits of a folder that are those
+of its model file. The program: $TBLOCK."""
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 import harness
-from harness import Skip, edited, if_there, need, temp, convert, converted, made, source_tensors, MODELS, ROOT, TOKENIZERS, Q, K
+import recorded
+from harness import edited, if_there, need, refused, tblock, temp, converted, made, source_tensors, MODELS, TOKENIZERS, Q, K
 import numpy as np
 
-TBLOCK = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tblock")
 
-
-def tblock(*args):
-    if not os.path.exists(TBLOCK):
-        raise Skip("no program (%s)" % TBLOCK)
-    return subprocess.run([TBLOCK] + [str(a) for a in args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
-
-
-def same(src, *options, c_options=None):
-    """Both converters write the same file."""
-    status, _, err = convert(src, "--quiet", *options, out="python.bin")
-    assert status == 0, err
-    done = tblock("convert", src, "-o", temp("c.bin"), "-q", *(options if c_options is None else c_options))
+def same(src, *options):
+    """The file has the recorded bytes (tests/recorded.py)."""
+    key = recorded.digest(recorded.contents(src), *options)
+    done = tblock("convert", src, "-o", temp("c.bin"), "-q", *options)
     assert done.returncode == 0, done.stderr
-    a, b = open(temp("python.bin"), "rb").read(), open(temp("c.bin"), "rb").read()
-    if a != b:
-        at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
-        raise AssertionError("%s: byte %d of %d and %d: %r, %r" % (src, at, len(a), len(b), a[max(0, at - 40):at + 40], b[max(0, at - 40):at + 40]))
+    why = recorded.difference(key, 0, open(temp("c.bin"), "rb").read())
+    assert not why, "%s: %s" % (src, why)
 
 
-def both_refuse(src, *expected, options=()):
-    """Both converters refuse, each with all the expected parts in one line, and nothing is left."""
-    status, _, err = convert(src, *options, out="refused.bin")
-    done = tblock("convert", src, "-o", temp("refused.bin"), *options)
-    for status, err in ((status, err), (done.returncode, done.stderr)):
-        assert status == 3 and err.count("\n") == 1, (status, err)
-        for part in expected:
-            assert part in err, "%r is not in %r" % (part, err)
-    assert not os.path.exists(temp("refused.bin"))
-
-
-def test_every_fixture_becomes_the_same_bytes():
+def test_every_fixture_becomes_the_recorded_bytes():
     for folder in harness.all_models():
         if harness.is_known(folder):
             same(folder)
         else:
-            both_refuse(folder)
+            refused(folder)
 
 
-def test_other_types_become_the_same_bytes():
+def test_other_types_become_the_recorded_bytes():
     for fixture in ("llama-gqa", "llama-mqa", "llama-bias", "qwen3-moe", "gpt2", "gemma2"):
         folder = os.path.join(need(MODELS), fixture)
         if not os.path.exists(folder):
             continue
         for kind in ("f32", "f16", "bf16"):
-            same(folder, "--dtype", kind, c_options=("--type", kind))
+            same(folder, "--type", kind)
 
 
-def test_values_at_the_ends_of_a_type_become_the_same_bytes():
+def test_values_at_the_ends_of_a_type_become_the_recorded_bytes():
     """Subnormals, what rounds to 0 from either side, and in a norm NaN and infinity."""
     ends = np.array([1, 0x80000001, 0x33000000, 0xB3000000, 0x00800000, 0x80800000, 0x26000000, 0xA6FFFFFF, 0x80000000, 0, 0x7F7F0000,
                      0x477FE000], "<u4")
@@ -72,16 +50,16 @@ def test_values_at_the_ends_of_a_type_become_the_same_bytes():
     folder = made(tensors=change)
     same(folder)
     for kind in ("f32", "bf16"):
-        same(folder, "--dtype", kind, c_options=("--type", kind))
+        same(folder, "--type", kind)
 
 
-def test_values_that_are_not_finite_stay_as_they_are_in_both():
+def test_values_that_are_not_finite_stay_as_they_are():
     def change(t):
         t[Q] = ("F32", np.resize(np.array([0x7FC00001, 0x7F800000, 0xFF800000, 1], "<u4"), (24, 24)).copy())
     same(made(tensors=change))
 
 
-def test_configs_become_the_same_bytes():
+def test_configs_become_the_recorded_bytes():
     """Dialects, absent keys, windows, experts, scaling."""
     for config in ({}, {"rope_scaling": {"type": "linear", "factor": 2.5}}, {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
                    {"rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 16, "mscale": 0.7,
@@ -109,7 +87,7 @@ def test_configs_become_the_same_bytes():
             same(edited(fixture, **change))
 
 
-def test_tensors_in_other_forms_become_the_same_bytes():
+def test_tensors_in_other_forms_become_the_recorded_bytes():
     def fused(t):
         for n in range(2):
             parts = [[t.pop("model.layers.%d.mlp.experts.%d.%s_proj.weight" % (n, e, w)) for w in ("gate", "up", "down")] for e in range(4)]
@@ -153,7 +131,7 @@ def test_tensors_in_other_forms_become_the_same_bytes():
     same(folder)
 
 
-def test_llama2c_files_become_the_same_bytes():
+def test_llama2c_files_become_the_recorded_bytes():
     folder = os.path.join(MODELS, "stories260K", "llama2c")
     need(folder)
     model = next(os.path.join(folder, n) for n in sorted(os.listdir(folder)) if n.startswith("stories") and n.endswith(".bin"))
@@ -168,7 +146,7 @@ def test_a_tokenizer_alone_becomes_the_same_bytes():
     folder = need(MODELS, "llama3-e2e")
     tokens = os.path.join(folder, "tokenizer.json")
     same(tokens)
-    same(tokens, c_options=["--tokenizer-only"])
+    same(tokens, "--tokenizer-only")
     shutil.copytree(folder, temp("alone"), ignore=shutil.ignore_patterns("config.json", "*.safetensors"))
     same(temp("alone"))
     whole = converted(folder)
@@ -206,7 +184,7 @@ def test_a_tokenizer_that_is_not_used_may_be_wrong():
         assert done.returncode == 0, done.stderr
 
 
-def test_rows_become_the_same_bytes():
+def test_rows_become_the_recorded_bytes():
     for folder in harness.known_models():
         same(folder, "--layout", "rows")
     folder = need(MODELS, "llama-gqa")
@@ -289,45 +267,7 @@ def test_files_of_pytorch_hold_the_same_weights():
                                                                         "pytorch_model-00002-of-00002.bin"]
 
 
-def test_both_refuse_the_same():
-    def case(*expected, **more):
-        both_refuse(made(**more), *expected)
-    case("model_type", "llama, mistral", "'mamba'", config={"model_type": "mamba"})
-    case("architectures", "LlamaForCausalLM", config={"architectures": ["LlamaForSequenceClassification"]})
-    case("'attention_sink'", "unknown, and may change the result", config={"attention_sink": 4})
-    case("hidden_act", "silu", "'mish'", config={"hidden_act": "mish"})
-    case("quantization_config", "gptq", config={"quantization_config": {"quant_method": "gptq"}})
-    case("partial_rotary_factor", "expected 1", "0.5", config={"partial_rotary_factor": 0.5})
-    case("rope_type", "'dynamic'", config={"rope_scaling": {"type": "dynamic", "factor": 2.0}})
-    case("rope_type", "'longrope'", config={"rope_scaling": {"rope_type": "longrope", "factor": 2.0}})
-    case("rope_scaling.factor", "no such key", config={"rope_scaling": {"rope_type": "linear"}})
-    case("rope type", "linear", "yarn", config={"rope_scaling": {"rope_type": "linear", "type": "yarn", "factor": 2}})
-    case("rope_scaling.gamma", "unknown", config={"rope_scaling": {"rope_type": "linear", "factor": 2, "gamma": 3}})
-    case("low_freq_factor", "no such key", config={"rope_scaling": {"rope_type": "llama3", "factor": 8.0}})
-    case("rope_scaling", "an object or null", config={"rope_scaling": 3})
-    case("rope_theta", "7", "10000", config={"rope_parameters": {"rope_type": "default", "rope_theta": 7.0}})
-    case("rope_parameters", "full_attention", config={"rope_parameters": {"full_attention": {"rope_theta": 1.0}}})
-    case("'sliding_window'", "unknown", config={"sliding_window": 4096})
-    case("layer_types[1]", "sliding_attention", "no sliding_window", config={"layer_types": ["full_attention", "sliding_attention"]})
-    case("layer_types", "2 entries", "1", config={"layer_types": ["full_attention"]})
-    case("kv_heads", "divisor of heads 6", "4", config={"num_key_value_heads": 4})
-    case("hidden_size", "multiple of num_attention_heads 5", config={"num_attention_heads": 5})
-    case("head_dim", "even", config={"head_dim": 5})
-    case("hidden_size", "24.5", config={"hidden_size": 24.5})
-    case("n_layers", "4096", config={"num_hidden_layers": 1 << 20})
-    case("tie_word_embeddings", config={"tie_word_embeddings": 1})
-    case("eos_token_id", config={"eos_token_id": "2"})
-    case("is_encoder_decoder", "false", "true", config={"is_encoder_decoder": True})
-    case(Q, "[24, 24]", "no such tensor", tensors=lambda t: t.pop(Q))
-    case("lm_head.weight", "[50, 24]", "tie_word_embeddings", tensors=lambda t: t.pop("lm_head.weight"))
-    case(K, "[8, 24]", "[12, 24]", "this fits 3", tensors=lambda t: t.update({K: ("F32", np.zeros((12, 24), "<u4"))}))
-    case("vocab_size 50", "fits 48", tensors=lambda t: t.update({"model.embed_tokens.weight": ("F32", np.zeros((48, 24), "<u4"))}))
-    case("model.extra.weight", "no such tensor", "[3]", tensors=lambda t: t.update({"model.extra.weight": ("F32", np.zeros(3, "<u4"))}))
-    case("q_proj.bias", "no bias", tensors=lambda t: t.update({"model.layers.0.self_attn.q_proj.bias": ("F32", np.zeros(24, "<u4"))}))
-    case("no such tensor", "config has 1 layers", config={"num_hidden_layers": 1})
-    case("q_proj.bias", "[24]", "asks for this bias", config={"attention_bias": True})
-    case(Q, "F32, F16 or BF16", "F64", tensors=lambda t: t.update({Q: ("F64", np.zeros((24, 24), "<u8"))}))
-    case("lm_head.weight", "tie_word_embeddings", config={"tie_word_embeddings": True})
+def test_what_a_family_does_not_know_is_refused():
     for fixture, change, expected in (
             ("phi3", dict(config={"rope_scaling": {"type": "longrope", "short_factor": [1]}}), ("rope_type", "'longrope'")),
             ("gemma2", dict(config={"final_logit_softcapping": 0}), ("final_logit_softcapping", "above 0")),
@@ -344,7 +284,7 @@ def test_both_refuse_the_same():
             ("phi3", dict(tensors=lambda t: t.update({"model.layers.0.self_attn.qkv_proj.weight": ("BF16", np.zeros((143, 48), "<u2"))})),
              ("qkv_proj", "[144, 48]", "[143, 48]"))):
         if os.path.exists(os.path.join(MODELS, fixture)):
-            both_refuse(edited(fixture, **change), *expected)
+            refused(edited(fixture, **change), *expected)
 
 
 def test_without_its_tokenizer_a_model_has_no_chat_template():
@@ -370,9 +310,9 @@ def test_a_tokenizer_larger_than_the_embedding_is_refused():
     vocab  = json.load(open(os.path.join(folder, "config.json")))["vocab_size"]
     expected = "tokenizer: expected at most vocab_size %d tokens, found %d" % (vocab, n)
     assert vocab < n
-    both_refuse(folder, expected, options=("--tokenizer", tokens))
+    refused(folder, expected, options=("--tokenizer", tokens))
     shutil.copy(tokens, folder)
-    both_refuse(folder, expected)
+    refused(folder, expected)
 
 
 def test_configs_that_are_no_configs_are_refused():
@@ -387,39 +327,6 @@ def test_configs_that_are_no_configs_are_refused():
         for command in (["info", folder], ["convert", folder, "-o", temp("x.bin")]):
             done = tblock(*command)
             assert done.returncode == 3 and "config.json" in done.stderr and done.stderr.count("\n") == 1, (change[:60], done)
-
-
-def test_shards_are_checked_against_their_index():
-    folder = temp("shards")
-
-    def fresh():
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(need(MODELS, "llama-sharded"), folder)
-        for name in os.listdir(folder):
-            os.chmod(os.path.join(folder, name), 0o644)
-        os.chmod(folder, 0o755)
-        return json.load(open(os.path.join(folder, "model.safetensors.index.json")))
-
-    def bad(index, *expected):
-        if index is not None:
-            json.dump(index, open(os.path.join(folder, "model.safetensors.index.json"), "w"))
-        both_refuse(folder, *expected)
-    fresh()
-    same(folder)
-    os.unlink(os.path.join(folder, "model-00002-of-00002.safetensors"))
-    bad(None, "model-00002-of-00002.safetensors", "no such file")
-    index = fresh()
-    index["weight_map"]["lm_head.weight"] = "../lm.safetensors"
-    bad(index, "plain file names")
-    index = fresh()
-    del index["weight_map"]["lm_head.weight"]
-    bad(index, "lm_head.weight", "none")
-    index = fresh()
-    index["weight_map"]["x"] = index["weight_map"]["lm_head.weight"]
-    bad(index, "tensor x")
-    bad({"weight_map": {}}, "weight_map")
-    bad({"weight_map": {"a": 3}}, "weight_map")
-    bad({}, "weight_map")
 
 
 def logits(path, out, *options):

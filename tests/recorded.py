@@ -1,0 +1,33 @@
+"""What tblock's first converter made of the inputs of some tests, as digests: the package tools/tblock_convert in Python, which
+is in commit 81e3ad1 and gone since. It was written apart from the converter in C, and the two were compared on every input
+here. recorded.txt has a line for each: the digest of the input, and the digest of what was made or the exit status."""
+import hashlib
+import os
+import pathlib
+
+RECORDED = {}
+for line in (pathlib.Path(__file__).resolve().parent / "data" / "converted.txt").read_text().splitlines():
+    RECORDED.update([line.split()])
+
+
+def digest(*parts):
+    """Of texts, bytes, and what else repr() spells."""
+    h = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass") if isinstance(part, str) else repr(part).encode()
+        h.update(b"%d " % len(data) + data)
+    return h.hexdigest()[:12]
+
+
+def contents(path):
+    """A file, or the files of a folder without its goldens: names and bytes."""
+    paths = [os.path.join(path, n) for n in sorted(os.listdir(path))] if os.path.isdir(path) else [path]
+    files = [p for p in paths if os.path.isfile(p) and not os.path.basename(p).startswith("golden")]
+    return digest(*[part for p in files for part in (os.path.basename(p), pathlib.Path(p).read_bytes())])
+
+
+def difference(key, status, *made):
+    """Why this is not what was recorded for the key, or None. made: what a status of 0 came with."""
+    expected = RECORDED.get(key, "nothing")
+    found = digest(*made) if status == 0 else str(status)
+    return None if found == expected else "recorded: %s, found: %s" % (expected, found)
