@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "measure/roofline.h"
+#include "runtime/draft.h"
 #include "tblock.h"
 #include "timing.h"
 
@@ -28,7 +29,8 @@ static void fill(int32_t *ids, size_t n, int vocab)
 
 static void measure_lookup(void)
 {
-    static int32_t ids[MAX_TEXT], out[MOST];
+    static int32_t     ids[MAX_TEXT], out[MOST];
+    const DraftOptions o = { .min_match = 2, .max_match = 16, .window = MAX_TEXT };
     fill(ids, MAX_TEXT, 128000);
     for (size_t n = 1024; n <= MAX_TEXT; n *= 8) {
         double t[REPEATS];
@@ -36,7 +38,7 @@ static void measure_lookup(void)
         for (int i = 0; i < REPEATS; i++) {
             double start = clock_seconds();
             for (size_t j = 0; j < 64; j++)
-                found += tblock_draft_ngram(ids, n - j, &(tblock_draft_options){ .window = MAX_TEXT }, out, MOST) > 0;
+                found += draft_ngram(ids, n - j, &o, out, MOST) > 0;
             t[i] = (clock_seconds() - start) / 64;
         }
         printf("lookup in %6zu tokens: %8.2f us, %.0f%% found something\n", n, 1e6 * median(t, REPEATS), 100.0 * (double)found / (64 * REPEATS));

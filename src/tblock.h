@@ -418,24 +418,6 @@ typedef struct tblock_generation_info {
 /* What has come of it. Pointers are good until its next step. Cannot fail. */
 TBLOCK_API void tblock_generation_describe(const tblock_generation *g, tblock_generation_info *out);
 
-/* ---- Drafts --------------------------------------------------------------------------------------------------- */
-
-typedef struct tblock_draft_options {
-    int min_match; /* fewest tokens at the end of the text that must have occurred before; 0: 2       */
-    int max_match; /* a match of so many tokens is as good as a longer one; 0: 16                     */
-    int window;    /* how many of the newest tokens are searched; 0: 65536                            */
-} tblock_draft_options;
-
-/* Prompt lookup: guess the tokens after ids [n], the text so far, from what followed its last tokens where they occurred
- * before (the longest match, the newest of equals). Writes them to out [most] and returns how many: `most`, or 0 where
- * nothing matches. opt may be NULL; below 0 counts as 0. Cannot fail, keeps nothing.
- *
- * To use a draft, decode the last token and the draft in one batch with want_logits everywhere, draw from each item's
- * logits in turn while the token drawn is the one drafted, and forget the rest with tblock_seq_rewind. A batch gives the
- * bits of single tokens, so the text is the same with and without it; going back to a length that the sequence had
- * before the call, or a greater one, always works as long as the call has at most n_batch items. */
-TBLOCK_API size_t tblock_draft_ngram(const int32_t *ids, size_t n, const tblock_draft_options *opt, int32_t *out, size_t most);
-
 #ifdef __cplusplus
 }
 #endif

@@ -12,8 +12,6 @@
 #include "base/hash.h"
 #include "base/threads.h"
 #include "model/data_check.h"
-#include "runtime/draft.h"
-#include "runtime/sampler.h"
 
 enum { MAX_SEQS = 1 << 16, MAX_BATCH = 1 << 16, MAX_THREADS = 1024 };
 
@@ -391,16 +389,6 @@ bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *
     bool  ok     = sampler_next(s, logits, previous, n_previous, index, token, err);
     fp_env_leave(caller);
     return ok;
-}
-
-size_t tblock_draft_ngram(const int32_t *ids, size_t n, const tblock_draft_options *opt, int32_t *out, size_t most)
-{
-    tblock_draft_options o = opt ? *opt : (tblock_draft_options){0};
-    o.min_match = o.min_match > 0 ? o.min_match : 2;
-    o.max_match = o.max_match > 0 ? o.max_match : 16;
-    o.window    = o.window > 0 ? o.window : 65536;
-    o.max_match = o.max_match > o.min_match ? o.max_match : o.min_match;
-    return draft_ngram(ids, n, &o, out, most);
 }
 
 uint64_t tblock_hash_floats(const float *x, size_t n)

@@ -2,6 +2,8 @@
  * what follows now. Source: Saxena 2023, "Prompt lookup decoding"; Yang et al. 2023, "Inference with reference". */
 #include "runtime/draft.h"
 
+#include <stdbool.h>
+
 enum { BLOCK = 64 }; /* a fixed trip count, so that the compiler uses vectors */
 
 /* Whether a and b stand next to each other, b at one of at[0 .. BLOCK). */

@@ -1,17 +1,17 @@
 /* tests/unit/test_draft.c: what follows the last tokens where they stood before. */
 #include "test.h"
 
-#include "tblock.h"
+#include "runtime/draft.h"
 
 enum { MAX_N = 3000, MOST = 20 };
 
 static size_t draft(const int32_t *ids, size_t n, int min_match, int max_match, int window, int32_t out[MOST])
 {
-    tblock_draft_options o = {.min_match = min_match, .max_match = max_match, .window = window};
-    return tblock_draft_ngram(ids, n, &o, out, MOST);
+    DraftOptions o = {.min_match = min_match, .max_match = max_match, .window = window};
+    return draft_ngram(ids, n, &o, out, MOST);
 }
 
-#define DRAFT(out, ...) draft((int32_t[]){__VA_ARGS__}, sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t), 2, 0, 0, out)
+#define DRAFT(out, ...) draft((int32_t[]){__VA_ARGS__}, sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t), 2, 16, MAX_N, out)
 
 static void what_followed_then_is_the_guess(void)
 {
@@ -37,21 +37,20 @@ static void the_longest_match_wins_then_the_newest(void)
     CHECK(DRAFT(out, 1, 2, 3, 70, 2, 3, 80, 1, 2, 3) && out[0] == 70, "three tokens before two: %d", out[0]);
     CHECK(DRAFT(out, 1, 2, 3, 70, 1, 2, 3, 80, 1, 2, 3) && out[0] == 80, "the newest of equals: %d", out[0]);
     const int32_t ids[] = {9, 1, 2, 3, 70, 8, 1, 2, 3, 80, 9, 1, 2, 3};
-    CHECK(draft(ids, 14, 2, 3, 0, out) && out[0] == 80, "three are as good as four: %d", out[0]);
-    CHECK(draft(ids, 14, 2, 4, 0, out) && out[0] == 70, "four are better than three: %d", out[0]);
+    CHECK(draft(ids, 14, 2, 3, MAX_N, out) && out[0] == 80, "three are as good as four: %d", out[0]);
+    CHECK(draft(ids, 14, 2, 4, MAX_N, out) && out[0] == 70, "four are better than three: %d", out[0]);
 }
 
 static void without_a_match_there_is_no_guess(void)
 {
     int32_t       out[MOST];
     const int32_t ids[] = {1, 2, 3, 4, 5, 2};
-    CHECK(draft(ids, 0, 1, 0, 0, out) == 0 && draft(ids, 1, 1, 0, 0, out) == 0, "a text too short");
-    CHECK(draft(ids, 6, 2, 0, 0, out) == 0, "one token where two are asked for");
-    CHECK(draft(ids, 6, 1, 0, 0, out) == MOST && out[0] == 3, "one token: %d", out[0]);
-    CHECK(draft(ids, 6, 1, 0, 3, out) == 0, "it lies behind the window");
-    CHECK(draft(ids, 6, 1, 0, 4, out) == MOST, "it lies in the window");
-    CHECK(tblock_draft_ngram(ids, 6, NULL, out, MOST) == 0, "by default two");
-    CHECK(tblock_draft_ngram(ids, 6, &(tblock_draft_options){.min_match = 1}, out, 0) == 0, "no room, no guess");
+    CHECK(draft(ids, 0, 1, 16, MAX_N, out) == 0 && draft(ids, 1, 1, 16, MAX_N, out) == 0, "a text too short");
+    CHECK(draft(ids, 6, 2, 16, MAX_N, out) == 0, "one token where two are asked for");
+    CHECK(draft(ids, 6, 1, 16, MAX_N, out) == MOST && out[0] == 3, "one token: %d", out[0]);
+    CHECK(draft(ids, 6, 1, 16, 3, out) == 0, "it lies behind the window");
+    CHECK(draft(ids, 6, 1, 16, 4, out) == MOST, "it lies in the window");
+    CHECK(draft_ngram(ids, 6, &(DraftOptions){1, 16, MAX_N}, out, 0) == 0, "no room, no guess");
 }
 
 /* The definition: for every earlier place, how many tokens agree. */
