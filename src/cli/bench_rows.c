@@ -30,17 +30,20 @@ static void header_text(Rows *r, const Bench *b)
     printable_text(cpu, sizeof cpu, b->machine[0].cpu, strlen(b->machine[0].cpu));
     rows_text(r, "%s, %s\n", cpu, c->isa);
     rows_pair(r, "model", "%s: %s", path_name(b->args->model), m->weight_types);
-    rows_pair(r, "", "%.2f million parameters, %.2f MB of weights per token", 1e-6 * (double)m->n_params,
-              1e-6 * (double)m->bytes_per_token);
-    rows_pair(r, "settings", "math %s, activations %s, KV cache %s; median of %d timing%s", c->math, c->activations, c->kv_type,
-              b->args->repeats, b->args->repeats == 1 ? "" : "s at most");
+    rows_pair(r, "", "%.2f million parameters, %.2f MB of weights per token",
+              1e-6 * (double)m->n_params, 1e-6 * (double)m->bytes_per_token);
+    rows_pair(r, "settings", "math %s, activations %s, KV cache %s; median of %d timing%s", c->math,
+              c->activations, c->kv_type, b->args->repeats,
+              b->args->repeats == 1 ? "" : "s at most");
     for (int i = 0; i < b->n_machines; i++) {
         const tblock_machine *k = &b->machine[i];
-        rows_pair(r, "machine", "%d thread%s: read %.1f GB/s; GOP/s: f32 %s, int8 %s, int16 %s", k->threads, plural(k->threads),
-                  k->read_gb_per_s, peak_text(k->f32_gflop_per_s, f32), peak_text(k->int8_gop_per_s, int8),
+        rows_pair(r, "machine", "%d thread%s: read %.1f GB/s; GOP/s: f32 %s, int8 %s, int16 %s",
+                  k->threads, plural(k->threads), k->read_gb_per_s,
+                  peak_text(k->f32_gflop_per_s, f32), peak_text(k->int8_gop_per_s, int8),
                   peak_text(k->int16_gop_per_s, int16));
     }
-    rows_pair(r, "limits", "%% read: weights and KV cache against the read bandwidth: limits decode");
+    rows_pair(r, "limits",
+              "%% read: weights and KV cache against the read bandwidth: limits decode");
     rows_pair(r, "", "%% peak: operations against the %s peak: limits prefill", peak.name);
     rows_pair(r, "", "(%s)", peak.why);
     rows_text(r, "\n");
@@ -51,13 +54,15 @@ static void header_json(Rows *r, const Bench *b, bool complete)
     const tblock_model_info   *m = &b->info;
     const tblock_context_info *c = &b->computing;
     const Peak peak = bench_peak(b, 0);
-    rows_members(r, { "cpu", v_text(b->machine[0].cpu) }, { "isa", v_text(c->isa) }, { "model", v_text(path_name(b->args->model)) },
+    rows_members(r, { "cpu", v_text(b->machine[0].cpu) }, { "isa", v_text(c->isa) },
+                 { "model", v_text(path_name(b->args->model)) },
                  { "types", v_text(m->weight_types) }, { "parameters", v_count(m->n_params) },
-                 { "bytes_per_token", v_count(m->bytes_per_token) }, { "cache_bytes", known((double)b->cache_bytes) },
-                 { "math", v_text(c->math) }, { "activations", v_text(c->activations) }, { "kv_type", v_text(c->kv_type) },
+                 { "bytes_per_token", v_count(m->bytes_per_token) },
+                 { "cache_bytes", known((double)b->cache_bytes) }, { "math", v_text(c->math) },
+                 { "activations", v_text(c->activations) }, { "kv_type", v_text(c->kv_type) },
                  { "complete", v_flag(complete) }, { "threads", v_int(b->machine[0].threads) },
-                 { "read_gb_per_s", v_real(b->machine[0].read_gb_per_s) }, { "peak_gop_per_s", known(peak.gop_per_s) },
-                 { "peak", v_text(peak.name) });
+                 { "read_gb_per_s", v_real(b->machine[0].read_gb_per_s) },
+                 { "peak_gop_per_s", known(peak.gop_per_s) }, { "peak", v_text(peak.name) });
 }
 
 static void machines_json(Rows *r, const Bench *b)
@@ -65,9 +70,12 @@ static void machines_json(Rows *r, const Bench *b)
     rows_open(r, "machines", '[');
     for (int i = 0; i < b->n_machines; i++) {
         const tblock_machine *m = &b->machine[i];
-        rows_object(r, NULL, { "threads", v_int(m->threads) }, { "read_gb_per_s", v_real(m->read_gb_per_s) },
-                    { "peak_gop_per_s", known(bench_peak(b, i).gop_per_s) }, { "f32_gop_per_s", v_real(m->f32_gflop_per_s) },
-                    { "int8_gop_per_s", known(m->int8_gop_per_s) }, { "int16_gop_per_s", known(m->int16_gop_per_s) });
+        rows_object(r, NULL, { "threads", v_int(m->threads) },
+                    { "read_gb_per_s", v_real(m->read_gb_per_s) },
+                    { "peak_gop_per_s", known(bench_peak(b, i).gop_per_s) },
+                    { "f32_gop_per_s", v_real(m->f32_gflop_per_s) },
+                    { "int8_gop_per_s", known(m->int8_gop_per_s) },
+                    { "int16_gop_per_s", known(m->int16_gop_per_s) });
     }
     rows_close(r, ']');
 }
@@ -85,16 +93,19 @@ static void profile_rows(Rows *r, const Bench *b, const BenchRow *row)
     static const Table table = TABLE_OF(columns);
     char name[48];
     int  threads = b->machine[row->machine].threads;
-    rows_text(r, "\n%s, %d thread%s, time per operation in a run of %d token%s:\n", bench_row_name(row, name), threads,
-              plural(threads), row->tokens, plural(row->tokens));
+    rows_text(r, "\n%s, %d thread%s, time per operation in a run of %d token%s:\n",
+              bench_row_name(row, name), threads, plural(threads), row->tokens,
+              plural(row->tokens));
     r->indent = 2;
     rows_table(r, "profile", &table);
     for (size_t i = 0; i < row->n_ops; i++) {
         const tblock_profile_row *op = &row->op[i];
         OpRates                   x  = bench_op_rates(b, row, op);
-        rows_row(r, &table, (Value[]){ v_text(op->name), v_count(op->calls / (uint64_t)row->profile_runs), v_real(1e3 * x.seconds),
-                                       v_real(x.seconds), v_real(x.share), known(x.gb_per_s), known(x.gop_per_s),
-                                       known(x.roof_share) }, NULL);
+        rows_row(r, &table,
+                 (Value[]){ v_text(op->name), v_count(op->calls / (uint64_t)row->profile_runs),
+                            v_real(1e3 * x.seconds), v_real(x.seconds), v_real(x.share),
+                            known(x.gb_per_s), known(x.gop_per_s), known(x.roof_share) },
+                 NULL);
     }
     rows_table_end(r, "profile");
 }
@@ -155,10 +166,13 @@ static void cache_text(Rows *r, const Bench *b)
     for (int i = 0; i < b->n_rows; i++)
         any |= bench_rates(b, &b->row[i]).in_cache;
     if (any && weights <= cache)
-        rows_text(r, "cache: the weights of a token (%.2f MB) fit in the last-level cache (%.1f MB),\n"
-                     "so the read bandwidth of memory does not bound decode.\n", weights, cache);
+        rows_text(r,
+                  "cache: the weights of a token (%.2f MB) fit in the last-level cache (%.1f MB),\n"
+                  "so the read bandwidth of memory does not bound decode.\n",
+                  weights, cache);
     else if (any)
-        rows_text(r, "cache: faster than memory can be read, so much of the data comes from a cache.\n");
+        rows_text(
+            r, "cache: faster than memory can be read, so much of the data comes from a cache.\n");
 }
 
 bool bench_print(const Bench *b, bool complete, tblock_error *err)

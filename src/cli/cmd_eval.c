@@ -31,7 +31,8 @@ static const char *spell(double x, int digits, char out[SPELLED])
 }
 
 /* A number and its standard error, KEY_error in JSON. A percentage has its unit behind both; "-": one number has no error. */
-static void error_row(Rows *r, const char *key, const char *label, double x, int digits, double error, int error_digits, bool percent)
+static void error_row(Rows *r, const char *key, const char *label, double x, int digits,
+                      double error, int error_digits, bool percent)
 {
     char        error_key[48], number[SPELLED], deviation[SPELLED];
     const char *unit = percent ? " %" : "";
@@ -54,16 +55,18 @@ static void percent_row(Rows *r, const char *key, const char *label, double x, i
 static void text_rows(Rows *r, const tblock_eval_report *e, int window, int stride)
 {
     char number[SPELLED];
-    rows_members(r, { "tokens", v_count(e->n_tokens) }, { "scored", v_count(e->n_scored) }, { "windows", v_count(e->n_windows) });
-    rows_pair(r, "tokens", "%zu, scored %zu, in %zu window%s of %d, stride %d", e->n_tokens, e->n_scored, e->n_windows,
-              e->n_windows == 1 ? "" : "s", window, stride);
+    rows_members(r, { "tokens", v_count(e->n_tokens) }, { "scored", v_count(e->n_scored) },
+                 { "windows", v_count(e->n_windows) });
+    rows_pair(r, "tokens", "%zu, scored %zu, in %zu window%s of %d, stride %d", e->n_tokens,
+              e->n_scored, e->n_windows, e->n_windows == 1 ? "" : "s", window, stride);
     error_row(r, "perplexity", "perplexity", e->perplexity, 7, e->perplexity_error, 3, false);
     error_row(r, "nll", "nats per token", e->nll, 7, e->nll_error, 3, false);
     rows_put(r, "recipe_perplexity", v_real(e->recipe_perplexity));
     rows_value(r, "bits_per_byte", isnan(e->bits_per_byte) ? NULL : "bits per byte", v_real(e->bits_per_byte), UNIT_DIGITS + 6);
     percent_row(r, "accuracy", "top-1 accuracy", e->accuracy, 4);
     if (stride != window)
-        rows_text(r, "perplexity with windows weighted as in transformers' recipe: %s\n", spell(e->recipe_perplexity, 7, number));
+        rows_text(r, "perplexity with windows weighted as in transformers' recipe: %s\n",
+                  spell(e->recipe_perplexity, 7, number));
 }
 
 static void kl_rows(Rows *r, const tblock_against_report *e)
@@ -71,8 +74,9 @@ static void kl_rows(Rows *r, const tblock_against_report *e)
     static const char *const keys[] = { "kl_50", "kl_90", "kl_95", "kl_99", "kl_99_9", "kl_min" };
     static const char *const names[] = { "  median", "  90 %", "  95 %", "  99 %", "  99.9 %", "  smallest" };
     char mean[SPELLED], error[SPELLED], largest[SPELLED];
-    rows_members(r, { "mean_kl", v_real(e->mean_kl) }, { "mean_kl_error", v_real(e->mean_kl_error) },
-                 { "max_kl", v_real(e->max_kl) }, { "max_kl_at", v_int(e->max_kl_at) });
+    rows_members(r, { "mean_kl", v_real(e->mean_kl) },
+                 { "mean_kl_error", v_real(e->mean_kl_error) }, { "max_kl", v_real(e->max_kl) },
+                 { "max_kl_at", v_int(e->max_kl_at) });
     rows_pair(r, "mean KL", "%s +- %s nats", spell(e->mean_kl, 5, mean), isnan(e->mean_kl_error) ? "-" : spell(e->mean_kl_error, 3, error));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         rows_value(r, keys[i], names[i], v_real(e->percentile[i]), UNIT_DIGITS + 4);
@@ -88,15 +92,18 @@ static void parent_rows(Rows *r, const tblock_against_report *e)
         rows_close(r, '}');
     }
     rows_text(r, "\ncompared with the parent\n");
-    rows_pair(r, "perplexity", "%s, ours / parent's %s (ln: %s +- %s)", spell(e->parent.perplexity, 7, theirs),
-              spell(e->ours.perplexity / e->parent.perplexity, 7, ratio), spell(e->log_ratio, 4, log_ratio),
+    rows_pair(r, "perplexity", "%s, ours / parent's %s (ln: %s +- %s)",
+              spell(e->parent.perplexity, 7, theirs),
+              spell(e->ours.perplexity / e->parent.perplexity, 7, ratio),
+              spell(e->log_ratio, 4, log_ratio),
               isnan(e->log_ratio_error) ? "-" : spell(e->log_ratio_error, 3, error));
     kl_rows(r, e);
     error_row(r, "top1", "same top-1", e->top1, 5, e->top1_error, 2, true);
     percent_row(r, "top5", "same top-5", e->top5, 5);
     error_row(r, "log_ratio", NULL, e->log_ratio, 0, e->log_ratio_error, 0, false);
     rows_put(r, "rms_probability", v_real(e->rms_probability));
-    rows_text(r, "RMS difference of the correct token's probability  %s %%\n", spell(100 * e->rms_probability, 4, rms));
+    rows_text(r, "RMS difference of the correct token's probability  %s %%\n",
+              spell(100 * e->rms_probability, 4, rms));
 }
 
 /* ---- A text ----------------------------------------------------------------------------------------------------- */
@@ -114,7 +121,8 @@ static bool end(bool stopped, tblock_error *err)
     return output_flush(err) && (!stopped || fail(err, CLI_INTERRUPTED, "%s", ""));
 }
 
-static bool answer_text(const EvalArgs *a, const tblock_against_report *r, int window, int stride, tblock_error *err)
+static bool answer_text(const EvalArgs *a, const tblock_against_report *r, int window, int stride,
+                        tblock_error *err)
 {
     bool stopped = r->ours.stopped;
     Rows rows = OUTPUT_ROWS(a->json, 14);
@@ -142,12 +150,14 @@ static bool count_added(const EvalArgs *a, const tblock_model *m, size_t *n, tbl
 {
     int32_t *ids = NULL;
     *n = 0;
-    bool good = a->ids.given || a->no_bos || tblock_tokenize(m, "", 0, TBLOCK_ADD_SPECIAL, &ids, n, err);
+    bool good =
+        a->ids.given || a->no_bos || tblock_tokenize(m, "", 0, TBLOCK_ADD_SPECIAL, &ids, n, err);
     tblock_free(ids);
     return good;
 }
 
-static bool score_text(const EvalArgs *a, tblock_context *c, tblock_context *parent, const Prompt *p, size_t n_added, tblock_error *err)
+static bool score_text(const EvalArgs *a, tblock_context *c, tblock_context *parent,
+                       const Prompt *p, size_t n_added, tblock_error *err)
 {
     tblock_against_report r = { 0 };
     tblock_context_info   info, other;
@@ -161,10 +171,12 @@ static bool score_text(const EvalArgs *a, tblock_context *c, tblock_context *par
     return good && answer_text(a, &r, window, stride, err);
 }
 
-static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *c, tblock_error *err)
+static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *c,
+                      tblock_error *err)
 {
     PromptOptions   from = { .file = a->text, .ids = a->ids, .no_bos = a->no_bos, .special = a->special, .needs_text = true };
-    ComputeOptions  plain = a->compute; /* what changes bits is the model's own affair; its parent is as it is */
+    ComputeOptions plain =
+        a->compute; /* what changes bits is the model's own affair; its parent is as it is */
     Prompt          p = { 0 };
     size_t          n_added = 0;
     tblock_model   *parent = NULL;
@@ -172,7 +184,8 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
     plain.math = plain.activations = plain.kv_type = plain.type = "auto";
     plain.keep = (TextList){ 0 };
 
-    bool good = prompt_read(&p, &from, m, a->model, a->general.quiet, err) && count_added(a, m, &n_added, err);
+    bool good = prompt_read(&p, &from, m, a->model, a->general.quiet, err) &&
+                count_added(a, m, &n_added, err);
     if (good && !a->ids.given && p.n < 2)
         good = fail(err, TBLOCK_INPUT, "%s: expected a text of at least two tokens, found %zu: "
                                            "the first token is never predicted",
@@ -180,7 +193,8 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
     if (good && a->against)
         good = (parent = compute_open(a->against, &plain, err)) != NULL &&
                (other = compute_context(parent, a->against, &plain, a->general.quiet, err)) != NULL;
-    good = good && guarded_enter(a->compute.sandbox, NULL, 0, -1, err) && score_text(a, c, other, &p, n_added, err);
+    good = good && guarded_enter(a->compute.sandbox, NULL, 0, -1, err) &&
+           score_text(a, c, other, &p, n_added, err);
     tblock_context_free(other);
     tblock_close(parent);
     prompt_free(&p);
@@ -197,13 +211,14 @@ static void question_row(Rows *r, const tblock_choices_report *c, const tblock_c
     const char *other = right == by_length ? "" : by_length ? ", right by length" : ", wrong by length";
     rows_line(r, 0);
     rows_open(r, NULL, '{');
-    rows_members(r, { "line", v_count(q->line) }, { "answer", v_int(q->answer) }, { "best", v_int(q->best) },
-                 { "best_norm", v_int(q->best_norm) });
+    rows_members(r, { "line", v_count(q->line) }, { "answer", v_int(q->answer) },
+                 { "best", v_int(q->best) }, { "best_norm", v_int(q->best_norm) });
     rows_text(r, "line %zu: answer %d, %s%s:", q->line, q->answer, verdict, other);
     rows_open(r, "choices", '[');
     for (size_t i = 0; i < q->n; i++) {
         const tblock_choice_score *s = &c->score[q->first + i];
-        rows_object(r, NULL, { "sum", v_real(s->sum) }, { "tokens", v_count(s->n_tokens) }, { "bytes", v_count(s->n_bytes) });
+        rows_object(r, NULL, { "sum", v_real(s->sum) }, { "tokens", v_count(s->n_tokens) },
+                    { "bytes", v_count(s->n_bytes) });
         rows_text(r, " %s", spell(s->sum, 6, sum));
     }
     rows_close(r, ']');
@@ -229,7 +244,8 @@ static bool print_choices(const EvalArgs *a, const tblock_choices_report *c, tbl
     rows_value(&r, "questions", "questions", v_count(c->n_rows), UNIT_NONE);
     rows_put(&r, "cut", v_count(c->n_cut));
     error_row(&r, "accuracy", "accuracy", c->accuracy, 4, c->accuracy_error, 3, true);
-    error_row(&r, "accuracy_norm", "  by length", c->accuracy_norm, 4, c->accuracy_norm_error, 3, true);
+    error_row(&r, "accuracy_norm", "  by length", c->accuracy_norm, 4, c->accuracy_norm_error, 3,
+              true);
     if (a->each && a->json)
         question_rows(&r, c);
     rows_put(&r, "interrupted", v_flag(c->stopped));

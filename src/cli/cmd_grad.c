@@ -21,8 +21,8 @@ static bool print(const GradArgs *a, const tblock_grad_report *g, tblock_error *
     bool stepped = a->steps > 0;
     rows_object(&r, NULL, { "loss", v_real(g->loss) }, { "loss_after", stepped ? v_real(g->loss_after) : v_none() },
                 { "grad_norm", v_real(g->grad_norm) }, { "parameters", v_count(g->n_params) }, { "tensors", v_int(g->n_tensors) });
-    rows_text(&r, "loss %.6f, gradient norm %.6g, %" PRIu64 " parameters in %d tensors\n", g->loss, g->grad_norm, g->n_params,
-              g->n_tensors);
+    rows_text(&r, "loss %.6f, gradient norm %.6g, %" PRIu64 " parameters in %d tensors\n", g->loss,
+              g->grad_norm, g->n_params, g->n_tensors);
     if (stepped)
         rows_text(&r, "loss %.6f after %d AdamW step%s\n", g->loss_after, a->steps, a->steps == 1 ? "" : "s");
     return output_rows(&r, err);

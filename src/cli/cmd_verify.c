@@ -35,9 +35,11 @@ static void greedy_text(Rows *r, const tblock_verify_row *v)
 {
     char name[80];
     if (v->greedy_diff >= 0)
-        rows_text(r, "%s: the greedy continuation differs from token %" PRId64 " on\n", row_name(v, name), v->greedy_diff);
+        rows_text(r, "%s: the greedy continuation differs from token %" PRId64 " on\n",
+                  row_name(v, name), v->greedy_diff);
     else if (v->n_greedy > 0)
-        rows_text(r, "%s: %zu tokens of the greedy continuation, all the same\n", row_name(v, name), v->n_greedy);
+        rows_text(r, "%s: %zu tokens of the greedy continuation, all the same\n", row_name(v, name),
+                  v->n_greedy);
 }
 
 /* Where hidden states were recorded: do they part, and where first? */
@@ -48,8 +50,9 @@ static void hidden_text(Rows *r, const tblock_verify_row *v)
         return;
     rows_text(r, "%s: ", row_name(v, name));
     if (v->parted[0])
-        rows_text(r, "the runs diverge in %s, from position %" PRId64 " on\n    max |diff| there %s\n", v->parted, v->parted_pos,
-                  real_spell(v->parted_abs, UNIT_DIGITS + 3, far, sizeof far));
+        rows_text(
+            r, "the runs diverge in %s, from position %" PRId64 " on\n    max |diff| there %s\n",
+            v->parted, v->parted_pos, real_spell(v->parted_abs, UNIT_DIGITS + 3, far, sizeof far));
     else
         rows_text(r, "%d hidden states, all the same\n", v->n_hidden);
 }
@@ -66,11 +69,16 @@ static void sequence_row(Rows *r, const Table *t, const tblock_verify_row *v)
         rows_text(r, "%s\n", shown);
         shown = "";
     }
-    rows_row(r, t, (Value[]){ v_shown(v_text(v->name), shown), v_count(v->n_tokens), v_real(v->max_abs), v_real(v->mean_kl),
-                              v_real(v->max_kl), v_real(v->top1), v_real(v->top5), v_int(v->first_diff), v_count(v->n_greedy),
-                              v_int(v->greedy_diff), v_int(v->n_hidden), parted ? v_text(v->parted) : v_none(),
-                              parted ? v_int(v->parted_layer) : v_none(), parted ? v_int(v->parted_pos) : v_none(),
-                              parted ? v_real(v->parted_abs) : v_none(), v_shown(v_flag(v->ok), v->ok ? "ok" : verdict) }, NULL);
+    rows_row(r, t,
+             (Value[]){ v_shown(v_text(v->name), shown), v_count(v->n_tokens), v_real(v->max_abs),
+                        v_real(v->mean_kl), v_real(v->max_kl), v_real(v->top1), v_real(v->top5),
+                        v_int(v->first_diff), v_count(v->n_greedy), v_int(v->greedy_diff),
+                        v_int(v->n_hidden), parted ? v_text(v->parted) : v_none(),
+                        parted ? v_int(v->parted_layer) : v_none(),
+                        parted ? v_int(v->parted_pos) : v_none(),
+                        parted ? v_real(v->parted_abs) : v_none(),
+                        v_shown(v_flag(v->ok), v->ok ? "ok" : verdict) },
+             NULL);
 }
 
 static void sequence_rows(Rows *r, const tblock_verify_report *report)
@@ -104,8 +112,9 @@ static void report_rows(Rows *r, const tblock_verify_report *report, const char 
     char   shown[CLI_SHOWN], rule[48] = "equal bit by bit";
     size_t n_ok = 0;
     rows_open(r, NULL, '{');
-    rows_members(r, { "ok", v_flag(report->ok) }, { "exact", v_flag(report->exact) }, { "tol", v_real(report->tol) },
-                 { "recorded", v_flag(report->recorded) }, { "other_settings", v_text(report->settings) },
+    rows_members(r, { "ok", v_flag(report->ok) }, { "exact", v_flag(report->exact) },
+                 { "tol", v_real(report->tol) }, { "recorded", v_flag(report->recorded) },
+                 { "other_settings", v_text(report->settings) },
                  { "advice", v_text(report->advice) });
     sequence_rows(r, report);
     rows_close(r, '}');
@@ -117,7 +126,8 @@ static void report_rows(Rows *r, const tblock_verify_report *report, const char 
         n_ok += report->rows[i].ok;
     if (!report->exact)
         snprintf(rule, sizeof rule, "within %.3g", report->tol);
-    rows_text(r, "%s: %zu of %zu sequences %s\n", cli_shown(shown, golden), n_ok, report->n_rows, rule);
+    rows_text(r, "%s: %zu of %zu sequences %s\n", cli_shown(shown, golden), n_ok, report->n_rows,
+              rule);
 }
 
 /* The golden was made by another run than this: with --exact that belongs to a verdict of no, also when quiet. */
@@ -137,7 +147,8 @@ static void note_advice(const tblock_verify_report *report, const char *golden, 
 }
 
 /* The answer is no: say where the first difference is. */
-static bool report_difference(const tblock_verify_report *report, const char *golden, tblock_error *err)
+static bool report_difference(const tblock_verify_report *report, const char *golden,
+                              tblock_error *err)
 {
     const tblock_verify_row *r = report->rows;
     char                     name[80], why[400];
@@ -148,7 +159,8 @@ static bool report_difference(const tblock_verify_report *report, const char *go
 }
 
 /* --junit: also where the comparison did not run, for a reader that only sees the file. */
-static bool write_junit(const VerifyArgs *a, Guarded *junit, const tblock_verify_report *report, tblock_error *err)
+static bool write_junit(const VerifyArgs *a, Guarded *junit, const tblock_verify_report *report,
+                        tblock_error *err)
 {
     tblock_error why = err ? *err : (tblock_error){ 0 };
     return !a->junit || (tblock_verify_junit(junit->path ? junit->path : a->junit, a->golden, report, &why, err)
@@ -170,14 +182,16 @@ static bool check_junit(const VerifyArgs *a, const tblock_model *m, tblock_error
     return good;
 }
 
-static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit, tblock_verify_options *o, tblock_verify_report *report,
-                    tblock_error *err)
+static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit,
+                    tblock_verify_options *o, tblock_verify_report *report, tblock_error *err)
 {
     bool    sandbox = a->compute.sandbox;
     Guarded golden = { 0 }, tokens = { 0 };
     char   *name = NULL;
-    bool    good = (!sandbox || tblock_verify_tokens(a->golden, &name, err)) && guarded_input(&golden, a->golden, sandbox, err) &&
-                guarded_input(&tokens, name, sandbox, err) && guarded_output(junit, a->junit, sandbox, err);
+    bool    good = (!sandbox || tblock_verify_tokens(a->golden, &name, err)) &&
+                guarded_input(&golden, a->golden, sandbox, err) &&
+                guarded_input(&tokens, name, sandbox, err) &&
+                guarded_output(junit, a->junit, sandbox, err);
     o->tokens = name ? tokens.path : NULL;
     good = good && guarded_enter(sandbox, junit, 1, -1, err);
     if (good) {
@@ -197,7 +211,8 @@ static bool answer(const VerifyArgs *a, const tblock_verify_report *report, tblo
     note_settings(report, a->golden, a->general.quiet);
     note_advice(report, a->golden, a->general.quiet);
     report_rows(&r, report, a->golden);
-    return output_rows(&r, err) && output_flush(err) && (report->ok || report_difference(report, a->golden, err));
+    return output_rows(&r, err) && output_flush(err) &&
+           (report->ok || report_difference(report, a->golden, err));
 }
 
 static bool verify(void *args, tblock_error *err)

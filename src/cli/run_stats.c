@@ -15,7 +15,8 @@ static Speed speed(const tblock_model_info *m, size_t tokens, size_t calls, doub
 {
     if (tokens == 0 || seconds <= 0)
         return (Speed){ 0, 0 };
-    return (Speed){ (double)tokens / seconds, (double)calls * (double)m->bytes_per_token / seconds / 1e9 };
+    return (Speed){ (double)tokens / seconds,
+                    (double)calls * (double)m->bytes_per_token / seconds / 1e9 };
 }
 
 static double acceptance(const RunStats *s)
@@ -70,38 +71,45 @@ static size_t predicted_bytes(const tblock_model_info *m, const tblock_context_i
     return m->made_bytes + c->kv_bytes + c->activation_bytes;
 }
 
-static void speed_row(Rows *r, const char *key, const tblock_model_info *m, size_t tokens, size_t calls, double seconds)
+static void speed_row(Rows *r, const char *key, const tblock_model_info *m, size_t tokens,
+                      size_t calls, double seconds)
 {
     Speed x = speed(m, tokens, calls, seconds);
-    rows_object(r, key, { "tokens", v_count(tokens) }, { "seconds", v_real(seconds) }, { "tok_per_s", v_real(x.tok_per_s) },
-                { "gb_per_s", v_real(x.gb_per_s) });
-    rows_pair(r, key, "%zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s", tokens, seconds * 1e3, x.tok_per_s, x.gb_per_s);
+    rows_object(r, key, { "tokens", v_count(tokens) }, { "seconds", v_real(seconds) },
+                { "tok_per_s", v_real(x.tok_per_s) }, { "gb_per_s", v_real(x.gb_per_s) });
+    rows_pair(r, key, "%zu tokens in %.2f ms: %.2f tok/s, %.2f GB/s", tokens, seconds * 1e3,
+              x.tok_per_s, x.gb_per_s);
 }
 
 static void draft_row(Rows *r, const RunStats *s)
 {
-    rows_object(r, "draft", { "proposed", v_count(s->n_proposed) }, { "accepted", v_count(s->n_accepted) },
-                { "acceptance", v_real(acceptance(s)) }, { "calls", v_count(s->n_calls) });
-    rows_pair(r, "draft", "%zu of %zu proposed tokens accepted: %.1f%%, %zu calls", s->n_accepted, s->n_proposed,
-              100 * acceptance(s), s->n_calls);
+    rows_object(r, "draft", { "proposed", v_count(s->n_proposed) },
+                { "accepted", v_count(s->n_accepted) }, { "acceptance", v_real(acceptance(s)) },
+                { "calls", v_count(s->n_calls) });
+    rows_pair(r, "draft", "%zu of %zu proposed tokens accepted: %.1f%%, %zu calls", s->n_accepted,
+              s->n_proposed, 100 * acceptance(s), s->n_calls);
 }
 
-static void memory_rows(Rows *r, const RunStats *s, const tblock_model_info *m, const tblock_context_info *c)
+static void memory_rows(Rows *r, const RunStats *s, const tblock_model_info *m,
+                        const tblock_context_info *c)
 {
     char         file[24], weights[24], kv[24], activations[24], resident[24];
-    const size_t now = resident_bytes(), own = private_bytes(s->memory_fd), predicted = predicted_bytes(m, c);
+    const size_t now = resident_bytes(), own = private_bytes(s->memory_fd),
+                 predicted = predicted_bytes(m, c);
     rows_members(r, { "file_bytes", v_count(m->file_bytes) }, { "kv_bytes", v_count(c->kv_bytes) },
                  { "activation_bytes", v_count(c->activation_bytes) }, { "resident_bytes", v_count(now) },
                  { "predicted_private_bytes", v_count(predicted) }, { "private_bytes", own > 0 ? v_count(own) : v_none() });
-    rows_pair(r, "memory", "file %s, kv %s, activations %s", spell_bytes(m->file_bytes, file), spell_bytes(c->kv_bytes, kv),
-              spell_bytes(c->activation_bytes, activations));
+    rows_pair(r, "memory", "file %s, kv %s, activations %s", spell_bytes(m->file_bytes, file),
+              spell_bytes(c->kv_bytes, kv), spell_bytes(c->activation_bytes, activations));
     rows_pair(r, "", "peak resident %s", spell_bytes(now, resident));
     if (own > 0)
-        rows_pair(r, "private", "%s predicted (%s of it for weights), %s measured", spell_bytes(predicted, file),
-                  spell_bytes(m->made_bytes, weights), spell_bytes(own, resident));
+        rows_pair(r, "private", "%s predicted (%s of it for weights), %s measured",
+                  spell_bytes(predicted, file), spell_bytes(m->made_bytes, weights),
+                  spell_bytes(own, resident));
 }
 
-void run_stats_rows(Rows *r, const RunStats *s, const tblock_model_info *m, const tblock_context_info *c, const char *stopped)
+void run_stats_rows(Rows *r, const RunStats *s, const tblock_model_info *m,
+                    const tblock_context_info *c, const char *stopped)
 {
     char seed[24], hash[24], weights[24];
     snprintf(seed, sizeof seed, "%" PRIu64, s->seed);
@@ -110,7 +118,8 @@ void run_stats_rows(Rows *r, const RunStats *s, const tblock_model_info *m, cons
     rows_open(r, "stats", '{');
     rows_put(r, "load_seconds", v_real(s->load_s));
     rows_pair(r, "load", "%.2f ms: %s, %s", s->load_s * 1e3, m->family, m->weight_types);
-    rows_pair(r, "model", "%" PRIu64 " parameters, %s read per token", m->n_params, spell_bytes(m->bytes_per_token, weights));
+    rows_pair(r, "model", "%" PRIu64 " parameters, %s read per token", m->n_params,
+              spell_bytes(m->bytes_per_token, weights));
     if (s->n_loaded) {
         rows_put(r, "state_tokens", v_count(s->n_loaded));
         rows_pair(r, "state", "%zu tokens loaded", s->n_loaded);
@@ -120,10 +129,12 @@ void run_stats_rows(Rows *r, const RunStats *s, const tblock_model_info *m, cons
     if (s->drafts)
         draft_row(r, s);
     memory_rows(r, s, m, c);
-    rows_members(r, { "threads", v_int(c->threads) }, { "isa", v_text(c->isa) }, { "math", v_text(c->math) },
-                 { "activations", v_text(c->activations) }, { "kv_type", v_text(c->kv_type) }, { "n_ctx", v_int(c->n_ctx) });
+    rows_members(r, { "threads", v_int(c->threads) }, { "isa", v_text(c->isa) },
+                 { "math", v_text(c->math) }, { "activations", v_text(c->activations) },
+                 { "kv_type", v_text(c->kv_type) }, { "n_ctx", v_int(c->n_ctx) });
     rows_close(r, '}');
-    rows_pair(r, "settings", "seed %" PRIu64 ", threads %d, isa %s, context %d", s->seed, c->threads, c->isa, c->n_ctx);
+    rows_pair(r, "settings", "seed %" PRIu64 ", threads %d, isa %s, context %d", s->seed,
+              c->threads, c->isa, c->n_ctx);
     rows_pair(r, "", "math %s, activations %s, kv %s", c->math, c->activations, c->kv_type);
     rows_pair(r, "stopped", "%s; last logits %s", stopped, hash);
 }

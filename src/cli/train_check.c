@@ -6,7 +6,8 @@
 #include "tblock_tools.h"
 
 /* Prints one row. In JSON each row is an object of its own. */
-static bool print_row(const tblock_grad_check_row *g, bool first, double limit, bool json, tblock_error *err)
+static bool print_row(const tblock_grad_check_row *g, bool first, double limit, bool json,
+                      tblock_error *err)
 {
     static const Column columns[] = {
         { "name", "", -24, 0, UNIT_NONE, NULL },
@@ -22,8 +23,11 @@ static bool print_row(const tblock_grad_check_row *g, bool first, double limit, 
     bool ok = g->worst <= limit;
     if (first)
         rows_table(&r, NULL, &table);
-    rows_row(&r, &table, (Value[]){ v_text(g->name), v_int(g->n), v_real(g->worst), v_real(g->grad), v_real(g->difference),
-                                    v_count(g->element), v_shown(v_flag(ok), ok ? "ok" : "TOO LARGE") }, NULL);
+    rows_row(&r, &table,
+             (Value[]){ v_text(g->name), v_int(g->n), v_real(g->worst), v_real(g->grad),
+                        v_real(g->difference), v_count(g->element),
+                        v_shown(v_flag(ok), ok ? "ok" : "TOO LARGE") },
+             NULL);
     return output_rows(&r, err);
 }
 
@@ -42,8 +46,10 @@ bool train_check(const tblock_grad_check_options *o, double limit, bool json, tb
         good = print_row(&rows[i], i == 0, limit, json, err);
     }
     if (good && bad)
-        good = fail(err, TBLOCK_NO, "gradient check: expected relative errors of at most %g, found %.3g in %s, element %zu", limit,
-                    rows[worst].worst, rows[worst].name, rows[worst].element);
+        good = fail(
+            err, TBLOCK_NO,
+            "gradient check: expected relative errors of at most %g, found %.3g in %s, element %zu",
+            limit, rows[worst].worst, rows[worst].name, rows[worst].element);
     tblock_free(rows);
     return good;
 }
