@@ -1,6 +1,7 @@
 /* cli/train_check.c: prints the rows of a gradient check. */
 #include "train_check.h"
 
+#include "base/math64.h"
 #include "output.h"
 #include "progress_bar.h"
 #include "tblock_tools.h"
@@ -42,7 +43,7 @@ bool train_check(const tblock_grad_check_options *o, double limit, bool json, tb
         return false;
     for (size_t i = 0; good && i < n; i++) {
         bad += !(rows[i].worst <= limit);
-        worst = !(rows[i].worst <= rows[worst].worst) ? i : worst;
+        worst = error_is_worse(rows[i].worst, rows[worst].worst) ? i : worst;
         good = print_row(&rows[i], i == 0, limit, json, err);
     }
     if (good && bad)

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/math64.h"
 #include "base/philox.h"
 #include "train/block_double.h"
 #include "train/block_lab.h"
@@ -122,7 +123,7 @@ static double largest_difference(const BlockCheck *c)
     double most = 0;
     for (size_t i = 0; i < c->size; i++) {
         double error = fabs(c->y[i] - (double)c->lab->y[i]);
-        most = error <= most ? most : error;
+        most = error_is_worse(error, most) ? error : most;
     }
     return most;
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/math64.h"
 #include "base/philox.h"
 #include "train/net.h"
 #include "train/reference.h"
@@ -81,7 +82,7 @@ static void check_tensor(const GradCheck *c, int i, double *w, double *room)
     for (int s = 0; s < r->n; s++) {
         size_t j = r->n == (int)n ? (size_t)s : s == 0 ? largest : draw(c->seed, (uint32_t)i, (uint32_t)s) % n;
         double d = expected_gradient(c, w, room, c->p->at[i] + j, (double)g[j]), error = fabs((double)g[j] - d) / fmax(fmax(fabs(d), rms), 1e-30);
-        if (!(error <= r->worst)) { /* true for NaN too */
+        if (error_is_worse(error, r->worst)) {
             r->worst         = error;
             r->at_grad       = (double)g[j];
             r->at_difference = d;

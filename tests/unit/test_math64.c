@@ -137,6 +137,16 @@ static void bits_are_pinned(void)
     CHECK(h == 0x82283ecae6ebbe6d, "digest %016llx", (unsigned long long)h);
 }
 
+static void a_nan_stays_the_worst_error(void)
+{
+    const double errors[] = { 1, NAN, 2, 0 };
+    double       worst = -1;
+    for (int i = 0; i < 4; i++)
+        worst = error_is_worse(errors[i], worst) ? errors[i] : worst;
+    CHECK(isnan(worst), "%g", worst);
+    CHECK(error_is_worse(2, 1) && !error_is_worse(1, 1) && !error_is_worse(0, 1), "numbers");
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -148,5 +158,6 @@ int main(int argc, char **argv)
     TEST(sine_and_cosine_are_right_to_2_to_the_minus_52);
     TEST(sine_and_cosine_at_the_ends);
     TEST(bits_are_pinned);
+    TEST(a_nan_stays_the_worst_error);
     return TEST_END();
 }
