@@ -127,11 +127,11 @@ enum { STEPS = 4 << 20, CHAINS = 12 }; /* 12 chains hide a latency of 4 to 6 on 
 #define FMA_1(c, x, y) fmaf(x, y, c)
 
 /* A row for each instruction set that is faster than those before it. products: of one step. */
-typedef struct Peak {
+typedef struct PeakLoop {
     Isa isa;
     int products;
     void (*run)(void);
-} Peak;
+} PeakLoop;
 
 #if defined(__x86_64__)
 #define TARGET(isas) __attribute__((target(isas)))
@@ -148,15 +148,15 @@ PEAK(int8_avxvnni, TARGET("avxvnni"), __m256i, "+x", _mm256_set1_epi32, _mm256_d
 PEAK(int16_avx512, TARGET("avx512bw"), __m512i, "+v", _mm512_set1_epi32, MADD_32)
 PEAK(int16_avx512vnni, TARGET("avx512vnni"), __m512i, "+v", _mm512_set1_epi32, _mm512_dpwssd_epi32)
 PEAK(int8_avx512vnni, TARGET("avx512vnni"), __m512i, "+v", _mm512_set1_epi32, _mm512_dpbusd_epi32)
-static const Peak f32_peaks[] = { { ISA_SCALAR, 1, f32_scalar }, { ISA_AVX2, 8, f32_avx2 }, { ISA_AVX512, 16, f32_avx512 } };
-static const Peak int16_peaks[] = {
+static const PeakLoop f32_peaks[] = { { ISA_SCALAR, 1, f32_scalar }, { ISA_AVX2, 8, f32_avx2 }, { ISA_AVX512, 16, f32_avx512 } };
+static const PeakLoop int16_peaks[] = {
     { ISA_SCALAR, 0, NULL },
     { ISA_AVX2, 16, int16_avx2 },
     { ISA_AVXVNNI, 16, int16_avxvnni },
     { ISA_AVX512, 32, int16_avx512 },
     { ISA_AVX512VNNI, 32, int16_avx512vnni },
 };
-static const Peak int8_peaks[] = {
+static const PeakLoop int8_peaks[] = {
     { ISA_SCALAR, 0, NULL },
     { ISA_AVX2, 16, int16_avx2 }, /* without VNNI, bytes are widened to 16 bits */
     { ISA_AVXVNNI, 32, int8_avxvnni },
@@ -167,8 +167,8 @@ static const Peak int8_peaks[] = {
 #define FMA_4(c, x, y) vfmaq_f32(c, x, y)
 PEAK(f32_scalar, , float, "+w", ONE, FMA_1)
 PEAK(f32_neon, , float32x4_t, "+w", vdupq_n_f32, FMA_4)
-static const Peak f32_peaks[] = { { ISA_SCALAR, 1, f32_scalar }, { ISA_NEON, 4, f32_neon } };
-static const Peak int16_peaks[] = { { ISA_SCALAR, 0, NULL } }, int8_peaks[] = { { ISA_SCALAR, 0, NULL } };
+static const PeakLoop f32_peaks[] = { { ISA_SCALAR, 1, f32_scalar }, { ISA_NEON, 4, f32_neon } };
+static const PeakLoop int16_peaks[] = { { ISA_SCALAR, 0, NULL } }, int8_peaks[] = { { ISA_SCALAR, 0, NULL } };
 #endif
 
 typedef struct Multiplying {
@@ -200,7 +200,7 @@ static double best_rate(void (*run)(void), int threads)
 
 double roofline_peak(Isa isa, int bits, int threads)
 {
-    const Peak *best = bits == 32   ? CPU_CHOOSE(f32_peaks, isa)
+    const PeakLoop *best = bits == 32   ? CPU_CHOOSE(f32_peaks, isa)
                        : bits == 16 ? CPU_CHOOSE(int16_peaks, isa)
                                     : CPU_CHOOSE(int8_peaks, isa);
     return best->run ? 2 * best->products * best_rate(best->run, threads) : 0;

@@ -73,15 +73,15 @@ void crew_each(const Crew *c, int n, CrewTask task, void *arg)
     threads_pool_run(c->pool, n < c->threads ? n : c->threads, take_pieces, &e);
 }
 
-typedef struct Cut {
+typedef struct SharedTask {
     size_t    n, size;
     PieceTask task;
     void     *arg;
-} Cut;
+} SharedTask;
 
 static void call_piece(void *arg, int i, float *scratch)
 {
-    const Cut *cut   = arg;
+    const SharedTask *cut   = arg;
     size_t     first = (size_t)i * cut->size, rest = cut->n - first;
     (void)scratch;
     cut->task(cut->arg, first, (int)(rest < cut->size ? rest : cut->size));
@@ -89,6 +89,6 @@ static void call_piece(void *arg, int i, float *scratch)
 
 void crew_cut(const Crew *c, size_t n, size_t size, PieceTask task, void *arg)
 {
-    Cut cut = { n, size, task, arg };
+    SharedTask cut = { n, size, task, arg };
     crew_each(c, pieces(n, size), call_piece, &cut);
 }
