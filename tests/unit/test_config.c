@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "model/config.h"
+#include "model/config_keys.h"
 
 #define SMALL "\"d_model\": 64, \"n_layers\": 2, \"heads\": 4, \"d_ff\": 112, \"vocab_size\": 288"
 
@@ -143,6 +143,30 @@ static void an_odd_head_is_legal_where_it_is_not_rotated_whole(void)
     }
 }
 
+static void foreign_key(const ConfigKey *key, const char *name, size_t n)
+{
+    char   json[200], hint[80];
+    Config c;
+    Error  e = { 0 };
+    bool   ours = false;
+    for (const ConfigKey *k = config_keys; k->name; k++)
+        ours |= strlen(k->name) == n && strncmp(k->name, name, n) == 0;
+    snprintf(json, sizeof json, "{" SMALL ", \"%.*s\": 1}", (int)n, name);
+    snprintf(hint, sizeof hint, "the nearest known key is '%s'", key->name);
+    CHECK(ours || (!parse(&c, json, &e) && strstr(e.msg, hint)), "%.*s: %s", (int)n, name, e.msg);
+}
+
+/* A config.json that is handed over as it is: each of its keys is answered with ours. */
+static void keys_of_other_programs_are_answered_with_ours(void)
+{
+    for (const ConfigKey *k = config_keys; k->name; k++) {
+        for (const char *p = k->hf; p && *p; p += strcspn(p, "|") + (p[strcspn(p, "|")] == '|'))
+            foreign_key(k, p, strcspn(p, "|"));
+        if (k->meta)
+            foreign_key(k, k->meta, strlen(k->meta));
+    }
+}
+
 static void what_the_forward_pass_lacks_is_named(void)
 {
     static const struct { const char *key, *message; } cases[] = {
@@ -229,6 +253,7 @@ int main(int argc, char **argv)
     TEST(every_key_is_read);
     TEST(written_json_reads_back_the_same);
     TEST(wrong_configs_are_refused_by_name);
+    TEST(keys_of_other_programs_are_answered_with_ours);
     TEST(what_the_forward_pass_lacks_is_named);
     TEST(default_and_linear_rope);
     TEST(llama3_rope);
