@@ -53,6 +53,9 @@ struct tblock_context {
     void               *observer_user;
 };
 
+/* Are these ids of a vocabulary? If not: "WHATtoken 3: expected ..." (USAGE). */
+bool check_tokens(const char *what, const int32_t *id, size_t n, int vocab, Error *err);
+
 /* Does the embedding have a row for every token of t? Fails with INPUT, naming path, if not. */
 bool tokenizer_fits(const Tokenizer *t, int vocab_size, const char *path, Error *err);
 

@@ -19,9 +19,13 @@ static const char *const kv_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f1
 
 const char *kv_type_name(KvType t) { return kv_names[t]; }
 
-static bool in_range(const char *name, int value, int max, Error *err)
+bool check_tokens(const char *what, const int32_t *id, size_t n, int vocab, Error *err)
 {
-    return value >= 0 && value <= max ? true : fail(err, USAGE, "%s: expected 0 to %d, found %d", name, max, value);
+    for (size_t i = 0; i < n; i++)
+        if (id[i] < 0 || id[i] >= vocab)
+            return fail(err, USAGE, "%stoken %zu: expected 0 to %d, found %d", what, i, vocab - 1,
+                        (int)id[i]);
+    return true;
 }
 
 static bool is_auto(const char *name) { return !name || strcmp(name, "auto") == 0; }
@@ -58,8 +62,8 @@ static bool check_bf16(const tblock_context *c, Error *err)
 static bool choose(tblock_context *c, const tblock_context_options *o, KvType *kv, Error *err)
 {
     const Config *cfg = &c->model->weights.cfg;
-    if (!in_range("n_ctx", o->n_ctx, 1 << 24, err) || !in_range("n_seqs", o->n_seqs, MAX_SEQS, err)
-        || !in_range("n_batch", o->n_batch, MAX_BATCH, err) || !in_range("threads", o->threads, MAX_THREADS, err))
+    if (!check_range("n_ctx", o->n_ctx, 0, 1 << 24, err) || !check_range("n_seqs", o->n_seqs, 0, MAX_SEQS, err)
+        || !check_range("n_batch", o->n_batch, 0, MAX_BATCH, err) || !check_range("threads", o->threads, 0, MAX_THREADS, err))
         return false;
     c->n_ctx   = o->n_ctx ? o->n_ctx : cfg->n_ctx;
     if (cfg->positions == POS_LEARNED && c->n_ctx > cfg->n_ctx)

@@ -31,9 +31,8 @@ static bool check(EvalWindows *w, Error *err)
     if (w->n < 2)
         return fail(err, USAGE, "expected at least two tokens, found %zu: the first token is never "
                                 "predicted", w->n);
-    for (size_t i = 0; i < w->n; i++)
-        if (w->tokens[i] < 0 || w->tokens[i] >= vocab_of(a))
-            return fail(err, USAGE, "token %zu: expected 0 to %d, found %d", i, vocab_of(a) - 1, (int)w->tokens[i]);
+    if (!check_tokens("", w->tokens, w->n, vocab_of(a), err))
+        return false;
     w->window = (size_t)window;
     w->stride = (size_t)stride;
     return true;

@@ -54,14 +54,12 @@ static bool check_options(const tblock_context *c, const tblock_generation_optio
         return fail(err, USAGE,
                     "ids: expected at most the %d tokens that the context holds, found %zu",
                     c->n_ctx, o->n_ids);
-    for (size_t i = 0; i < o->n_ids; i++)
-        if (o->ids[i] < 0 || o->ids[i] >= vocab)
-            return fail(err, USAGE, "ids: token %zu: expected 0 to %d, found %d", i, vocab - 1,
-                        o->ids[i]);
+    if (!check_tokens("ids: ", o->ids, o->n_ids, vocab, err))
+        return false;
     if (o->max_tokens < -1)
         return fail(err, USAGE, "max_tokens: expected at least -1, found %d", o->max_tokens);
-    if (o->draft < 0 || o->draft > DRAFT_MOST)
-        return fail(err, USAGE, "draft: expected 0 to %d, found %d", DRAFT_MOST, o->draft);
+    if (!check_range("draft", o->draft, 0, DRAFT_MOST, err))
+        return false;
     if (o->draft_match < 0)
         return fail(err, USAGE, "draft_match: expected at least 0, found %d", o->draft_match);
     for (size_t i = 0; i < o->n_stop_texts; i++)
@@ -487,11 +485,7 @@ static bool advance(tblock_context *c, tblock_generation *const *g, size_t n, si
 bool tblock_advance(tblock_context *c, tblock_generation *const *generations, size_t n,
                     size_t prompt_tokens, tblock_error *err)
 {
-    HostEnv host;
-    host_env_enter(&host);
-    bool ok = advance(c, generations, n, prompt_tokens, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, advance(c, generations, n, prompt_tokens, err));
 }
 
 void tblock_generation_describe(const tblock_generation *g, tblock_generation_info *out)

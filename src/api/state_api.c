@@ -11,7 +11,7 @@
 
 static bool check_seq(const tblock_context *c, const char *what, int32_t seq, Error *err)
 {
-    return seq >= 0 && seq < c->n_seqs ? true : fail(err, USAGE, "%s: expected 0 to %d, found %d", what, c->n_seqs - 1, seq);
+    return check_range(what, seq, 0, c->n_seqs - 1, err);
 }
 
 bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_tokens, tblock_error *err)
@@ -123,10 +123,8 @@ static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, si
     if (n_tokens == 0 || n_tokens != (size_t)c->kv.seq[seq].length)
         return fail(err, USAGE, "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
                     c->kv.seq[seq].length, n_tokens ? "" : " and at least 1", n_tokens);
-    for (size_t i = 0; i < n_tokens; i++)
-        if (tokens[i] < 0 || tokens[i] >= c->model->weights.cfg.vocab_size)
-            return fail(err, USAGE, "token %zu: expected 0 to %d, found %d", i, c->model->weights.cfg.vocab_size - 1, tokens[i]);
-    if (!source_check_apart(&c->model->source, path, err) || !bind(&b, c, err))
+    if (!check_tokens("", tokens, n_tokens, c->model->weights.cfg.vocab_size, err)
+        || !source_check_apart(&c->model->source, path, err) || !bind(&b, c, err))
         return false;
     TensorWriter *w = tensor_writer_new(path, PAGE, err);
     bool ok = w && tensor_writer_meta(w, "format", "tblock-state", err) && tensor_writer_meta(w, "version", "1", err)
@@ -142,11 +140,7 @@ static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, si
 
 bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens, const char *path, tblock_error *err)
 {
-    HostEnv host;
-    host_env_enter(&host);
-    bool ok = save(c, seq, tokens, n_tokens, path, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, save(c, seq, tokens, n_tokens, path, err));
 }
 
 /* ---- Loading ---- */
@@ -272,11 +266,7 @@ static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tok
 
 bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens, size_t *n_tokens, tblock_error *err)
 {
-    HostEnv host;
     *tokens   = NULL;
     *n_tokens = 0;
-    host_env_enter(&host);
-    bool ok = load(c, seq, path, tokens, n_tokens, err);
-    host_env_leave(&host);
-    return ok;
+    HOST_ENV_RETURN(bool, load(c, seq, path, tokens, n_tokens, err));
 }
