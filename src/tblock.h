@@ -2,7 +2,8 @@
  *
  * All that a program needs to run models; tblock_tools.h evaluates, explains, converts and trains
  * them. Opaque handles, errors as values, no global state, no signal handler, no printing. A model
- * may be shared by any number of threads; a context or a sampler belongs to one thread at a time.
+ * may be shared by any number of threads; a context with its generations, or a sampler, belongs to
+ * one thread at a time.
  *
  * A zeroed options struct, or NULL for it, means the defaults. While the library is at version 0, structs may grow from one
  * minor version to the next: compile against the header of the library you link.

@@ -10,7 +10,7 @@
 enum { VOCAB = 48, N_CTX = 200, MOST = 200 };
 
 static Error         err;
-static tblock_model *plain, *windowed, *text_model;
+static tblock_model *plain, *windowed, *narrow, *quantized, *text_model;
 
 static uint32_t random_state = 1;
 static int      below(int n)
@@ -203,6 +203,10 @@ static void small_batches_change_no_bit(void)
 {
     tell_together(plain, 7, 1);
 }
+static void quantized_weights_change_no_bit(void)
+{
+    tell_together(quantized, 24, 1);
+}
 static void a_window_changes_no_bit(void)
 {
     tell_together(windowed, 16, 1);
@@ -217,6 +221,28 @@ static tblock_generation *tell(tblock_context *c, const tblock_generation_option
             break;
     CHECK(g && info_of(g).end != TBLOCK_GOES_ON, "%s", err.msg);
     return g;
+}
+
+/* Where a window gives a tile of 64 positions back, a wrong draft must not have pushed it out. */
+static void a_wrong_draft_pushes_nothing_out_of_a_window(void)
+{
+    static Story    s;
+    tblock_context *c     = context_of(narrow, 1, 2, 1);
+    size_t          wrong = 0;
+    for (size_t n = 50; c && n < 140 && test_case_state == 0; n++) {
+        make_story(&s);
+        for (size_t i = 0; i < n; i++)
+            s.prompt[i] = below(VOCAB);
+        s.o.n_ids = n, s.o.max_tokens = 4, s.o.draft = 9, s.o.draft_match = 1;
+        s.o.sampling.temp = 1;
+        s.g               = tell(c, &s.o);
+        compare(&s, narrow);
+        wrong += info_of(s.g).n_proposed - info_of(s.g).n_accepted;
+        tblock_generation_close(s.g);
+        CHECK(tblock_seq_rewind(c, 0, 0, &err), "%s", err.msg);
+    }
+    CHECK(wrong > 50, "only %zu wrong", wrong);
+    tblock_context_free(c);
 }
 
 static void what_a_sequence_holds_is_reused(void)
@@ -535,20 +561,26 @@ static void what_was_held_back_comes_at_the_end(void)
 {
     tblock_context           *c = context_of(text_model, 1, 0, 1);
     tblock_generation_options o = babble(3);
-    tblock_generation        *g = tell(c, &o), *h;
-    tblock_generation_info    i = info_of(g), j;
-    char                      stop[64], skip[4] = { i.text[0], i.text[1], '\x01' };
-    snprintf(stop, sizeof stop, "%.6s\x01", i.text + i.n_bytes - 6);
-    o.stop_texts = (const char *const[]){ stop }, o.n_stop_texts = 1, o.skip = skip;
-    tblock_generation *kept  = g;
-    tblock_context    *other = context_of(text_model, 1, 0, 1);
-    h                        = tell(other, &o);
-    j                        = info_of(h);
-    CHECK(j.end == TBLOCK_END_LENGTH && j.n_bytes == i.n_bytes - 2 &&
-              memcmp(j.text, i.text + 2, j.n_bytes) == 0,
-          "end %d, %zu of %zu bytes", j.end, j.n_bytes, i.n_bytes);
-    tblock_generation_close(h), tblock_generation_close(kept);
-    tblock_context_free(c), tblock_context_free(other);
+    tblock_generation        *g = tell(c, &o);
+    char                      text[4000], stop[64];
+    size_t                    n = info_of(g).n_bytes;
+    memcpy(text, info_of(g).text, n);
+    tblock_generation_close(g);
+    snprintf(stop, sizeof stop, "%.6s!", text + n - 6);
+    o.stop_texts = (const char *const[]){ stop }, o.n_stop_texts = 1;
+    for (size_t i = 3; i < n; i++) { /* a third byte that does not come third, but later */
+        char skip[4] = { text[0], text[1], text[i] };
+        if (text[i] == text[2])
+            continue;
+        o.skip                   = skip;
+        g                        = tell(c, &o);
+        tblock_generation_info f = info_of(g);
+        CHECK(f.end == TBLOCK_END_LENGTH && f.n_bytes == n - 2 &&
+                  memcmp(f.text, text + 2, n - 2) == 0,
+              "end %d, %zu of %zu bytes", f.end, f.n_bytes, n);
+        tblock_generation_close(g);
+    }
+    tblock_context_free(c);
 }
 
 int main(int argc, char **argv)
@@ -557,6 +589,9 @@ int main(int argc, char **argv)
     bool made =
         make_folder() && (plain = model_of("plain.bin", 0)) &&
         (windowed = model_of("windowed.bin", 70)) &&
+        (narrow = model_of("narrow.bin", 5)) &&
+        (quantized =
+             tblock_open(in_folder("plain.bin"), &(tblock_open_options){ .type = "q4" }, &err)) &&
         tblock_convert("tests/data/models/llama3-e2e", in_folder("text.bin"), NULL, NULL, &err) &&
         (text_model = tblock_open(in_folder("text.bin"), NULL, &err));
     if (!made) {
@@ -567,6 +602,8 @@ int main(int argc, char **argv)
     TEST(threads_change_no_bit);
     TEST(small_batches_change_no_bit);
     TEST(a_window_changes_no_bit);
+    TEST(a_wrong_draft_pushes_nothing_out_of_a_window);
+    TEST(quantized_weights_change_no_bit);
     TEST(what_a_sequence_holds_is_reused);
     TEST(it_ends_where_it_should);
     TEST(it_stops_when_told);
@@ -577,9 +614,10 @@ int main(int argc, char **argv)
     TEST(wrong_use_is_refused);
     TEST(text_ends_before_a_stop_text);
     TEST(what_was_held_back_comes_at_the_end);
-    tblock_close(plain), tblock_close(windowed), tblock_close(text_model);
-    static const char *const files[] = { "config.json", "plain.bin", "windowed.bin", "poison.bin",
-                                         "text.bin" };
+    tblock_close(plain), tblock_close(windowed), tblock_close(narrow), tblock_close(quantized),
+        tblock_close(text_model);
+    static const char *const files[] = { "config.json", "plain.bin",  "windowed.bin",
+                                         "narrow.bin",  "poison.bin", "text.bin" };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         unlink(in_folder(files[i]));
     rmdir(folder);
