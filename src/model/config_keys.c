@@ -1,6 +1,7 @@
 /* model/config_keys.c: the table of config keys, and the reader that uses it. */
 #include "model/config_keys.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -113,8 +114,9 @@ _Static_assert(sizeof(Norm) == sizeof(int) && sizeof(RopeType) == sizeof(int), "
 const ConfigKey *config_key_at(size_t at)
 {
     const ConfigKey *key = config_keys;
-    while (key->at != at)
+    while (key->name && key->at != at)
         key++;
+    assert(key->name);
     return key;
 }
 
