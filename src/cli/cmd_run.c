@@ -36,7 +36,7 @@ static const char *const end_names[] = { [TBLOCK_END_TOKEN]   = "eos",
                                          [TBLOCK_END_CONTEXT] = "context",
                                          [TBLOCK_END_STOPPED] = "interrupt" };
 
-typedef struct Run {
+typedef struct Running {
     const RunArgs      *args;
     tblock_model       *model;
     tblock_model_info   info;
@@ -49,11 +49,11 @@ typedef struct Run {
     FILE               *trace;
     Guarded             state; /* --save-state */
     RunStats            stats;
-} Run;
+} Running;
 
 /* ---- Before the first token ------------------------------------------------------------------ */
 
-static bool load(Run *r, tblock_error *err)
+static bool load(Running *r, tblock_error *err)
 {
     const RunArgs *a     = r->args;
     double         start = clock_seconds();
@@ -91,7 +91,7 @@ static bool check_save_state(const RunArgs *a, tblock_error *err)
 }
 
 /* A state may replace the one that it goes on from, which has been read then. */
-static bool check_outputs(const Run *r, tblock_error *err)
+static bool check_outputs(const Running *r, tblock_error *err)
 {
     const RunArgs *a      = r->args;
     const char    *prompt = prompt_file(&a->prompt);
@@ -110,13 +110,13 @@ static bool check_outputs(const Run *r, tblock_error *err)
 
 static void write_trace(void *user, size_t index, int32_t token, const float *logits)
 {
-    const Run *r = user;
+    const Running *r = user;
     fprintf(r->trace, "%zu %" PRId32 " %016" PRIx64 "\n", index, token,
             tblock_hash_floats(logits, (size_t)r->info.vocab_size));
 }
 
 /* Goes on from the n tokens of a state and the prompt's. */
-static bool open_generation(Run *r, const int32_t *loaded, tblock_error *err)
+static bool open_generation(Running *r, const int32_t *loaded, tblock_error *err)
 {
     const RunArgs *a = r->args;
     size_t         n = r->n_loaded + r->prompt.n;
@@ -148,7 +148,7 @@ static bool open_generation(Run *r, const int32_t *loaded, tblock_error *err)
 }
 
 /* The prompt, and before it the tokens of a state. */
-static bool read_prompt(Run *r, tblock_error *err)
+static bool read_prompt(Running *r, tblock_error *err)
 {
     const RunArgs *a      = r->args;
     PromptOptions  how    = a->prompt;
@@ -163,7 +163,7 @@ static bool read_prompt(Run *r, tblock_error *err)
 }
 
 /* A log rather than a result: written line by line, so that a run that dies leaves what it did. */
-static bool open_trace(Run *r, tblock_error *err)
+static bool open_trace(Running *r, tblock_error *err)
 {
     const char *path = r->args->trace;
     if (!path)
@@ -175,7 +175,7 @@ static bool open_trace(Run *r, tblock_error *err)
     return true;
 }
 
-static bool close_trace(Run *r, tblock_error *err)
+static bool close_trace(Running *r, tblock_error *err)
 {
     if (!r->trace)
         return true;
@@ -189,7 +189,7 @@ static bool close_trace(Run *r, tblock_error *err)
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-static bool echo_prompt(const Run *r, tblock_error *err)
+static bool echo_prompt(const Running *r, tblock_error *err)
 {
     const Prompt *p    = &r->prompt;
     char         *text = NULL;
@@ -211,7 +211,7 @@ static bool echo_prompt(const Run *r, tblock_error *err)
 /* Print what is new: text, or ids where there is no tokenizer. --json prints all at the end. */
 static bool show(void *user, const tblock_generation_info *now, tblock_error *err)
 {
-    Run   *r       = user;
+    Running   *r       = user;
     size_t n_drawn = now->n_ids - now->n_given;
     if (r->args->json)
         return true;
@@ -234,7 +234,7 @@ static void ids_row(Rows *r, const char *key, const int32_t *ids, size_t n)
     rows_close(r, ']');
 }
 
-static bool print_json(const Run *r, tblock_error *err)
+static bool print_json(const Running *r, tblock_error *err)
 {
     const tblock_generation_info *now  = &r->generating.now;
     Rows                          rows = OUTPUT_ROWS(true, 0);
@@ -248,7 +248,7 @@ static bool print_json(const Run *r, tblock_error *err)
     return output_rows(&rows, err);
 }
 
-static bool print_stats(const Run *r, tblock_error *err)
+static bool print_stats(const Running *r, tblock_error *err)
 {
     Rows rows = OUTPUT_ROWS(false, 8);
     run_stats_rows(&rows, &r->stats, &r->info, &r->computing, end_names[r->generating.now.end]);
@@ -261,7 +261,7 @@ static bool print_stats(const Run *r, tblock_error *err)
 
 /* The whole sequence goes into the file: the last token, which nothing was drawn from yet, is
  * computed. Of a prompt that was interrupted, what was read. */
-static bool save_state(Run *r, tblock_error *err)
+static bool save_state(Running *r, tblock_error *err)
 {
     const tblock_generation_info *now = &r->generating.now;
     if (!r->args->save_state)
@@ -282,7 +282,7 @@ static bool save_state(Run *r, tblock_error *err)
            guarded_commit(&r->state, err);
 }
 
-static void gather_stats(Run *r)
+static void gather_stats(Running *r)
 {
     const Generating             *g      = &r->generating;
     const tblock_generation_info *now    = &g->now;
@@ -301,7 +301,7 @@ static void gather_stats(Run *r)
     s->hash        = now->logits ? tblock_hash_floats(now->logits, (size_t)r->info.vocab_size) : 0;
 }
 
-static bool finish(Run *r, tblock_error *err)
+static bool finish(Running *r, tblock_error *err)
 {
     const RunArgs *a   = r->args;
     const int      end = r->generating.now.end;
@@ -321,7 +321,7 @@ static bool finish(Run *r, tblock_error *err)
     return end != TBLOCK_END_STOPPED || fail(err, CLI_INTERRUPTED, "%s", "");
 }
 
-static bool go_on(Run *r, tblock_error *err)
+static bool go_on(Running *r, tblock_error *err)
 {
     /* no bar that would overwrite the last line of the echo */
     bool echo             = r->args->echo && output_is_terminal();
@@ -339,7 +339,7 @@ static bool run(void *args, tblock_error *err)
     RunStats stats = { .seed      = a->sampling.seed.value,
                        .drafts    = strcmp(a->draft, "none") != 0,
                        .memory_fd = a->stats || a->json ? run_stats_open_memory() : -1 };
-    Run      r     = { .args = a, .stats = stats };
+    Running      r     = { .args = a, .stats = stats };
     bool     good  = check_save_state(a, err) && load(&r, err) && check_outputs(&r, err) &&
                 read_prompt(&r, err) && open_trace(&r, err);
     good = good && guarded_output(&r.state, a->save_state, a->compute.sandbox, err) &&
