@@ -351,12 +351,12 @@ typedef struct tblock_quantize_report {
     uint64_t             flushed;
 } tblock_quantize_report;
 
-/* Write the model at in_path with matrices of another type. Config and tokenizer stay, and the
- * metadata says what the file was made from. Memory does not grow with the model. Without keep, the
- * embedding and the head of a q4 model are q8. A q8 or q4 matrix stays as it is or becomes a float
- * type. report may be NULL. Fails with TBLOCK_USAGE (type, keep, a pattern that matches nothing,
- * output and input the same file) and TBLOCK_INPUT (a weight that is not finite or too large for
- * its type: tensor, row and column are named). */
+/* tblock_convert with a type, which also says how far each matrix is from what it was. Config and
+ * tokenizer stay, and the metadata says what the file was made from. Memory does not grow with the
+ * model. Without keep, the embedding and the head of a q4 model are q8. A q8 or q4 matrix stays as
+ * it is or becomes a float type. report may be NULL. Fails with TBLOCK_USAGE (type, keep, a pattern
+ * that matches nothing, output and input the same file) and TBLOCK_INPUT (a weight that is not
+ * finite or too large for its type: tensor, row and column are named). */
 TBLOCK_API bool tblock_quantize(const char *in_path, const char *out_path,
                                 const tblock_quantize_options *opt, tblock_quantize_report *report,
                                 tblock_error *err);

@@ -1,7 +1,10 @@
-/* api/convert.c: any source as a model file. Rows are read where they lie, 16 at a time, so memory does not grow with the model; the
- * files are hashed by a thread of its own meanwhile. What tools/convert.py writes for the same source has the same bytes. */
+/* api/convert.c: any source as a model file, as it is or with weights of another type. Rows are read
+ * where they lie, 16 at a time, and what was read is given back, so memory does not grow with the
+ * model. The files are hashed by a thread of its own meanwhile. tblock_quantize is the same with a
+ * type and with errors measured. */
 #include "tblock_tools.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -35,7 +38,11 @@ typedef struct Convert {
     const char          *quantized;   /* the type, or NULL                           */
     char                *chat;        /* a chat format to store, or NULL             */
     bool                 tokenizer_only;
+    bool                 measure;     /* tblock_quantize: how far weights are from what they were; it
+                                         refuses values that are not finite, and hashes no files */
     const tblock_convert_options *opt;
+    tblock_convert_report        *report;   /* to fill; or NULL                          */
+    tblock_quantize_report       *errors;   /* the same                                  */
 } Convert;
 
 /* ---- The files and their hashes ---- */
@@ -78,6 +85,8 @@ static void stop_hashing(Convert *c)
 /* Files of a tokenizer of its own come first, then those of the source, whose last ones are its tokenizer's. */
 static bool list_files(Convert *c, Error *err)
 {
+    if (c->measure)
+        return true;
     int first = c->tokenizer_only && c->in.has_weights ? c->in.n_used_weights : 0;
     int end   = c->opt->tokenizer || c->opt->no_tokenizer ? c->in.n_used_weights : c->in.n_used, own = end - first;
     c->file = calloc(c->tokenizer.n_files + (size_t)own + 1, sizeof *c->file);
@@ -93,20 +102,40 @@ static bool list_files(Convert *c, Error *err)
     return true;
 }
 
-/* The metadata "source"; of a model file what it was made from. */
+/* What a model file was made from, an array without its last bracket; else the files that were read. */
+static bool out_sources(TextOut *o, const Convert *c, Error *err)
+{
+    char        what[512];
+    const char *old = source_meta(&c->in, "source"), *end = old ? strrchr(old, ']') : NULL;
+    if (c->in.kind != SOURCE_MODEL_FILE || !old || (c->tokenizer_only && c->opt->tokenizer)) {
+        text_out(o, "[");
+        for (int i = 0; i < c->n_files; i++) {
+            text_out(o, i ? ", {\"file\": " : "{\"file\": ");
+            json_out_string(o, path_name(c->file[i]), strlen(path_name(c->file[i])));
+            text_out(o, ", \"sha256\": \"%s\"}", c->hex[i]);
+        }
+        return true;
+    }
+    snprintf(what, sizeof what, "%s: source", c->in.path);
+    Json *list = json_parse(old, strlen(old), what, err);
+    if (!list)
+        return false;
+    bool array = end && json_is_array(list), any = array && json_count(list);
+    json_free(list);
+    if (!array)
+        return fail(err, INPUT, "%s: expected an array", what);
+    text_out(o, "%.*s", any ? (int)(end - old) : 1, any ? old : "[");
+    return true;
+}
+
+/* The metadata "source": the sources, and what was done to their weights. */
 static char *make_source(const Convert *c, Error *err)
 {
-    TextOut     o   = { 0 };
-    const char *old = source_meta(&c->in, "source"), *end = old ? strrchr(old, ']') : NULL;
-    if (c->in.kind == SOURCE_MODEL_FILE && end && !(c->tokenizer_only && c->opt->tokenizer)) {
-        text_out(&o, "%.*s", (int)(end - old), old);
-    } else {
-        text_out(&o, "[");
-        for (int i = 0; i < c->n_files; i++) {
-            text_out(&o, i ? ", {\"file\": " : "{\"file\": ");
-            json_out_string(&o, path_name(c->file[i]), strlen(path_name(c->file[i])));
-            text_out(&o, ", \"sha256\": \"%s\"}", c->hex[i]);
-        }
+    TextOut     o    = { 0 };
+    const char *hash = c->measure ? source_meta(&c->in, "sha256") : NULL;
+    if (!out_sources(&o, c, err)) {
+        text_out_free(&o);
+        return NULL;
     }
     if (c->quantized) {
         text_out(&o, "%s{\"quantized\": \"%s\"", o.n > 1 ? ", " : "", c->quantized);
@@ -114,7 +143,12 @@ static char *make_source(const Convert *c, Error *err)
             text_out(&o, i ? ", " : ", \"keep\": [");
             json_out_string(&o, c->opt->keep[i], strlen(c->opt->keep[i]));
         }
-        text_out(&o, c->opt->n_keep ? "]}" : "}");
+        text_out(&o, c->opt->n_keep ? "]" : "");
+        if (hash) {
+            text_out(&o, ", \"from_sha256\": ");
+            json_out_string(&o, hash, strlen(hash));
+        }
+        text_out(&o, "}");
     }
     text_out(&o, "]");
     return text_out_take(&o, err);
@@ -126,13 +160,29 @@ static void make_block(void *user, const WeightBlock *b)
 {
     const Convert       *c    = user;
     const CheckedTensor *from = &c->in.stored.tensor[b->tensor];
+    /* A float is read to be measured, though it keeps its type: the error is relative to all weights. */
+    bool copied = from->type == b->type && (c->measure ? weight_type_quantized(b->type) : b->panels || !from->panels);
     if (b->spec->k == 0) {
         retype_vector(b->spec, from, b->to[0], b->report);
-    } else if (from->type == b->type && (b->panels || !from->panels)) {
+    } else if (copied) {
         retype_copy(b->spec, from, b->panels, b->to, b->block, b->item, b->first, b->n, b->rows, b->report);
     } else {
         retype_read(b->spec, from, b->item, b->first, b->n, b->rows, b->scratch);
-        retype_store(b->type, b->panels, b->to, b->rows, b->n, b->spec->k, false, b->scratch, b->report);
+        retype_store(b->type, b->panels, b->to, b->rows, b->n, b->spec->k, c->measure, b->scratch,
+                     b->report);
+    }
+}
+
+/* Give back the pages that blocks were read from; rows of another program's file and vectors when the
+ * tensor is done. */
+static void release_blocks(const TensorSpec *s, const CheckedTensor *from, int first, int n)
+{
+    if (!s->k || (from->rows && first + n == tensor_spec_panel_count(s)))
+        checked_release(from);
+    for (int i = 0; s->k && !from->rows && i < part_count(from->type); i++) {
+        size_t block = from->panels ? part_bytes(from->type, i, s->k)
+                                    : PANEL_ROWS * (size_t)s->k * weight_type_bytes(from->type);
+        file_map_release(from->map, from->part[i]->offset + (size_t)first * block, (size_t)n * block);
     }
 }
 
@@ -143,9 +193,8 @@ static bool blocks_made(void *user, int tensor, const TensorSpec *s, int first, 
     const CheckedTensor *from = &c->in.stored.tensor[tensor];
     for (int i = 0; i < n; i++)
         retype_sum(sum, &reports[i], tensor_spec_block_row(s, first + i));
-    if (!s->k || first + n == tensor_spec_panel_count(s))
-        checked_release(from);
-    if (!s->k && sum->fault == RETYPE_NOT_FINITE) { /* it is stored as it is; the program that made it wanted it so */
+    release_blocks(s, from, first, n);
+    if (!s->k && !c->measure && sum->fault == RETYPE_NOT_FINITE) { /* it is stored as it is; the program that made it wanted it so */
         c->not_finite++;
         sum->fault = RETYPE_GOOD;
     }
@@ -194,7 +243,7 @@ static bool plan(Convert *c, Error *err)
         return true;
     c->types = o->type ? type_plan_new(&from->config, from, from->path, target, o->keep, o->n_keep, err) : stored_types(from, err);
     c->sum   = calloc((size_t)from->n, sizeof *c->sum);
-    if (o->type && (weight_type_quantized(target) || o->n_keep))
+    if (o->type && (weight_type_quantized(target) || o->n_keep || c->measure))
         c->quantized = weight_type_name(target);
     return c->types && (c->sum || no_memory(NULL, err));
 }
@@ -207,6 +256,8 @@ static bool check_tokenizer(const Convert *c, Error *err)
 {
     const char *own = c->opt->tokenizer;
     Tokenizer  *t   = NULL;
+    if (c->measure) /* it is copied */
+        return true;
     bool        any = !c->opt->no_tokenizer && (own || source_meta(&c->in, "tokenizer"));
     if (c->opt->pattern && (!any || (!own && !takes_pattern(c->in.kind))))
         return fail(err, USAGE, "pattern: expected a tokenizer with it, as in --tokenizer FILE");
@@ -223,7 +274,7 @@ static bool open_input(Convert *c, const char *path, Error *err)
 {
     const tblock_convert_options *o = c->opt;
     SourceOptions which = { .pattern = o->tokenizer ? NULL : o->pattern, .no_tokenizer = o->tokenizer || o->no_tokenizer };
-    if (!source_open_with(&c->in, path, &which, err))
+    if (!source_open_with(&c->in, path, &which, err) || (c->measure && !source_need_weights(&c->in, err)))
         return false;
     c->tokenizer_only = o->tokenizer_only || !c->in.has_weights;
     if (c->tokenizer_only && o->type)
@@ -273,7 +324,7 @@ static bool write_file(Convert *c, const char *out, Error *err)
                                .row_major = o->row_major, .chat = c->chat,
                                .tokenizer = o->tokenizer ? &c->tokenizer_view : o->no_tokenizer ? NULL : &c->in.file,
                                .chat_template = source_meta(&c->in, "chat_template") };
-    c->hashing = pthread_create(&c->thread, NULL, hash_all, c) == 0;
+    c->hashing = c->n_files && pthread_create(&c->thread, NULL, hash_all, c) == 0;
     if (!c->hashing)
         hash_all(c);
     bool ok = weight_stream_write(&(WeightStream){ .path = out, .contents = &contents, .threads = o->threads, .make = make_block,
@@ -309,6 +360,39 @@ static bool make_report(const Convert *c, tblock_convert_report *out, Error *err
     return out->warnings != NULL;
 }
 
+static double relative(double error2, double sum2) { return sum2 > 0 ? sqrt(error2 / sum2) : 0; }
+
+static bool make_rows(const Convert *c, tblock_quantize_report *out, Error *err)
+{
+    double error2 = 0, sum2 = 0;
+    int    i = 0;
+    *out = (tblock_quantize_report){ .rows = calloc((size_t)c->in.stored.n, sizeof *out->rows) };
+    if (!out->rows)
+        return no_memory(NULL, err);
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->in.stored.config, &s); i++) {
+        const RetypeReport *r = &c->sum[i];
+        out->n_params += tensor_spec_params(&s);
+        out->bytes    += tensor_spec_bytes(&s, c->types[i]);
+        if (s.k == 0)
+            continue;
+        tblock_quantize_row *row = &out->rows[out->n_rows++];
+        *row = (tblock_quantize_row){
+            .part = s.part, .layer = s.layer,
+            .from = weight_type_name(c->in.stored.tensor[i].type), .type = weight_type_name(c->types[i]),
+            .n_params = tensor_spec_params(&s), .bytes = tensor_spec_bytes(&s, c->types[i]),
+            .flushed = r->flushed, .error2 = r->error2, .sum2 = r->sum2, .error = relative(r->error2, r->sum2),
+        };
+        snprintf(row->name, sizeof row->name, "%s", s.name);
+        error2       += r->error2;
+        sum2         += r->sum2;
+        out->flushed += r->flushed;
+    }
+    out->error = relative(error2, sum2);
+    return true;
+}
+
+/* ---- The public functions ---- */
+
 static void release(Convert *c)
 {
     source_close(&c->in);
@@ -322,27 +406,46 @@ static void release(Convert *c)
 }
 
 FP_ENV_WORK
-static bool convert_file(const char *in_path, const char *out_path, const tblock_convert_options *opt, tblock_convert_report *report,
-                         tblock_error *err)
+static bool convert_file(Convert *c, const char *in_path, const char *out_path, Error *err)
 {
-    static const tblock_convert_options defaults = { 0 };
-    Convert c = { .opt = opt ? opt : &defaults };
-    if (report)
-        *report = (tblock_convert_report){ 0 };
-    if (c.opt->threads < 0 || c.opt->threads > 1024)
-        return fail(err, USAGE, "threads: expected 0 to 1024, found %d", c.opt->threads);
-    bool ok = open_input(&c, in_path, err) && check_tokenizer(&c, err) && choose_chat(&c, err) && plan(&c, err) && list_files(&c, err)
-           && check_apart(&c, out_path, err) && write_file(&c, out_path, err) && (!report || make_report(&c, report, err));
-    release(&c);
-    return ok;
+    if (c->opt->threads < 0 || c->opt->threads > 1024)
+        return fail(err, USAGE, "threads: expected 0 to 1024, found %d", c->opt->threads);
+    return open_input(c, in_path, err) && check_tokenizer(c, err) && choose_chat(c, err) && plan(c, err) && list_files(c, err)
+        && check_apart(c, out_path, err) && write_file(c, out_path, err)
+        && (!c->report || make_report(c, c->report, err)) && (!c->errors || make_rows(c, c->errors, err));
 }
 
 bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt, tblock_convert_report *report,
                     tblock_error *err)
 {
+    static const tblock_convert_options defaults = { 0 };
+    Convert c = { .opt = opt ? opt : &defaults, .report = report };
     HostEnv host;
+    if (report)
+        *report = (tblock_convert_report){ 0 };
     host_env_enter(&host);
-    bool ok = convert_file(in_path, out_path, opt, report, err);
+    bool ok = convert_file(&c, in_path, out_path, err);
+    release(&c);
+    host_env_leave(&host);
+    return ok;
+}
+
+bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt, tblock_quantize_report *report,
+                     tblock_error *err)
+{
+    static const tblock_quantize_options none = { 0 };
+    const tblock_quantize_options *q = opt ? opt : &none;
+    tblock_convert_options options = { .type = q->type, .keep = q->keep, .n_keep = q->n_keep, .threads = q->threads,
+                                       .progress = q->progress, .user = q->user };
+    Convert c = { .opt = &options, .measure = true, .errors = report };
+    HostEnv host;
+    if (report)
+        *report = (tblock_quantize_report){ 0 };
+    if (!q->type)
+        return fail(err, USAGE, "type: expected q8, q4, bf16, f16 or f32, found none");
+    host_env_enter(&host);
+    bool ok = convert_file(&c, in_path, out_path, err);
+    release(&c);
     host_env_leave(&host);
     return ok;
 }
