@@ -81,6 +81,15 @@ static void messages_up_to_511_bytes_stay_whole(void)
     }
 }
 
+static void a_range_has_both_its_ends(void)
+{
+    Error e = { 0 };
+    CHECK(check_range("n", 2, 2, 4, &e) && check_range("n", 4, 2, 4, &e), "%s", e.msg);
+    CHECK(!check_range("n", 5, 2, 4, &e) && e.status == USAGE, "status %d", e.status);
+    CHECK(strcmp(e.msg, "n: expected 2 to 4, found 5") == 0, "%s", e.msg);
+    CHECK(!check_range("n", 1, 2, 4, NULL), "below");
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -90,5 +99,6 @@ int main(int argc, char **argv)
     TEST(each_character_is_shown_or_escaped);
     TEST(a_long_message_is_cut_at_a_character);
     TEST(messages_up_to_511_bytes_stay_whole);
+    TEST(a_range_has_both_its_ends);
     return TEST_END();
 }

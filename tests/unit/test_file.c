@@ -278,6 +278,14 @@ static void a_redirected_descriptor_is_appended_to(void)
     empty_folder();
 }
 
+static void a_path_has_a_name_and_an_end(void)
+{
+    static const char *const names[][2] = { { "a/b/c.bin", "c.bin" }, { "c.bin", "c.bin" }, { "/c", "c" }, { "a/b/", "a/b/" } };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        CHECK(strcmp(path_name(names[i][0]), names[i][1]) == 0, "%s: %s", names[i][0], path_name(names[i][0]));
+    CHECK(path_ends("a.bin", ".bin") && !path_ends(".bin", ".bin") && !path_ends("a.bin2", ".bin"), "ends");
+}
+
 int main(int argc, char **argv)
 {
     snprintf(folder, sizeof folder, "/tmp/tblock-test-XXXXXX");
@@ -299,5 +307,6 @@ int main(int argc, char **argv)
     TEST(a_pipe_gets_the_bytes_in_order);
     TEST(a_redirected_descriptor_is_appended_to);
     rmdir(folder);
+    TEST(a_path_has_a_name_and_an_end);
     return TEST_END();
 }
