@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/memory.h"
 #include "measure/roofline.h"
 #include "runtime/ops.h"
 #include "timing.h"

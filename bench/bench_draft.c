@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "measure/roofline.h"
-#include "runtime/draft.h"
+#include "runtime/sampler.h"
 #include "tblock.h"
 #include "timing.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "base/progress.h"
 
 static inline int timing_by_value(const void *a, const void *b)
 {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/progress.h"
 #include "measure/roofline.h"
 #include "tblock.h"
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/host_env.h"
-#include "base/path.h"
+#include "base/file.h"
+#include "base/fp_env.h"
+#include "base/memory.h"
 #include "base/progress.h"
 #include "report/attn.h"
 #include "tblock_tools.h"

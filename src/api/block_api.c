@@ -6,8 +6,8 @@
 
 #include "api/block_input.h"
 #include "api/block_steps.h"
-#include "base/checked.h"
-#include "base/host_env.h"
+#include "base/fp_env.h"
+#include "base/memory.h"
 #include "tblock_tools.h"
 
 /* Relative to a tensor's largest gradient: f32 against double. The tests find at most 1.7e-5

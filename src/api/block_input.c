@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/json.h"
+#include "base/memory.h"
 
 enum { MAX_JSON = 1 << 20, MAX_TOKENS = 1 << 20, USUAL_BATCH = 2, USUAL_LENGTH = 16, USUAL_WIDTH = 64, USUAL_HEADS = 4 };
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "base/checked.h"
-#include "base/host_env.h"
+#include "base/fp_env.h"
+#include "base/memory.h"
 #include "text/chat_format.h"
 
 enum { MOST_STOP_IDS = 32, MOST_STOP_TEXTS = 16 };

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/memory.h"
 
 /* Refuses to write what tblock_chat_from_json would not read. */
 static bool check_messages(const tblock_chat_message *m, size_t n, Error *err)

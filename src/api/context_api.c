@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/fp_env.h"
-#include "base/half.h"
 #include "base/hash.h"
+#include "base/memory.h"
+#include "base/number.h"
 #include "base/threads.h"
-#include "model/data_check.h"
+#include "model/tensor_list.h"
 
 enum { MAX_SEQS = 1 << 16, MAX_BATCH = 1 << 16, MAX_THREADS = 1024 };
 

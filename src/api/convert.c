@@ -13,12 +13,12 @@
 
 #include "api/api.h"
 #include "api/weight_stream.h"
+#include "base/file.h"
+#include "base/fp_env.h"
 #include "base/hash.h"
-#include "base/host_env.h"
 #include "base/json.h"
-#include "base/path.h"
-#include "model/type_plan.h"
-#include "text/chat_known.h"
+#include "model/model_writer.h"
+#include "text/chat_format.h"
 
 typedef struct Convert {
     Source               in;

@@ -7,9 +7,9 @@
 
 #include "api/api.h"
 #include "api/logit_rows.h"
-#include "base/checked.h"
-#include "base/host_env.h"
+#include "base/fp_env.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "tblock_tools.h"
 
 enum { MAX_FILE = 1 << 30, PIECE = 128 };

@@ -4,9 +4,9 @@
 
 #include "api/eval_windows.h"
 #include "api/logit_rows.h"
-#include "base/checked.h"
-#include "base/host_env.h"
-#include "base/math64.h"
+#include "base/fp_env.h"
+#include "base/memory.h"
+#include "base/number.h"
 #include "tblock_tools.h"
 
 /* What one model's predictions add up to. */

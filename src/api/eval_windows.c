@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "api/logit_rows.h"
-#include "base/host_env.h"
+#include "base/fp_env.h"
 
 static int vocab_of(const tblock_context *c) { return c->model->weights.cfg.vocab_size; }
 

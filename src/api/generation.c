@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/host_env.h"
-#include "runtime/draft.h"
+#include "base/fp_env.h"
+#include "runtime/sampler.h"
 
 enum {
     DRAFT_MOST    = 63,

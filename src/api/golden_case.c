@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
-#include "base/path.h"
+#include "base/file.h"
+#include "base/number.h"
 #include "tblock_tools.h"
 
 /* ---- Values ---------------------------------------------------------------------------------------------------- */

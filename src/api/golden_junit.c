@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/host_env.h"
+#include "base/fp_env.h"
 #include "base/report_rows.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "tblock_tools.h"
 
 /* Attribute or text: markup escaped; U+FFFD for bytes that are not UTF-8 and for what XML 1.0 forbids (section 2.2). */

@@ -10,7 +10,7 @@
 #include "api/golden_case.h"
 #include "api/golden_hidden.h"
 #include "api/logit_rows.h"
-#include "base/host_env.h"
+#include "base/fp_env.h"
 #include "base/progress.h"
 #include "tblock_tools.h"
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/host_env.h"
+#include "base/fp_env.h"
+#include "base/memory.h"
 #include "base/progress.h"
 #include "source/identity.h"
 #include "tblock_tools.h"

@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "api/train_open.h"
-#include "base/host_env.h"
+#include "base/fp_env.h"
 #include "base/progress.h"
 #include "train/net.h"
-#include "train/optimizer.h"
 
 typedef struct Grad {
     const tblock_grad_options *opt;

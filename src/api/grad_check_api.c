@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "api/train_open.h"
-#include "base/host_env.h"
-#include "train/grad_check.h"
+#include "base/fp_env.h"
+#include "train/block_lab.h"
 #include "train/net.h"
 
 enum { USUAL_TOKENS = 12 };

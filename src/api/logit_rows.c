@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "base/math64.h"
+#include "base/number.h"
 
 enum { LEAST_EXPONENT = -700 }; /* e^-700 counts for nothing beside 1 */
 

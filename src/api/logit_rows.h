@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/platform.h"
+#include "base/cpu.h"
 
 /* log(sum of exp(x[i])) of n >= 1 logits. NaN if one is NaN, -inf if all are -inf. */
 double log_sum_exp(const double *x, int n);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/host_env.h"
+#include "base/fp_env.h"
 #include "base/threads.h"
 #include "kernels/kernels.h"
 #include "measure/roofline.h"

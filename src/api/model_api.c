@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/host_env.h"
-#include "base/text_out.h"
-#include "model/data_check.h"
-#include "model/type_plan.h"
+#include "base/fp_env.h"
+#include "base/text.h"
+#include "model/model_writer.h"
+#include "model/tensor_list.h"
 
 const char *tblock_version(void) { return TBLOCK_VERSION; }
 void        tblock_free(void *p) { free(p); }

@@ -6,8 +6,8 @@
 
 #include "api/api.h"
 #include "api/chat.h"
-#include "base/checked.h"
-#include "base/host_env.h"
+#include "base/fp_env.h"
+#include "base/memory.h"
 #include "report/info.h"
 #include "source/config_source.h"
 #include "source/tokenizer_source.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/host_env.h"
+#include "base/fp_env.h"
 #include "source/identity.h"
 
 static bool check_seq(const tblock_context *c, const char *what, int32_t seq, Error *err)

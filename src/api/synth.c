@@ -13,11 +13,11 @@
 
 #include "api/weight_stream.h"
 #include "base/file.h"
-#include "base/half.h"
+#include "base/fp_env.h"
 #include "base/hash.h"
-#include "base/host_env.h"
+#include "base/number.h"
 #include "model/config.h"
-#include "model/type_plan.h"
+#include "model/model_writer.h"
 #include "quant/codes.h"
 #include "source/config_source.h"
 

@@ -13,13 +13,13 @@
 #include "api/train_open.h"
 #include "api/train_text.h"
 #include "api/weight_stream.h"
-#include "base/checked.h"
-#include "base/clock.h"
-#include "base/host_env.h"
+#include "base/file.h"
+#include "base/fp_env.h"
 #include "base/hash.h"
-#include "base/path.h"
+#include "base/memory.h"
+#include "base/progress.h"
 #include "report/loss_plot.h"
-#include "train/train_state.h"
+#include "train/trainer.h"
 
 enum { MAX_SETTINGS = 24, EVAL_WINDOWS = 64, LARGEST_BATCH = 1 << 16 };
 

@@ -5,7 +5,7 @@
 
 #include "source/source.h"
 #include "tblock_tools.h"
-#include "train/params.h"
+#include "train/net.h"
 
 /* Are these numbers that AdamW can work with? Fails with USAGE, naming the one that is not. */
 bool adamw_check(const tblock_adamw *a, Error *err);

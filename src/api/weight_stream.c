@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
+#include "base/memory.h"
 #include "base/threads.h"
 
 enum {

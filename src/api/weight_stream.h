@@ -7,7 +7,6 @@
 
 #include "base/progress.h"
 #include "model/model_writer.h"
-#include "model/retype.h"
 
 /* 16 rows of a matrix, or a whole vector: what one thread makes at a time. */
 typedef struct WeightBlock {

@@ -1,10 +1,9 @@
 /* base/affinity.c: reads this process's affinity mask, finds its physical cores, pins threads to
  * them. */
-#include "base/affinity.h"
+#include "base/threads.h"
 
 #include <sched.h>
 #include <stdlib.h>
-#include "base/cpu_count.h"
 
 struct Affinity {
     size_t     bytes;            /* of a mask as large as the kernel's */

@@ -1,7 +1,7 @@
 /* base/byte_map.c: a hash table with linear probing, at most half full. The hash folds 16 bytes
  * at a time: it multiplies them with a secret to 128 bits, as wyhash does (Wang Yi, public
  * domain). */
-#include "base/byte_map.h"
+#include "base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/platform.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -1,10 +1,30 @@
-/* base/cpu.h: the instruction sets that tblock has code for, which of them this processor runs, and the choice among tables
- * of several: of kernels, of searches for codes, of roofline loops. */
+/* base/cpu.h: what the machine is: what every file takes for granted, and which instructions it runs. */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+/* ---- platform --------------------------------------------------------------------------------- */
+
+/* What every file relies on: little-endian x86-64 or aarch64, IEEE arithmetic
+ * as written. */
+
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#error "tblock runs only on x86-64 and aarch64: it uses files in place and is exact to the bit"
+#endif
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "tblock needs a little-endian machine: it uses the weights directly from the file"
+#endif
+#if defined(__FAST_MATH__)
+#error "build tblock without -ffast-math: it changes bits"
+#endif
+_Static_assert(sizeof(float) == 4 && sizeof(double) == 8 && sizeof(void *) == 8, "IEEE floats and 64-bit addresses");
+
+/* ---- cpu.c ------------------------------------------------------------------------------------ */
+
+/* The instruction sets that tblock has code for, which of them this processor runs, and the choice among tables
+ * of several: of kernels, of searches for codes, of roofline loops. */
 
 /* Those of this build, weakest first: X(enumerator, name). */
 #if defined(__x86_64__)

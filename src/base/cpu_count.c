@@ -1,5 +1,5 @@
 /* base/cpu_count.c: reads the topology of /sys and the CPU quotas of /proc and /sys/fs/cgroup. */
-#include "base/cpu_count.h"
+#include "base/threads.h"
 
 #include <limits.h>
 #include <stdio.h>

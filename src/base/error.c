@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/printable.h"
+#include "base/text.h"
 
 bool fail(Error *err, int status, const char *fmt, ...)
 {

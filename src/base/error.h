@@ -2,7 +2,7 @@
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
-#include "base/platform.h"
+#include "base/cpu.h"
 #include "tblock.h"
 
 typedef tblock_error Error;

@@ -14,8 +14,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "base/form.h"
-#include "base/path.h"
+#include "base/text.h"
 
 const char *file_kind(mode_t mode)
 {

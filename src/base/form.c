@@ -1,5 +1,5 @@
 /* base/form.c: rounds numbers to a fixed number of digits and chooses their unit. */
-#include "base/form.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>

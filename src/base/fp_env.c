@@ -1,7 +1,7 @@
 /* base/fp_env.c: sets the control register of the vector unit: MXCSR on x86-64, FPCR on aarch64. */
 #include "base/fp_env.h"
 
-#include "base/platform.h"
+#include "base/cpu.h"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 

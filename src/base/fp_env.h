@@ -1,10 +1,16 @@
-/* base/fp_env.h: the floating-point environment of every computation: round to nearest even,
- * keep subnormals, trap nothing (MXCSR 0x1F80, FPCR 0). A host program may have set another one,
- * which would change bits. */
+/* base/fp_env.h: rounding and subnormals as the library needs them, and as its user left them. */
 #ifndef BASE_FP_ENV_H
 #define BASE_FP_ENV_H
 
+#include <fenv.h>
+#include <locale.h>
 #include <stdint.h>
+
+/* ---- fp_env.c --------------------------------------------------------------------------------- */
+
+/* The floating-point environment of every computation: round to nearest even,
+ * keep subnormals, trap nothing (MXCSR 0x1F80, FPCR 0). A host program may have set another one,
+ * which would change bits. */
 
 typedef uint64_t FpEnv;
 
@@ -25,5 +31,32 @@ void  fp_env_leave(FpEnv caller);
 #ifndef FP_ENV_WORK
 #define FP_ENV_WORK __attribute__((noinline))
 #endif
+
+/* ---- host_env.c ------------------------------------------------------------------------------- */
+
+/* Replaces what a host program may have set that changes numbers, and restores
+ * it. Inside: round to nearest even, keep subnormals, trap nothing, and use the C locale (this
+ * thread only). Public functions that compute, read or write numbers outside a parallel region
+ * (fp_env.h) run between the two. */
+
+typedef struct HostEnv { fenv_t fp; locale_t c, old; } HostEnv;
+
+/* Compute in a function that is called between the two and marked FP_ENV_WORK: a compiler may
+ * move an operation of the same function across them. */
+void host_env_enter(HostEnv *host);
+void host_env_leave(const HostEnv *host);
+
+/* The body of most public functions: returns the result of `call`, made in our environment. */
+#define HOST_ENV_RETURN(type, call) \
+    do { \
+        HostEnv host_; \
+        host_env_enter(&host_); \
+        type result_ = (call); \
+        host_env_leave(&host_); \
+        return result_; \
+    } while (0)
+
+/* Call after a callback, which may have changed the rounding: sets what host_env_enter set. */
+void host_env_again(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* base/half.c: conversions between f32 and the 16-bit floats by integer arithmetic, so that the
  * processor's rounding mode and its handling of subnormals do not matter. */
-#include "base/half.h"
+#include "base/number.h"
 
 uint16_t f32_to_bf16(float f)
 {

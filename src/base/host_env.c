@@ -1,6 +1,6 @@
 /* base/host_env.c: saves the host's floating-point environment and locale, sets ours, and
  * restores them. */
-#include "base/host_env.h"
+#include "base/fp_env.h"
 
 /* fenv.h too, not only the vector unit's register: on x86-64, glibc's printf and strtod read the
  * rounding mode of the x87 unit. */

@@ -8,10 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/host_env.h"
-#include "base/json_doc.h"
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/fp_env.h"
+#include "base/text.h"
 
 /* ---- The tree ---- */
 

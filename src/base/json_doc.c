@@ -1,14 +1,13 @@
 /* base/json_doc.c: a recursive descent parser, one function for each rule of RFC 8259. */
-#include "base/json_doc.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/byte_map.h"
-#include "base/hex.h"
-#include "base/host_env.h"
-#include "base/utf8.h"
+#include "base/fp_env.h"
+#include "base/hash.h"
+#include "base/text.h"
 
 enum {
     MAX_DEPTH = 64,

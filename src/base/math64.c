@@ -2,13 +2,13 @@
  * a fixed order, so that the bits depend on no C library. A "pair" is an unevaluated sum hi + lo
  * with about 100 bits. y * log(x) needs it, because an absolute error there becomes a relative
  * error of the power. Rounding must be to nearest, without contraction. */
-#include "base/math64.h"
+#include "base/number.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#include "base/platform.h"
+#include "base/cpu.h"
 
 _Static_assert(FLT_EVAL_METHOD == 0, "double operations must round to double");
 

@@ -1,12 +1,39 @@
-/* base/memory.h: is there enough memory for something large? */
+/* base/memory.h: sizes that are checked, memory, pages. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include "base/error.h"
+
+/* ---- checked ---------------------------------------------------------------------------------- */
+
+/* Multiply and add sizes that come from a file. False if the result overflows. */
+
+static inline bool mul_size(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool add_size(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
+static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; } /* n far from SIZE_MAX */
+
+/* ---- memory.c --------------------------------------------------------------------------------- */
+
+/* Is there enough memory for something large? */
 
 /* Linux promises more memory than there is, and later kills a process that uses it. So check
  * before. what: "activations take", for example. Fails with SYSTEM if n_bytes exceed the
  * machine's memory, naming both. Memory that other processes use does not count. */
 bool memory_fits(double n_bytes, const char *what, Error *err);
+
+/* ---- pages.c ---------------------------------------------------------------------------------- */
+
+/* Large memory straight from the system: zeroed, and on the node of the thread
+ * that first writes to a page. */
+
+enum { HUGE_PAGE = 2 << 20 };
+
+/* n_bytes > 0 of zeros, aligned to a page; from HUGE_PAGE on aligned to HUGE_PAGE. There it asks
+ * for huge pages, because a stream through 4 KB pages waits for a page walk at each of them.
+ * Pages take memory when they are first written. NULL: no memory. Release with pages_unmap. */
+void *pages_map(size_t n_bytes);
+void pages_unmap(void *data, size_t n_bytes); /* accepts NULL */
 
 #endif

@@ -1,11 +1,10 @@
 /* base/pages.c: maps anonymous memory. To align it to a huge page it maps one more and returns
  * the excess. */
-#include "base/pages.h"
+#include "base/memory.h"
 
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "base/checked.h"
 
 static void *map(size_t n_bytes)
 {

@@ -1,6 +1,6 @@
 /* base/path.c: compares and joins paths. Files are the same if device and inode are, whatever
  * their names. */
-#include "base/path.h"
+#include "base/file.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* base/philox.c: ten rounds of Philox4x32; the constants are those of the paper. */
-#include "base/philox.h"
+#include "base/number.h"
 
 #include <string.h>
 

@@ -1,9 +1,8 @@
 /* base/printable.c: escapes characters that a terminal should not receive. */
-#include "base/printable.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
-#include "base/utf8.h"
 
 size_t printable(char out[PRINTABLE_BYTES], const char *s, size_t n, size_t *n_read)
 {

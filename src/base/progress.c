@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "base/host_env.h"
+#include "base/fp_env.h"
 
 void progress_tell(const Progress *p, double done, double all)
 {

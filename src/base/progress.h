@@ -1,6 +1,26 @@
-/* base/progress.h: reports how far a long piece of work is. */
+/* base/progress.h: the clock, and how far a long piece of work has come. */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* ---- clock ------------------------------------------------------------------------------------ */
+
+/* Elapsed time, for measuring. The clock never jumps; its zero has no meaning. */
+
+static inline int64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline double clock_seconds(void) { return 1e-9 * (double)clock_ns(); }
+
+/* ---- progress.c ------------------------------------------------------------------------------- */
+
+/* Reports how far a long piece of work is. */
 
 /* Whom to tell, and which part of the whole this piece of work is (from 0 to 1: all of it). A
  * NULL struct, or tell NULL: nobody asked. */

@@ -5,10 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/form.h"
 #include "base/json.h"
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 /* ---- Spelling ---- */
 

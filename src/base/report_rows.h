@@ -5,7 +5,7 @@
 #ifndef BASE_REPORT_ROWS_H
 #define BASE_REPORT_ROWS_H
 
-#include "base/text_out.h"
+#include "base/text.h"
 
 typedef enum Face { FACE_TEXT, FACE_JSON, FACE_PAGE } Face;
 

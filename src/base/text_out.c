@@ -1,9 +1,9 @@
 /* base/text_out.c: grows the text by doubling, and prints into it in our own locale. */
-#include "base/text_out.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "base/host_env.h"
+#include "base/fp_env.h"
 
 bool text_out_grow(TextOut *o, size_t n)
 {

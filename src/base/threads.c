@@ -12,11 +12,9 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "base/affinity.h"
-#include "base/clock.h"
-#include "base/cpu_count.h"
+#include "base/cpu.h"
 #include "base/fp_env.h"
-#include "base/platform.h"
+#include "base/progress.h"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif

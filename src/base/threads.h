@@ -1,4 +1,54 @@
-/* base/threads.h: runs one function on a team of threads, which a pool keeps.
+/* base/threads.h: threads: how many the machine has, where they run, a team of them. */
+#ifndef BASE_THREADS_H
+#define BASE_THREADS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* ---- cpu_count.c ------------------------------------------------------------------------------ */
+
+/* How many threads this machine gives us. Separate from affinity.c, so that
+ * tests can simulate other machines. */
+
+/* root is put before /sys and /proc in every path: "", except in tests. */
+
+/* Counts the physical cores among the logical CPUs 0 .. n_cpus - 1 with allowed[cpu]: siblings
+ * of one core count once. A CPU that sysfs does not describe counts as a core. first [n_cpus]:
+ * receives the lowest CPU of each core, or NULL. */
+int cpu_count_cores(const char *root, const bool *allowed, int n_cpus, int *first);
+
+/* The number of NUMA nodes that have memory; 1 if sysfs does not say. */
+int cpu_count_nodes(const char *root);
+
+/* The CPU quota of this process's cgroup and of the groups above it (v2 cpu.max; v1
+ * cpu.cfs_quota_us) in whole CPUs, at least 1. 0: no limit. Rounded down, because one more
+ * thread would be stopped for part of every period, and the others would wait for it. */
+int cpu_count_quota(const char *root);
+
+/* ---- affinity.c ------------------------------------------------------------------------------- */
+
+/* The physical cores in this process's affinity mask, and threads pinned to
+ * them. */
+
+/* The number of physical cores that this process may run on, at least 1. */
+int affinity_count(void);
+
+typedef struct Affinity Affinity; /* one CPU of each of those cores, ascending */
+
+Affinity *affinity_new(void);     /* NULL: no memory, or the mask is not readable */
+void      affinity_free(Affinity *a); /* accepts NULL */
+
+/* Pins this thread to core number `core`. False if there is no such core or the system forbids
+ * it. */
+bool affinity_pin(const Affinity *a, int core);
+
+/* Pins this thread until affinity_leave, which restores the thread's earlier mask. */
+void affinity_enter(Affinity *a, int core);
+void affinity_leave(Affinity *a);
+
+/* ---- threads.c -------------------------------------------------------------------------------- */
+
+/* Runs one function on a team of threads, which a pool keeps.
  *
  * The maker of a pool owns it; there is no global state. One thread at a time may use a pool,
  * and is a member of each team. Every member computes with round-to-nearest and subnormals kept
@@ -9,10 +59,6 @@
  * team.n_threads. fork: a child has no threads of its parent; the pool makes new ones in the
  * child when they are first needed. Only the thread that uses the pool may fork for that, or any
  * thread while no region runs. */
-#ifndef BASE_THREADS_H
-#define BASE_THREADS_H
-
-#include <stdbool.h>
 
 /* One for each physical core that this process may run on (affinity mask and cgroup CPU quota
  * count), at least 1. */

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/path.h"
 
 static const char columns[] =
     "cpu,isa,threads,model,types,parameters,math,activations,kv_type,what,tokens,depth,repeats,tokens_per_s,tokens_per_s_least,"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/progress.h"
 #include "tblock_tools.h"
 
 #define FAR_OVER 1.2 /* limits measured at a worse moment differ by less */

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/form.h"
+#include "base/text.h"
 
 bool counts_read(Counts *c, const char *option, const char *text, int min, int max, tblock_error *err)
 {

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/path.h"
-#include "base/printable.h"
+#include "base/file.h"
+#include "base/text.h"
 
 static const char *plural(int n) { return n == 1 ? "" : "s"; }
 

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 #ifdef HAVE_LIBEDIT
 #include <histedit.h>
 #endif

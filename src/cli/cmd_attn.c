@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/form.h"
-#include "base/path.h"
+#include "base/file.h"
+#include "base/text.h"
 
 typedef struct AttnArgs {
     const char    *model, *out, *format;

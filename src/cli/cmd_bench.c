@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/path.h"
+#include "base/file.h"
 
 enum { USUAL_PREFILL = 512, SHORT = 16, LONG = 2048, MOST_TOKENS = 1 << 20 };
 

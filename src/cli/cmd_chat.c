@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 
 typedef struct ChatArgs {
     const char     *model, *system, *chat_format;

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/path.h"
+#include "base/file.h"
+#include "base/progress.h"
 
 typedef struct RunArgs {
     const char     *model, *trace, *draft, *load_state, *save_state;

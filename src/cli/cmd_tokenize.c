@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 
 typedef struct TokenizeArgs {
     const char    *model, *text, *file, *jsonl;

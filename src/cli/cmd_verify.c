@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "tblock_tools.h"
 
 typedef struct VerifyArgs {

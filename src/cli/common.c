@@ -15,7 +15,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/path.h"
+#include "base/file.h"
 
 #define AT(field) offsetof(GeneralOptions, field)
 const Option general_options[] = {

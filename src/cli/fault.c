@@ -15,8 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 /* /proc/self/maps, opened at the start because a sandbox opens nothing later. It tells which
  * file is mapped where, so that we need no list of our own. */

@@ -1,7 +1,7 @@
 /* cli/generate.c: takes a generation to its end, for someone who watches and may press Ctrl-C. */
 #include "common.h"
 
-#include "base/clock.h"
+#include "base/progress.h"
 #include "interrupt.h"
 #include "message.h"
 #include "progress_bar.h"

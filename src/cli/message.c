@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "terminal.h"
 
 const char *cli_shown(char out[CLI_SHOWN], const char *text)

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/printable.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 const char OPT_REQUIRED[] = "required";
 

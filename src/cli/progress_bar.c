@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
+#include "base/progress.h"
 
 enum { MOST_CELLS = 40, LEAST_CELLS = 5, WHAT_ROOM = 256, LINE_ROOM = 512 };
 static const double FIRST_AFTER = 0.5, EVERY = 0.2; /* seconds */

@@ -1,7 +1,7 @@
 /* cli/train_check.c: prints the rows of a gradient check. */
 #include "train_check.h"
 
-#include "base/math64.h"
+#include "base/number.h"
 #include "output.h"
 #include "progress_bar.h"
 #include "tblock_tools.h"

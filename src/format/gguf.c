@@ -5,10 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "format/gguf_tensors.h"
-#include "format/magic.h"
+#include "format/bytes.h"
 
-enum { MAX_TENSORS = 1 << 20, MAX_PARTS = 65535, DEFAULT_ALIGNMENT = 32 };
+enum { MAX_TENSORS = 1 << 20, MOST_PARTS = 65535, DEFAULT_ALIGNMENT = 32 };
 
 /* ---- The header of one file ------------------------------------------------------------------ */
 
@@ -92,7 +91,7 @@ static bool read_split(const GgufPart *p, Split *s, Error *err)
     *s = (Split){ .count = 1 };
     if (!gguf_find(&p->meta, "split.count"))
         return true;
-    if (!gguf_read_int(&p->meta, "split.count", 0, MAX_PARTS, &s->count, err))
+    if (!gguf_read_int(&p->meta, "split.count", 0, MOST_PARTS, &s->count, err))
         return false;
     if (s->count < 2) { /* gguf-split --merge leaves a count of 0 */
         s->count = 1;

@@ -1,6 +1,6 @@
 /* Reads the key-values of a GGUF file with a cursor that checks every step, sorts them, and looks
  * them up by key. */
-#include "format/gguf_meta.h"
+#include "format/gguf.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* Reads the tensor list of one GGUF file: names, shapes, types, then where the data lies. */
-#include "format/gguf_tensors.h"
+#include "format/gguf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/checked.h"
+#include "base/memory.h"
 
 enum { MAX_RANK = 4 }; /* ggml's limit */
 

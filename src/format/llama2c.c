@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/math64.h"
-#include "format/little_endian.h"
+#include "base/number.h"
+#include "format/bytes.h"
 
 enum { MAGIC = 0x616b3432, HEADER_0 = 28, HEADER_1 = 256, FIELDS_AT = 8, SHARED_AT = 36, GROUP_SIZE_AT = 37 };
 enum { N_FIELDS = 7 };

@@ -1,5 +1,5 @@
 /* Names formats by their first bytes. */
-#include "format/magic.h"
+#include "format/bytes.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,7 @@
 #include "format/pickle.h"
 
 #include <string.h>
-#include "format/little_endian.h"
-#include "format/pickle_torch.h"
+#include "format/bytes.h"
 
 typedef struct Machine {
     Pickle              *p;

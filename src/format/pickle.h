@@ -1,4 +1,15 @@
-/* format/pickle.h: reads Python pickles as PyTorch's torch.save writes them, without executing
+/* format/pickle.h: pickles, read as data, and the objects of PyTorch in them. */
+#ifndef FORMAT_PICKLE_H
+#define FORMAT_PICKLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "format/tensors.h"
+
+/* ---- pickle.c --------------------------------------------------------------------------------- */
+
+/* Reads Python pickles as PyTorch's torch.save writes them, without executing
  * anything.
  *
  * A pickle is a program for a small stack machine. Python's machine calls whatever function the
@@ -7,13 +18,6 @@
  * something else, is an error that names it, as with torch.load(weights_only=True). Source:
  * Lib/pickletools.py of CPython (the instructions), torch/serialization.py (what stands for a
  * tensor). */
-#ifndef FORMAT_PICKLE_H
-#define FORMAT_PICKLE_H
-
-#include <stddef.h>
-#include <stdint.h>
-#include "base/error.h"
-#include "format/tensors.h"
 
 typedef enum PickleKind {
     PICKLE_NONE, PICKLE_BOOL, PICKLE_INT, PICKLE_LONG, PICKLE_FLOAT, PICKLE_STRING, PICKLE_BYTES,
@@ -100,5 +104,32 @@ void *pickle_alloc(Pickle *p, size_t n_bytes, Error *err);
 bool  pickle_append(Pickle *p, PickleItems *items, PickleValue v, Error *err);
 /* A new tuple, list or dict with a copy of the n values at from. */
 bool  pickle_new_items(Pickle *p, PickleKind kind, const PickleValue *from, size_t n, PickleValue *out, Error *err);
+
+/* ---- pickle_torch.c --------------------------------------------------------------------------- */
+
+/* The globals that a PyTorch state dict names, and what calling each of them
+ * would return. Nothing else is ever called: a global outside this list cannot even be named. */
+
+typedef enum PickleGlobalKind { GLOBAL_DICT, GLOBAL_TENSOR, GLOBAL_PARAMETER, GLOBAL_STORAGE, GLOBAL_DTYPE } PickleGlobalKind;
+
+struct PickleGlobal {
+    const char      *name;    /* "torch._utils._rebuild_tensor_v2" */
+    PickleGlobalKind kind;
+    int              version; /* of _rebuild_tensor: 1, 2, 3                    */
+    DType            dtype;   /* of a storage or dtype; DT_COUNT: no DType fits */
+    bool             untyped;
+};
+
+/* Errors of these three functions: INPUT, without a place in the file; SYSTEM. */
+
+/* Find the global MODULE.NAME. The names have no NUL at the end. Any other global is refused. */
+bool pickle_torch_global(const char *module, size_t n_module, const char *name, size_t n_name, PickleValue *out, Error *err);
+
+/* The result of global(*args): a dict or a tensor. args: a tuple. */
+bool pickle_torch_call(Pickle *p, const PickleValue *global, const PickleValue *args, PickleValue *out, Error *err);
+
+/* The storage that a persistent id means: ("storage", type, key, location, number of elements[,
+ * view]). */
+bool pickle_torch_storage(Pickle *p, const PickleValue *id, PickleValue *out, Error *err);
 
 #endif

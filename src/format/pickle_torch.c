@@ -1,5 +1,5 @@
 /* Imitates the few functions that a PyTorch state dict calls, after checking their arguments. */
-#include "format/pickle_torch.h"
+#include "format/pickle.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * together. */
 #include <stdlib.h>
 #include <string.h>
-#include "base/checked.h"
+#include "base/memory.h"
 #include "format/pickle.h"
 
 typedef struct PickleBlock {

@@ -4,10 +4,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "base/checked.h"
-#include "format/little_endian.h"
-#include "format/pth_tensors.h"
-#include "format/zip.h"
+#include "base/memory.h"
+#include "format/bytes.h"
 
 static const unsigned char zip_magic[] = { 'P', 'K', 3, 4 };
 /* The long 0x1950a86a20f9469cfc6c with its length before it: the first pickle of the legacy

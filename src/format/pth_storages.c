@@ -1,9 +1,9 @@
 /* The storages that the pickles of a checkpoint named, each once, sorted by key. */
-#include "format/pth_storages.h"
+#include "format/pth.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include "base/checked.h"
+#include "base/memory.h"
 
 static int by_key(const void *a, const void *b)
 {

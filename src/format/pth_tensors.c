@@ -1,13 +1,12 @@
 /* Turns the object of a checkpoint into named tensors: picks the dict, checks names and views
  * against the storages, and copies the views that are not row-major. */
-#include "format/pth_tensors.h"
+#include "format/pth.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/checked.h"
-#include "base/utf8.h"
-#include "format/pth.h"
+#include "base/memory.h"
+#include "base/text.h"
 
 /* ---- Which dict ------------------------------------------------------------------------------ */
 

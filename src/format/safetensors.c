@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/checked.h"
 #include "base/json.h"
-#include "format/magic.h"
+#include "base/memory.h"
+#include "format/bytes.h"
 #include "format/tensors.h"
 
 enum { MAX_HEADER = 100000000 }; /* limit of the reference reader */

@@ -3,9 +3,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/checked.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "format/tensors.h"
 
 typedef struct Declared {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/checked.h"
+#include "base/memory.h"
 
 static const struct {
     const char *name;

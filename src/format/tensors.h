@@ -5,7 +5,7 @@
 #define FORMAT_TENSORS_H
 
 #include "base/file.h"
-#include "quant/ggml_blocks.h"
+#include "quant/quant.h"
 
 enum { TENSOR_MAX_RANK = 8 };
 

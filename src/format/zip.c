@@ -1,12 +1,12 @@
 /* Reads the central directory of a zip archive: the end record, the zip64 record, then each entry,
  * which is compared with the local header before its data. */
-#include "format/zip.h"
+#include "format/pth.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/checked.h"
-#include "format/little_endian.h"
+#include "base/memory.h"
+#include "format/bytes.h"
 
 enum { LOCAL_BYTES = 30, CENTRAL_BYTES = 46, END_BYTES = 22, LOCATOR_BYTES = 20, END64_BYTES = 56, COMMENT_MAX = 65535 };
 enum { LOCAL = 0x04034b50, CENTRAL = 0x02014b50, END = 0x06054b50, LOCATOR = 0x07064b50, END64 = 0x06064b50 };

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/progress.h"
 #include "base/threads.h"
 
 #if defined(__x86_64__)

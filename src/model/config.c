@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/math64.h"
+#include "base/number.h"
 #include "model/config_keys.h"
 
 /* parameters of one of their three matrices, in all blocks */

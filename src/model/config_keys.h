@@ -5,7 +5,7 @@
 #define MODEL_CONFIG_KEYS_H
 
 #include "base/json.h"
-#include "format/gguf_meta.h"
+#include "format/gguf.h"
 #include "model/config.h"
 
 /* ---- The table ---- */

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "model/type_plan.h"
+#include "model/model_writer.h"
 
 uint64_t count_params(const Config *c)
 {

@@ -1,6 +1,6 @@
 /* model/data_check.c: checks hash, padding and finiteness of a model file's data
  * (docs/format.md). */
-#include "model/data_check.h"
+#include "model/tensor_list.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/half.h"
 #include "base/hash.h"
-#include "model/tensor_check.h"
+#include "base/memory.h"
+#include "base/number.h"
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))

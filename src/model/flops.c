@@ -1,5 +1,5 @@
 /* model/flops.c: FLOP and bytes of each operation of a block, counted as docs/info.md says. */
-#include "model/flops.h"
+#include "model/count.h"
 
 enum { ACT = 4 }; /* bytes of an activation: f32 */
 

@@ -1,11 +1,16 @@
-/* model/model.h: a stored model bound to layers. Every tensor is found, checked and ready for the
- * kernels. */
+/* model/model.h: a model in memory. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
 #include "base/progress.h"
-#include "model/stored_model.h"
+#include "base/threads.h"
+#include "model/tensor_list.h"
 #include "quant/quant.h"
+
+/* ---- model ------------------------------------------------------------------------------------ */
+
+/* A stored model bound to layers. Every tensor is found, checked and ready for the
+ * kernels. */
 
 /* A matrix [rows, k] in panels of 16 rows, for y = W x + bias; or a stack of such matrices. rows 0:
  * the model does not have it. */
@@ -94,5 +99,31 @@ void model_free(Model *m);       /* a zeroed Model is fine */
 /* Write row `token` of the embedding as d_model floats: exact, or rounded once if it is
  * quantized. */
 void embedding_row(const Embedding *e, int token, float *out);
+
+/* ---- weights_make.c --------------------------------------------------------------------------- */
+
+/* Makes weights that a file does not hold as the kernels want them. Row-major
+ * matrices are packed into panels, others get another type. The model owns the memory. Only
+ * weights.c uses this. */
+
+typedef struct Maker {
+    Model            *m;      /* owns what is made */
+    const char       *path;   /* the stored model's, for messages */
+    /* Set if a function below fails: SYSTEM, or INPUT for a faulty weight. */
+    Error            *err;
+    ThreadPool       *pool;   /* made for the first large matrix; the caller frees it */
+    int               threads;
+} Maker;
+
+/* n_bytes, 64-byte aligned, that live as long as the model. NULL: SYSTEM. */
+void *weights_own(Maker *mk, size_t n_bytes);
+
+/* Lay out a row-major matrix in its own type: as panels, or as rows one after the other if the spec
+ * does not want panels. */
+bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out);
+
+/* Make a matrix of another type, with the bits that `quantize` writes. c then describes the new
+ * matrix, and the file's pages that it was read from are given back. */
+bool weights_retype(Maker *mk, const TensorSpec *s, CheckedTensor *c, WeightType type, Panels *out);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "model/tensor_check.h"
+#include "model/tensor_list.h"
 
 /* MOST_TEMPLATE: bytes of a template; a longer one is not a chat format. */
 enum { ALIGN = 64, DATA_ALIGN = 4096, MOST_TEMPLATE = 1 << 16 };

@@ -1,6 +1,6 @@
 /* model/retype.c: widens rows of weights, checks them, narrows or quantizes them, and compares the
  * result with the original. */
-#include "model/retype.h"
+#include "model/model_writer.h"
 
 #include <assert.h>
 #include <float.h>
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/half.h"
+#include "base/memory.h"
+#include "base/number.h"
 #include "quant/codes.h"
 
 enum { ALIGN = 64 };

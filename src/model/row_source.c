@@ -1,10 +1,10 @@
 /* Reads rows of weights from other programs' files, following the steps in row_source.h. */
-#include "model/row_source.h"
+#include "model/tensor_list.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/number.h"
 
 bool row_source_type(DType t, WeightType *type)
 {

@@ -1,4 +1,4 @@
-#include "model/stored_model.h"
+#include "model/tensor_list.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* model/tensor_check.c: compares names, types and shapes of a file's tensors with those of its
  * config. */
-#include "model/tensor_check.h"
+#include "model/tensor_list.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,13 +1,19 @@
-/* model/tensor_list.h: the tensors of a config, in file order. The one place that knows their
+/* model/tensor_list.h: the tensors of a model: the one table of them, where their rows come from, the checks of a file. */
+#ifndef MODEL_TENSOR_LIST_H
+#define MODEL_TENSOR_LIST_H
+
+#include "base/progress.h"
+#include "format/tensors.h"
+#include "model/config.h"
+#include "quant/quant.h"
+
+/* ---- tensor_list.c ---------------------------------------------------------------------------- */
+
+/* The tensors of a config, in file order. The one place that knows their
  * names, shapes and order, where each lies in memory and what it multiplies: binding, counting,
  * quantizing, planning and whatever writes model files go through it. A new tensor is a row of its
  * table, a field of Layer (model.h), a line of runtime/forward.c, and a row of docs/format.md,
  * section Tensors. */
-#ifndef MODEL_TENSOR_LIST_H
-#define MODEL_TENSOR_LIST_H
-
-#include "model/config.h"
-#include "quant/quant.h"
 
 /* One row of the table each, in file order. */
 typedef enum TensorRole {
@@ -144,5 +150,170 @@ bool tensor_list_has_matrix(const Config *c, const char *name);
 /* Why the config has no tensor of this name, such as " (n_layers 2 in the config)"; "": not known.
  * Returns buf. */
 const char *tensor_list_why_absent(const Config *c, const char *name, char *buf, size_t n);
+
+/* ---- row_source.c ----------------------------------------------------------------------------- */
+
+/* Finds the rows of one of our tensors in another program's file, where they
+ * may be fused with others, permuted, transposed, split over shards, or in blocks. A description is
+ * filled in once; then any thread can read rows. */
+
+/* A tensor of a file and the mapping that it is in, so that pages can be given back after
+ * reading. */
+typedef struct SourcePart { const Tensor *t; const FileMap *map; } SourcePart;
+
+/* Reads n elements from number `first` on as floats. For storage that no dtype describes (codes
+ * with their scales elsewhere). */
+typedef void (*ReadElements)(const void *from, size_t first, size_t n, float *out);
+
+/* Row r of matrix e of a stack is found in four steps. A step changes nothing if its fields are 0.
+ *  1. pairs:   r = h * head_dim + i. In the first `pair` dimensions of a head, our rotary pairs are
+ *              (i, i + pair/2) and the file's are neighbours (2i, 2i + 1).
+ *  2. unit:    row base + r / unit * stride + r % unit of the file's matrix (unit 0: base + r).
+ *              This serves fused matrices.
+ *  3. stack:   that row of tensor number e; or, if item_rows is set, row + e * item_rows of the
+ *              only tensor.
+ *  4. shards:  a matrix is split over `shards` tensors, by rows or (by_columns) by columns, each
+ *              with an equal share. */
+typedef struct RowSource {
+    const char  *name;           /* name of the first tensor in the file, for messages */
+    /* [n_parts]: the shards of the first matrix, then of the second ... */
+    SourcePart  *part;
+    int          n_parts;
+    /* The type of the rows that are returned: a float type, or blocks that panel_from_blocks
+     * knows. */
+    WeightType   type;
+    int          stack, rows, k; /* of our tensor; a vector is a matrix with k 1 */
+    int          head_dim, pair;
+    int          base, unit, stride, item_rows;
+    int          shards;
+    /* transposed: stored as [k, rows of the file's matrix]. */
+    bool         by_columns, transposed;
+    bool         plus_one;       /* f32 only: add 1 to each value, rounded */
+    ReadElements read;           /* NULL: the part's dtype says how to read */
+    const void  *read_from;
+} RowSource;
+
+/* Bytes of one row that row_source_read returns. */
+size_t row_source_row_bytes(const RowSource *s);
+
+/* Read rows first .. first + n - 1 of matrix `item` of the stack, one after the other. */
+void row_source_read(const RowSource *s, int item, int first, int n, void *out);
+
+/* The same as floats; blocks are decoded as their definition says (quant/ggml_blocks.h). scratch:
+ * room for the rows in their own type. */
+void row_source_read_f32(const RowSource *s, int item, int first, int n, float *out, void *scratch);
+
+/* A pointer to the rows in the file, if they are there one after the other in the right form and
+ * aligned to an element; else NULL. */
+const void *row_source_in_place(const RowSource *s, int item, int first);
+
+/* The type in which rows of a tensor are returned: its own float type; its block type, or the twin
+ * of that (ggml_blocks.h), if kernels exist for it (quant.h); f32 for other blocks. False: integers
+ * and doubles, which are not weights. */
+bool row_source_type(DType t, WeightType *type);
+
+/* Give the pages of all parts back to the system. */
+void row_source_release(const RowSource *s);
+
+/* ---- tensor_check.c --------------------------------------------------------------------------- */
+
+/* Checks that a file's tensor is the one that the config asks for, and makes
+ * every message about a wrong tensor. */
+
+/* A tensor that passed the check, with all parts of a quantized matrix in panels. */
+typedef struct CheckedTensor {
+    const Tensor    *part[MAX_PARTS];
+    const FileMap   *map;    /* the mapping that the parts are in */
+    /* NULL: part[0] is row-major, as wanted, or panels. Otherwise rows says where the data is, and
+     * part and map are not set. */
+    const RowSource *rows;
+    WeightType       type;
+    bool             panels; /* false: row-major, or a vector */
+} CheckedTensor;
+
+/* Find the tensor of a spec, with its parts. Its type is the metadata entry type.NAME (q8, q4, q8_0
+ * ...), or else its dtype (F32, F16, BF16). Its shape (panels, or row-major for float types) must
+ * be as in docs/format.md. Errors: INPUT. */
+bool tensor_check(const TensorSpec *s, const TensorFile *f, CheckedTensor *out, Error *err);
+
+/* Check that every tensor of f belongs to the config, to the tokenizer (tok.*) or to the padding
+ * (pad.*), and every metadata entry type.NAME to a matrix of the config. Errors: INPUT. */
+bool tensor_check_unknown(const Config *c, const TensorFile *f, Error *err);
+
+/* Bytes of all parts, as stored; for a RowSource, of the rows that it returns. */
+size_t checked_bytes(const CheckedTensor *c);
+void   checked_release(const CheckedTensor *c); /* give back the pages of all parts */
+
+/* Rows first .. first + n - 1 of matrix `item` of a stack that is not in panels, one after the
+ * other in the tensor's own type. They are returned in place or read into scratch, which has room
+ * for n rows. */
+size_t      checked_row_bytes(const TensorSpec *s, const CheckedTensor *c);
+const void *checked_rows(const TensorSpec *s, const CheckedTensor *c, int item, int first, int n, void *scratch);
+
+/* Read a vector of a float type as f32 [s->rows]. */
+void   checked_vector(const TensorSpec *s, const CheckedTensor *c, float *out);
+
+Panels checked_panels(const CheckedTensor *c);  /* pointers to the parts' data */
+DType  element_dtype(ElementType t);
+
+/* ---- stored_model.c --------------------------------------------------------------------------- */
+
+/* The weights of one model in any kind of files: its config, and where each
+ * of its tensors is. stored_model_from_file fills it for a model file, the room source/ for other
+ * programs' files. */
+
+typedef struct StoredModel {
+    const char    *path;         /* for messages; the owner of the files keeps it */
+    Config         config;       /* passed config_check and config_supported */
+    CheckedTensor *tensor;       /* [n], in the order of tensor_list.h */
+    int            n;
+    /* No bf16 matrix has a magnitude under 2^-50 except 0 (docs/numerics.md, "--math bf16"). */
+    bool           bf16_min;
+} StoredModel;
+
+/* Find the tensors of a model file f. cfg is its parsed config. A tensor of f that is not known is
+ * an error, so that none is ignored; names that start with "tok." or "pad." are exceptions. f must
+ * outlive c. Errors: INPUT, SYSTEM. */
+bool stored_model_from_file(StoredModel *c, const Config *cfg, const TensorFile *f, Error *err);
+
+/* Bytes of all tensors, as stored. */
+size_t stored_model_bytes(const StoredModel *c);
+
+void stored_model_free(StoredModel *c);  /* a zeroed StoredModel is fine */
+
+/* ---- data_check.c ----------------------------------------------------------------------------- */
+
+/* Checks the data of a model file. Unlike opening, this reads every byte. */
+
+/* CHECK_NONE: there was nothing to check. */
+typedef enum CheckAnswer { CHECK_OK, CHECK_BAD, CHECK_NONE } CheckAnswer;
+
+typedef struct CheckPart {
+    CheckAnswer answer;
+    char        found[256]; /* BAD: the first fault, with its tensor and place; else "" */
+    int         n_bad;      /* tensors that have a fault                                */
+} CheckPart;
+
+typedef struct DataCheck {
+    /* The sha256 of the data section is the one in the metadata. NONE: the metadata has none. */
+    CheckPart hash;
+    /* Padding is zero: the rows that fill panels, the odd halves of bf16 pairs, and the pad.N
+     * tensors. In quantized panels, padding decodes to 0. */
+    CheckPart padding;
+    /* No weight and no scale is infinite or NaN. NONE: a file without weights. */
+    CheckPart finite;
+    bool      ok;           /* no part is BAD */
+} DataCheck;
+
+/* Check a model file f. c is NULL for a file without weights. If c's weights are in another
+ * program's files, f holds none of them; then only the values are checked, as they are after
+ * conversion. progress may be NULL. Errors: SYSTEM, no memory. */
+bool data_check(DataCheck *out, const StoredModel *c, const TensorFile *f, const Progress *progress, Error *err);
+
+/* True if nothing is BAD. Otherwise err gets this status and names the first fault. */
+bool data_check_answer(const DataCheck *d, const char *path, int status, Error *err);
+
+/* Check only `finite`, and stop at the first bad tensor. Errors: SYSTEM, no memory. */
+bool data_check_finite(CheckPart *out, const StoredModel *c, Error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* The default types, and the user's exceptions to them. */
-#include "model/type_plan.h"
+#include "model/model_writer.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>

@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "model/count.h"
-#include "model/retype.h"
-#include "model/weights_make.h"
+#include "model/model_writer.h"
 
 enum { ALIGN = 64 };
 

@@ -1,12 +1,12 @@
 /* Packs and retypes matrices, with all threads for large ones. */
-#include "model/weights_make.h"
+#include "model/model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/cpu_count.h"
-#include "model/retype.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "model/model_writer.h"
 
 /* Below SMALL_MATRIX bytes, starting threads costs more than they save. */
 enum { ALIGN = 64, SMALL_MATRIX = 1 << 20 };

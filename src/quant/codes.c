@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/number.h"
 
 /* Each encoder is one body of loops over 16 lanes in plain C, compiled for several instruction sets: the same IEEE
  * operations in the same order, so the same codes; only the width differs. The Makefile gives this file

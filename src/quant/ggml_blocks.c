@@ -1,12 +1,12 @@
 /* Decodes the block types of GGUF files to floats, and turns some of them into a type that kernels
  * multiply. */
-#include "quant/ggml_blocks.h"
+#include "quant/quant.h"
 
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/number.h"
 
 /* One function for each type: the block at b becomes floats at y, in the order of the row. The
  * nibbles, pairs of bits or high bits that share a byte belong to elements that are 16, 32 or 64

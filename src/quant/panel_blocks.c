@@ -7,8 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/half.h"
+#include "base/memory.h"
+#include "base/number.h"
 
 enum {
     /* Bytes of one row in a vector of 64: four codes, or the bits of four columns' codes. */

@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/half.h"
+#include "base/memory.h"
+#include "base/number.h"
 #include "quant/codes.h"
 
 /* One part of a type. A panel of it is [ceil(k rounded up to `round` / step)][inner dimensions]. */

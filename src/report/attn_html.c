@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
-#include "base/math64.h"
+#include "base/number.h"
 
 static const char *const page[] = {
 #include "report/attn_page.html.inc"

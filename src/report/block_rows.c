@@ -1,5 +1,5 @@
 /* report/block_rows.c: what `tblock block` prints, as text and as JSON. docs/block.md lists the keys. */
-#include "base/path.h"
+#include "base/file.h"
 #include "report/block_page.h"
 
 #include <inttypes.h>

@@ -3,12 +3,11 @@
 #ifndef REPORT_INFO_H
 #define REPORT_INFO_H
 
-#include "base/form.h"
 #include "base/json.h"
 #include "base/report_rows.h"
+#include "base/text.h"
 #include "model/count.h"
-#include "model/data_check.h"
-#include "model/flops.h"
+#include "model/tensor_list.h"
 #include "source/contents.h"
 #include "tblock_tools.h"
 

@@ -1,5 +1,5 @@
 /* report/info_html.c: the page of `tblock info --html`, which needs nothing else: the rows between drawings. */
-#include "base/path.h"
+#include "base/file.h"
 #include "report/page.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "base/text_out.h"
+#include "base/text.h"
 
 typedef struct LossPoint { int64_t step; float loss; } LossPoint;
 

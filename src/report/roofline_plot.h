@@ -2,7 +2,7 @@
 #ifndef REPORT_ROOFLINE_PLOT_H
 #define REPORT_ROOFLINE_PLOT_H
 
-#include "base/text_out.h"
+#include "base/text.h"
 #include "tblock_tools.h"
 
 /* As tblock_roofline_plot has checked it. */

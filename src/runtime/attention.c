@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/memory.h"
 
 int attention_queries(const Config *c)
 {

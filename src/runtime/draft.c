@@ -1,6 +1,6 @@
 /* runtime/draft.c: prompt lookup. Where the last tokens of the text occurred before, what followed them then is a guess at
  * what follows now. Source: Saxena 2023, "Prompt lookup decoding"; Yang et al. 2023, "Inference with reference". */
-#include "runtime/draft.h"
+#include "runtime/sampler.h"
 
 #include <stdbool.h>
 

@@ -1,14 +1,71 @@
-/* runtime/forward.h: tokens in, logits out: the forward pass over a batch of (sequence,
- * position, token). This room holds the block, its operations, the KV cache, the sampler, and
- * which thread computes what. It knows nothing of files, text and the command line. */
+/* runtime/forward.h: a pass from outside: its settings, its threads, its clock. */
 #ifndef RUNTIME_FORWARD_H
 #define RUNTIME_FORWARD_H
 
+#include <stdint.h>
 #include "kernels/kernels.h"
 #include "model/model.h"
 #include "runtime/kv_cache.h"
 #include "runtime/numerics.h"
-#include "runtime/profile.h"
+
+/* ---- team_size.c ------------------------------------------------------------------------------ */
+
+/* Uses fewer threads while other processes use the processors. A team waits
+ * for its slowest member at every operation, so on a busy machine two threads can be a hundred
+ * times slower than one. It does not ask the system for its load: it measures whether half the
+ * team is faster, and uses that many. The number of threads never changes the bits. */
+
+/* Zeroed: starts with all threads. Regions (parallel sections) are measured in windows of some
+ * milliseconds; the mean time of a region is compared between windows. */
+typedef struct TeamSize {
+    int    level, trial;   /* team = most >> (level + trial); trial 1: fewer, -1: more, 0: none */
+    int    next;           /* the next trial's direction if both are open */
+    int    n_regions;      /* in the window so far */
+    double seconds, slept; /* of these regions; asleep, mean of the members */
+    double mean;           /* of a region, in the last window without trial */
+    double wait, pause;    /* seconds until the next trial; the last such wait */
+} TeamSize;
+
+/* How many of `most` threads the next region should use. */
+int team_size(const TeamSize *s, int most);
+
+/* Records a region of n threads (as team_size answered). slept: as threads_pool_run returns it. */
+void team_size_note(TeamSize *s, int most, int n, double seconds, double slept);
+
+/* ---- profile.c -------------------------------------------------------------------------------- */
+
+/* How long each operation of a forward pass takes, by the clock of the team's
+ * first thread: from its start to the start of the next one, with waiting. */
+
+typedef struct ProfileRow {
+    const char *name;            /* "qkv" */
+    uint64_t    calls;
+    double      seconds;
+    double      bytes;           /* of weights or KV cache, once per call */
+    double      operations;      /* multiplications and additions */
+} ProfileRow;
+
+enum { PROFILE_ROWS = 16 };
+
+typedef struct Profile {
+    ProfileRow  row[PROFILE_ROWS]; /* in the order of their first call */
+    int         n;
+    ProfileRow *running;
+    double      since;
+} Profile;
+
+/* Ends the running operation and starts another one; name NULL starts none. name must be one of
+ * at most PROFILE_ROWS constant strings. */
+void profile_enter(Profile *p, const char *name, double bytes, double operations);
+
+/* Adds to the bytes and operations of the running operation. */
+void profile_more(Profile *p, double bytes, double operations);
+
+/* ---- forward.c -------------------------------------------------------------------------------- */
+
+/* Tokens in, logits out: the forward pass over a batch of (sequence,
+ * position, token). This room holds the block, its operations, the KV cache, the sampler, and
+ * which thread computes what. It knows nothing of files, text and the command line. */
 
 typedef struct BatchToken {
     int     seq, pos, token;

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/pages.h"
+#include "base/memory.h"
 
 static const struct { size_t element, scale; } type_bytes[KV_COUNT] = {
     [KV_F32] = {4, 0}, [KV_F16] = {2, 0}, [KV_Q8] = {1, 4},

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/math64.h"
+#include "base/memory.h"
+#include "base/number.h"
 
 /* Must the team meet before this touch? Only if the data was touched since the last meeting, one
  * of the touches writes, and the two divide the data differently. */

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/clock.h"
+#include "base/memory.h"
+#include "base/progress.h"
+#include "runtime/forward.h"
 #include "runtime/ops.h"
-#include "runtime/team_size.h"
 
 /* ---- Memory: one block for the activations of all threads, then each thread's private part
  * ---- */

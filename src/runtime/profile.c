@@ -1,10 +1,10 @@
 /* runtime/profile.c: adds up time, bytes and operations by the name of the operation. */
-#include "runtime/profile.h"
+#include "runtime/forward.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/progress.h"
 
 static ProfileRow *row_of(Profile *p, const char *name)
 {

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/math64.h"
-#include "runtime/sampler_buckets.h"
+#include "base/number.h"
 
 struct tblock_sampler {
     SamplerOptions opt;

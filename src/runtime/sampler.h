@@ -1,10 +1,17 @@
-/* runtime/sampler.h: from logits to the next token, a pure function of (logits, earlier ids,
- * options, seed, index). docs/numerics.md, row "sampling", is the definition. */
+/* runtime/sampler.h: the choice of the next token. */
 #ifndef RUNTIME_SAMPLER_H
 #define RUNTIME_SAMPLER_H
 
+#include <stddef.h>
+#include <stdint.h>
 #include "base/error.h"
-#include "base/philox.h"
+#include "base/number.h"
+#include "kernels/kernels.h"
+
+/* ---- sampler.c -------------------------------------------------------------------------------- */
+
+/* From logits to the next token, a pure function of (logits, earlier ids,
+ * options, seed, index). docs/numerics.md, row "sampling", is the definition. */
 
 typedef tblock_sampler_options SamplerOptions;
 typedef struct tblock_sampler  Sampler;
@@ -31,5 +38,63 @@ int sampler_candidates(Sampler *s, const float *logits, const int32_t *previous,
  * sampler_candidates. */
 bool sampler_next(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous, uint32_t index, int32_t *token,
                   Error *err);
+
+/* ---- sampler_buckets.c ------------------------------------------------------------------------ */
+
+/* Draws from a large vocabulary without sorting it. Private to the
+ * sampler.
+ *
+ * Candidates go into buckets by how far their x lies below the largest. Only the bucket in which
+ * a sum reaches its target is sorted; sums of the buckets before it are taken in any order. Such
+ * a sum differs from the definition's (in candidate order) by a rounding error with a known
+ * bound. If the bound decides a comparison, it is answered; if not, buckets_draw gives up and
+ * the sampler sorts. Either way the token is the definition's. */
+
+enum { BUCKETS_PER_UNIT = 64, N_BUCKETS = 88 * BUCKETS_PER_UNIT }; /* exp(-88) is +0 by definition */
+
+typedef struct Buckets {
+    const Kernels *kernels;
+    const float   *x;            /* [n] after penalty and temperature; no NaN                 */
+    float         *p;            /* [n] exp(x - largest)                                      */
+    uint16_t      *bucket;       /* [n] of each id                                            */
+    Candidate     *sorted;       /* [n] room for the bucket that is sorted */
+    int            n;
+    float          largest;      /* finite                                                    */
+    double         sum[N_BUCKETS];
+    int            count[N_BUCKETS];
+    double         error;        /* bound of a sum's relative error */
+} Buckets;
+
+/* Draws at u (0 <= u < 1) from what top-k, top-p and min-p leave. False: rounding could decide
+ * the result; then *token is not set. */
+bool buckets_draw(Buckets *b, const SamplerOptions *opt, double u, int32_t *token);
+
+/* Does a come before c in the order of candidates (x descending, id ascending)? */
+static inline bool candidate_before(const Candidate *a, const Candidate *c)
+{
+    return a->x > c->x || (a->x == c->x && a->id < c->id);
+}
+/* Sorts into that order. */
+void candidates_sort(Candidate *c, int n);
+
+/* ---- draft.c ---------------------------------------------------------------------------------- */
+
+/* Guesses at the next tokens, for a batch that checks them.
+ *
+ * Decode the last token and the draft in one batch, with logits everywhere, and draw from each in
+ * turn while the token drawn is the one drafted; then forget the rest. A batch gives the bits of
+ * single tokens, so the text is the same with and without a draft. */
+
+typedef struct DraftOptions { /* each at least 1 */
+    int min_match; /* fewest tokens at the end of the text that must have occurred before */
+    int max_match; /* a match of so many tokens is as good as a longer one; >= min_match */
+    int window;    /* how many of the newest tokens are searched */
+} DraftOptions;
+
+/* Guess the tokens after ids [n], the text so far, from what followed its last tokens where they
+ * occurred before (the longest match, the newest of equals). Writes them to out [most] and returns
+ * how many: `most`, or 0 where nothing matches. Cannot fail, keeps nothing. */
+size_t draft_ngram(const int32_t *ids, size_t n, const DraftOptions *opt, int32_t *out,
+                   size_t most);
 
 #endif

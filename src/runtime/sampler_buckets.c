@@ -1,5 +1,5 @@
 /* runtime/sampler_buckets.c: draws by buckets, with a bound for every rounding error. */
-#include "runtime/sampler_buckets.h"
+#include "runtime/sampler.h"
 
 #include <limits.h>
 #include <math.h>

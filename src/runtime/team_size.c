@@ -1,5 +1,5 @@
 /* runtime/team_size.c: trials that compare teams of different sizes by the clock. */
-#include "runtime/team_size.h"
+#include "runtime/forward.h"
 
 #include <stdbool.h>
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
-#include "base/path.h"
 
 enum { MAX_TEMPLATE = 1 << 20, MAX_JSON = 64 << 20 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/math64.h"
+#include "base/number.h"
 #include "model/config_keys.h"
 #include "source/family.h"
 #include "source/gguf_model.h"

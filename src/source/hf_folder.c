@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
-#include "base/path.h"
 #include "format/pth.h"
 #include "source/hf_tensors.h"
 #include "source/refuse.h"

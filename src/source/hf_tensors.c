@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/number.h"
 
 enum { NAME_BYTES = 160 };
 

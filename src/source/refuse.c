@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
-#include "base/path.h"
-#include "base/utf8.h"
-#include "format/magic.h"
+#include "base/text.h"
+#include "format/bytes.h"
 #include "source/hf_folder.h"
 
 /* ---- Nothing there ---- */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/path.h"
+#include "base/file.h"
 #include "source/gguf_model.h"
 #include "source/hf_folder.h"
 #include "source/llama2c_model.h"

@@ -6,7 +6,7 @@
 
 #include "format/gguf.h"
 #include "format/llama2c.h"
-#include "model/stored_model.h"
+#include "model/tensor_list.h"
 #include "tokmake/tokmake.h"
 
 typedef enum SourceKind {

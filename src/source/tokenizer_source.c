@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
-#include "base/path.h"
 #include "source/folder_chat.h"
 #include "source/hf_folder.h"
 

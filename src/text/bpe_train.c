@@ -1,13 +1,13 @@
 /* Byte-level BPE training. The text becomes a table of different words with counts. Each step
  * merges the most frequent pair, and only in the words that hold it. The best pair comes from a
  * heap whose offers may be stale: an offer is checked against the pair's count when it is taken. */
-#include "text/bpe_train.h"
+#include "text/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/byte_map.h"
-#include "text/pretokenize.h"
+#include "base/hash.h"
+#include "text/tokenizer_parts.h"
 
 enum { LONGEST_WORD = 256 };
 

@@ -1,9 +1,9 @@
 /* Sets of characters as sorted edges, and the sets that the names of Unicode properties mean. */
-#include "text/char_set.h"
+#include "text/regex.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include "text/unicode_data.h"
+#include "text/unicode.h"
 
 void char_set_free(CharSet *s)
 {

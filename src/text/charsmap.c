@@ -1,7 +1,6 @@
 /* Looks replacements up in the trie of SentencePiece's charsmap. */
-#include "text/charsmap.h"
+#include "text/tokenizer_parts.h"
 
-#include "text/vocab.h"
 
 bool charsmap_open(Charsmap *m, const TensorFile *f, Error *err)
 {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "text/chat_form.h"
 
 enum { MOST_BYTES = 64 << 10, MOST_STOPS = 16, MOST_STOP_BYTES = 128, MOST_NAME = 64, CHAT_VERSION = 1 };
 

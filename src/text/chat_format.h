@@ -1,11 +1,15 @@
-/* text/chat_format.h: turns a conversation into the text that a model was trained with. A format is
- * data (docs/format.md, "Chat"): one form each for the system text, a user's turn, an assistant's
- * turn and the opening of an answer, and the texts that end an answer. Knows nothing of tokens:
- * chat_render returns a text and says who wrote which part of it. */
+/* text/chat_format.h: the forms of conversations. */
 #ifndef TEXT_CHAT_FORMAT_H
 #define TEXT_CHAT_FORMAT_H
 
 #include "base/error.h"
+
+/* ---- chat_format.c ---------------------------------------------------------------------------- */
+
+/* Turns a conversation into the text that a model was trained with. A format is
+ * data (docs/format.md, "Chat"): one form each for the system text, a user's turn, an assistant's
+ * turn and the opening of an answer, and the texts that end an answer. Knows nothing of tokens:
+ * chat_render returns a text and says who wrote which part of it. */
 
 typedef struct ChatFormat ChatFormat; /* immutable */
 
@@ -71,5 +75,53 @@ bool chat_render(const ChatFormat *f, const ChatMessage *message, size_t n, bool
  * of "ASSISTANT: ". It is "" if the assistant's turn does not begin with the opening. The caller
  * frees *out. Errors: SYSTEM. */
 bool chat_answer_prefix(const ChatFormat *f, const char *bos, const char *eos, char **out, Error *err);
+
+/* ---- chat form -------------------------------------------------------------------------------- */
+
+/* The insides of a chat format. Each form, a text with placeholders, is a list of
+ * parts. chat_format.c reads them and chat_render.c writes them out; no other file includes
+ * this. */
+
+typedef enum FormPartKind { FORM_TEXT, FORM_CONTENT, FORM_SYSTEM, FORM_BOS, FORM_EOS, FORM_TRIM, FORM_TRIM_END } FormPartKind;
+/* text is set for FORM_TEXT only. */
+typedef struct FormPart { FormPartKind kind; const char *text; size_t n; } FormPart;
+typedef struct ChatForm { bool given; FormPart *part; size_t n_parts; char *texts; } ChatForm;
+
+typedef enum FormName {
+    CHAT_BEGIN, CHAT_SYSTEM_TURN, CHAT_USER_TURN, CHAT_USER_FIRST, CHAT_USER_SYSTEM, CHAT_ASSISTANT_TURN, CHAT_OPEN, CHAT_CLOSE,
+    CHAT_FORMS
+} FormName;
+
+struct ChatFormat {
+    char       *name;
+    ChatForm    form[CHAT_FORMS];
+    char       *default_system; /* NULL: none */
+    /* user_system is used for the last turn if that is a user's; else for the first user turn. */
+    bool        system_at_last;
+    bool        alternate;
+    /* From an earlier answer, only what follows the last thinking_end is kept; NULL: all of it. */
+    char       *thinking_end;
+    bool        thinking_strip; /* also drop newlines after it */
+    const char **stop;
+    size_t      n_stops;
+};
+
+/* ---- chat_known.c ----------------------------------------------------------------------------- */
+
+/* The chat formats that tblock knows by name, as rows of texts. chat_known.c has
+ * the table and writes a row as JSON; chat_recognise.c starts from a row and adjusts it. */
+
+enum { CHAT_KNOWN_STOPS = 2 };
+
+/* NULL: the key is left out. docs/format.md explains the keys. */
+typedef struct ChatKnown {
+    const char *name, *begin, *system, *user, *user_first, *user_system, *assistant, *open, *close, *default_system, *thinking_end;
+    const char *stop[CHAT_KNOWN_STOPS];
+    bool        system_at_last, alternate, thinking_strip;
+} ChatKnown;
+
+const ChatKnown *chat_known_find(const char *name); /* NULL: none */
+/* The row as JSON; the caller frees. NULL: no memory. */
+char            *chat_known_json(const ChatKnown *k, Error *err);
 
 #endif

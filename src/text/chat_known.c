@@ -1,12 +1,11 @@
 /* The table of known chat formats, and how a row becomes the JSON of a format. */
-#include "text/chat_known.h"
+#include "text/chat_format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
-#include "text/chat_format.h"
 
 #define TRIMMED "{trim}{content}{/trim}"
 

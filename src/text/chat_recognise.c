@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "text/chat_known.h"
+#include "text/chat_format.h"
 
 enum { MOST_WORDS = 4, MOST_PROGRAM = 1 << 20, MOST_FORM = 4096, MOST_ROOMS = 12 };
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text_out.h"
-#include "text/chat_form.h"
+#include "base/text.h"
+#include "text/chat_format.h"
 #include "text/unicode.h"
 
 /* A conversation while it is rendered. */

@@ -1,7 +1,7 @@
 /* Ids back to bytes, by the rules of each type of tokenizer. */
 #include <stdlib.h>
 #include <string.h>
-#include "base/checked.h"
+#include "base/memory.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 

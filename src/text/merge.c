@@ -1,6 +1,6 @@
 /* BPE merges of one word. A short word searches all its pairs before each merge; a long word keeps
  * its pairs in a heap. Both make the same merges in the same order. */
-#include "text/merge.h"
+#include "text/tokenizer_parts.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* The normalizer of tokenizer.json as a list of steps. Each step does what tokenizers 0.23 does
  * (normalizers/). */
-#include "text/normalize.h"
+#include "text/tokenizer_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,10 @@
 /* A sorted array of strings. A search keeps the range of pieces that agree with the text so far and
  * narrows it byte by byte. */
-#include "text/piece_set.h"
+#include "text/tokenizer_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/vocab.h"
 
 bool piece_set_add(PieceSet *s, const char *bytes, size_t n, int32_t id, Error *err)
 {

@@ -1,6 +1,6 @@
 /* Pre-tokenizer steps. Each does what tokenizers 0.23 does: tokenizer/pattern.rs and normalizer.rs
  * (split), pre_tokenizers/metaspace.rs. */
-#include "text/pretokenize.h"
+#include "text/tokenizer_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

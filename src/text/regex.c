@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "text/regex_spell.h"
 #include "text/unicode.h"
 
 enum {

@@ -1,15 +1,13 @@
 /* Spells a pattern anew without Unicode, in four passes: read it, replacing each part that matches
  * one character by a set (an atom); cut all characters into classes that no set tells apart; write
  * the pattern with sets of classes; write the table from characters to classes. */
-#include "text/regex_spell.h"
+#include "text/regex.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/byte_map.h"
-#include "base/hex.h"
-#include "base/text_out.h"
-#include "text/char_set.h"
+#include "base/hash.h"
+#include "base/text.h"
 #include "text/unicode.h"
 
 enum { MOST_DEPTH = 250, MOST_CLASSES = UINT16_MAX, BLOCK = 256, BLOCKS = CHARACTERS / BLOCK };

@@ -2,9 +2,8 @@
  * hold NUL: a text to tokenize may too. */
 #include <stdlib.h>
 #include <string.h>
-#include "base/hex.h"
+#include "base/hash.h"
 #include "base/json.h"
-#include "base/json_doc.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 

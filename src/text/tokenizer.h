@@ -1,11 +1,17 @@
-/* text/tokenizer.h: turns a text into exactly the token ids that the model was trained with, and
- * back. Knows nothing of the model. docs/format.md, section "Tokenizer", says how a tokenizer is
- * stored. */
+/* text/tokenizer.h: text to token ids and back; a vocabulary from a text. */
 #ifndef TEXT_TOKENIZER_H
 #define TEXT_TOKENIZER_H
 
-#include "base/text_out.h"
+#include <stdint.h>
+#include "base/error.h"
+#include "base/text.h"
 #include "format/tensors.h"
+
+/* ---- tokenizer.c ------------------------------------------------------------------------------ */
+
+/* Turns a text into exactly the token ids that the model was trained with, and
+ * back. Knows nothing of the model. docs/format.md, section "Tokenizer", says how a tokenizer is
+ * stored. */
 
 typedef struct Tokenizer Tokenizer; /* immutable once open: threads may share it */
 
@@ -92,5 +98,25 @@ bool stop_texts_put(StopTexts *s, const char *text, size_t n, TextOut *shown, Er
 
 /* Call this at the end of the stream: what was held back is shown after all. Errors: SYSTEM. */
 bool stop_texts_flush(StopTexts *s, TextOut *shown, Error *err);
+
+/* ---- bpe_train.c ------------------------------------------------------------------------------ */
+
+/* Makes a byte-level BPE vocabulary from a text. Source: Sennrich et al. 2016,
+ * "Neural machine translation of rare words with subword units". Ties are broken as in tokenizers
+ * (models/bpe/trainer.rs), so that both find the same merges. */
+
+/* Ids 0 .. 255 are the bytes. The following ids are pieces, in the order in which merges first make
+ * them. A merge may make a piece that exists already ("a" + "bc" after "ab" + "c"); it then gets
+ * that piece's id. */
+typedef struct BpeMerge { int32_t left, right, merged; } BpeMerge;
+
+/* Find merges until there are n_ids ids. The text is cut into words by the steps `pretokenize`
+ * (JSON, docs/format.md). Each merge joins the pair of neighbours that occurs most often inside
+ * words; ties go to the lowest left id, then to the lowest right id. The caller frees *merges
+ * [*n_merges]. *n_found is less than n_ids if every word has become one piece. Only the first 256
+ * bytes of a word count. Memory grows with the number of different words. Errors: INPUT
+ * (pretokenize, a pattern that runs away), SYSTEM. */
+bool bpe_train(const char *text, size_t n_bytes, const char *pretokenize, size_t n_ids, BpeMerge **merges, size_t *n_merges,
+               size_t *n_found, Error *err);
 
 #endif

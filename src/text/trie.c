@@ -1,9 +1,8 @@
 /* Checks a stored trie, so that no search can leave it or run in a circle. */
-#include "text/trie.h"
+#include "text/tokenizer_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "text/vocab.h"
 
 /* depth: one zeroed entry for each node. */
 static bool check_nodes(const Trie *t, const TensorFile *f, const char *name, size_t n_values, uint16_t *depth, Error *err)

@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "base/text_out.h"
-#include "text/unicode_data.h"
+#include "base/text.h"
 
 static bool continues(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 

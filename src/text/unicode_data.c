@@ -1,5 +1,5 @@
 /* Made by tools/make_unicode.py of pyicu-wheels==2.15.2 (Unicode 16.0) and icukit-pyicu==78.3.1 (17.0): not to be edited. */
-#include "text/unicode_data.h"
+#include "text/unicode.h"
 
 const uint32_t CATEGORY_RUNS[] = {
     15, 1036, 1079, 1177, 1207, 1300, 1333, 1367, 1400, 1431, 1459, 1495, 1545, 1879, 1944, 2039,

@@ -1,11 +1,11 @@
 /* Checks the tables of a vocabulary when it is opened, then searches them in place. */
-#include "text/vocab.h"
+#include "text/tokenizer_parts.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/half.h"
 #include "base/hash.h"
+#include "base/number.h"
 
 /* ---- Look-up --------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* What all byte-level BPE vocabularies share: the printable characters that stand for bytes, and
  * the split patterns by name, for files that do not hold their own. */
 #include <string.h>
-#include "base/utf8.h"
+#include "base/text.h"
 #include "tokmake/vocab_draft.h"
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */

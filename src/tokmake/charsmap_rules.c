@@ -3,7 +3,7 @@
  * offsets of replacements (sentencepiece: src/normalizer.cc). */
 #include <stdlib.h>
 #include <string.h>
-#include "base/checked.h"
+#include "base/memory.h"
 #include "tokmake/vocab_draft.h"
 
 enum {

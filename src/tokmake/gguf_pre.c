@@ -4,7 +4,6 @@
  * other: each cuts the pieces that the step before left. */
 #include <string.h>
 #include "tokmake/vocab_draft.h"
-#include "tokmake/gguf_pre.h"
 
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define ENDINGS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tokmake/vocab_draft.h"
-#include "tokmake/gguf_pre.h"
 
 #define KEY "tokenizer.ggml."
 

@@ -2,7 +2,7 @@
  * files do not say how a text is split: that follows from the tokenizer's class in
  * tokenizer_config.json, or the user names it (--pattern). */
 #include <string.h>
-#include "base/utf8.h"
+#include "base/text.h"
 #include "tokmake/vocab_draft.h"
 
 static bool set_pattern(VocabDraft *d, const char *config_path, const JsonNode *config)

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/file.h"
 #include "base/json.h"
-#include "base/path.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "tokmake/vocab_draft.h"
 
 static const char JSON_NAME[] = "tokenizer.json", MODEL_NAME[] = "tokenizer.model", CONFIG_NAME[] = "tokenizer_config.json",

@@ -4,7 +4,7 @@
 #ifndef TOKMAKE_TOKMAKE_H
 #define TOKMAKE_TOKMAKE_H
 
-#include "format/gguf_meta.h"
+#include "format/gguf.h"
 #include "format/tensors.h"
 
 typedef struct TokenizerTensor {

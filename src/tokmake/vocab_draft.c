@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hex.h"
-#include "base/path.h"
+#include "base/file.h"
+#include "base/hash.h"
 
 enum { LARGEST_FILE = 256 << 20, CHUNK = 1 << 20 };
 

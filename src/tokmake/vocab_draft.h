@@ -1,4 +1,15 @@
-/* tokmake/vocab_draft.h: a tokenizer while it is made, and what the readers of file formats share.
+/* tokmake/vocab_draft.h: a tokenizer of another format, while it is read. */
+#ifndef TOKMAKE_VOCAB_DRAFT_H
+#define TOKMAKE_VOCAB_DRAFT_H
+
+#include <string.h>
+#include "base/hash.h"
+#include "base/json.h"
+#include "tokmake/tokmake.h"
+
+/* ---- vocab_draft.c ---------------------------------------------------------------------------- */
+
+/* A tokenizer while it is made, and what the readers of file formats share.
  * Only files of this room include it.
  *   vocab_draft.c    pieces, special tokens, settings; reading files
  *   vocab_finish.c   the draft's metadata entry and tensors
@@ -11,14 +22,6 @@
  *   hf_steps.c       the parts around the model; regex_syntax.c checks their patterns
  *   gguf_vocab.c     vocabularies of GGUF files; gguf_pre.c says how their texts are cut
  *   spm_model.c, rank_file.c, gpt2_files.c, llama2c_vocab.c: the other file formats */
-#ifndef TOKMAKE_VOCAB_DRAFT_H
-#define TOKMAKE_VOCAB_DRAFT_H
-
-#include <string.h>
-#include "base/byte_map.h"
-#include "base/json.h"
-#include "base/json_doc.h"
-#include "tokmake/tokmake.h"
 
 enum { DRAFT_LARGEST = 1 << 22 }; /* ids are below this */
 
@@ -232,5 +235,13 @@ bool charsmap_read(VocabDraft *d, Text blob, const char *what);
 
 /* Turn the draft into the metadata entry and the tensors of out. Errors: SYSTEM. */
 bool draft_finish(VocabDraft *d, TokenizerData *out);
+
+/* ---- gguf_pre.c ------------------------------------------------------------------------------- */
+
+/* The settings of a byte-level vocabulary by its name in tokenizer.ggml.pre. */
+
+/* Set pretokenize, ignore_merges and normalizer. *add_bos becomes the default for files that do not
+ * say whether BOS is added. Errors: INPUT (an unknown name), SYSTEM. */
+bool gguf_pre_settings(VocabDraft *d, Text name, bool *add_bos);
 
 #endif

@@ -2,8 +2,8 @@
  * keys and tensors is fixed: the same source always gives the same bytes. */
 #include <stdlib.h>
 #include <string.h>
-#include "base/checked.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "tokmake/vocab_draft.h"
 
 /* ---- The metadata entry ---------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "train/sublayer.h"
 
 static void clear(float *x, size_t n) { memset(x, 0, n * sizeof *x); }
 

@@ -1,6 +1,6 @@
 /* train/blas.c: loads OpenBLAS with dlopen. Most of it is about memory: OpenBLAS maps large
  * buffers without reporting failure, so we check for room before each step that maps one. */
-#include "train/blas.h"
+#include "train/train_ops.h"
 
 #include <dlfcn.h>
 #include <string.h>

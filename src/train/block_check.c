@@ -5,11 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/memory.h"
-#include "base/math64.h"
-#include "base/philox.h"
-#include "train/block_double.h"
+#include "base/number.h"
 #include "train/block_lab.h"
 
 typedef struct BlockCheck {

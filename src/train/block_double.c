@@ -1,12 +1,12 @@
 /* train/block_double.c: the block in double, written from the formulas alone. It shares no
  * arithmetic with train_forward.c, so an error in one cannot hide in the other. */
-#include "train/block_double.h"
+#include "train/block_lab.h"
 
 #include <assert.h>
 #include <math.h>
 
-#include "base/checked.h"
-#include "train/sublayer.h"
+#include "base/memory.h"
+#include "train/block.h"
 
 const double *double_tensor(const Params *p, const double *w, int layer, TensorRole role, bool bias)
 {

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/clock.h"
 #include "base/memory.h"
-#include "base/philox.h"
+#include "base/number.h"
+#include "base/progress.h"
 
 LabStat lab_stat(const float *x, size_t n)
 {

@@ -1,11 +1,79 @@
-/* train/block_lab.h: one decoder block to look into: all its values and gradients, a check of
- * the gradients in double, stacked blocks with norms before or behind, the fused residual and
- * norm. */
+/* train/block_lab.h: the block in double, and what it says of the block in float. */
 #ifndef TRAIN_BLOCK_LAB_H
 #define TRAIN_BLOCK_LAB_H
 
 #include "base/progress.h"
-#include "train/params.h"
+#include "train/net.h"
+
+/* ---- reference.c ------------------------------------------------------------------------------ */
+
+/* The loss of one sequence in double, on top of block_double.h. As plain as
+ * possible, and it shares no arithmetic with the code that it checks. */
+
+/* The doubles that reference_loss needs as room for n tokens. */
+size_t reference_room(const Params *p, int n);
+
+/* Mean of -log p(target[t]) over the n tokens of a sequence. w: the parameters' array as
+ * doubles. room: reference_room(p, n) doubles. */
+double reference_loss(const Params *p, const double *w, const int32_t *token, const int32_t *target, int n, double *room);
+
+/* ---- block_double.c --------------------------------------------------------------------------- */
+
+/* A decoder block in double, by plain loops over its formulas. The
+ * gradient checks compare with it. Slow. */
+
+/* One block over n_seqs sequences of seq_len. w: all parameters in double, laid out as
+ * params_array; `layer` says which block. inv_freq [rot / 2] and factor come from
+ * config_inv_freq; rot 0: no rotation. */
+typedef struct BlockDouble {
+    const Params     *p;
+    const BlockShape *shape;
+    int               layer;
+    const double     *w, *inv_freq;
+    double            factor;
+    int               rot, n_seqs, seq_len;
+} BlockDouble;
+
+/* The number of doubles that block_double needs as room; 0 if it overflows. */
+size_t block_double_room(const BlockDouble *b);
+
+/* y = block(x), both [n_tok, d_model]. y may be x. Cannot fail. */
+void block_double(const BlockDouble *b, double *y, const double *x, double *room);
+
+/* What a model needs besides its blocks. y [rows, n] = norm of each row of x; y may be x. y
+ * [n_tok, rows] = x W^T + bias; bias NULL: none. */
+void double_norm(double *y, const double *x, const double *w, const double *bias, Norm kind, double eps, int rows, int n);
+void double_product(double *y, const double *x, const double *w, const double *bias, int n_tok, int rows, int k);
+
+/* A tensor of p in the array w, or NULL if there is none. layer -1: a tensor outside the layers. */
+const double *double_tensor(const Params *p, const double *w, int layer, TensorRole role, bool bias);
+
+/* ---- grad_check.c ----------------------------------------------------------------------------- */
+
+/* Are the gradients right? Compares those of the backward pass with central
+ * differences of the loss in double. */
+
+typedef struct GradCheckRow {
+    const char *name;
+    double      worst;          /* largest |g - d| / max(|d|, RMS of the tensor's gradient) */
+    double      at_grad, at_difference; /* both, for that element */
+    size_t      element;
+    int         n;              /* elements checked */
+} GradCheckRow;
+
+/* Writes rows [p->n]. Checks `samples` elements of each parameter (all if it has fewer): the one
+ * with the largest gradient and others drawn by seed. g comes from the backward pass; d = (L(w +
+ * h) - L(w - h)) / 2h is computed in double with h = 2^-18 max(1, |w|). If g and d differ, it
+ * tries smaller h, down to 2^-18 of that. The data is one sequence of n_tok random tokens.
+ * progress may be NULL. Fails with SYSTEM (no memory). */
+bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok, int samples, uint64_t seed,
+                const Progress *progress, Error *err);
+
+/* ---- block_lab.c ------------------------------------------------------------------------------ */
+
+/* One decoder block to look into: all its values and gradients, a check of
+ * the gradients in double, stacked blocks with norms before or behind, the fused residual and
+ * norm. */
 
 /* A summary of a tensor of numbers. */
 typedef struct LabStat {

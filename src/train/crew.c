@@ -1,11 +1,11 @@
 /* train/crew.c: opens threads, kernels and BLAS, and hands out pieces of work. */
-#include "train/crew.h"
+#include "train/train_ops.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
+#include "base/memory.h"
 
 bool crew_open(Crew *c, int threads, Error *err)
 {

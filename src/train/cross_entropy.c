@@ -2,7 +2,7 @@
  * buffer of training, so they are computed for some tokens at a time. */
 #include <string.h>
 
-#include "base/math64.h"
+#include "base/number.h"
 #include "train/train_ops.h"
 
 /* Elements of the logits at once (16 MB), and bounds for the number of tokens. */

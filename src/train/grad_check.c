@@ -1,15 +1,13 @@
 /* train/grad_check.c: checks the gradients of a whole model. net.c computes them in f32,
  * reference.c the loss in double. Each piece of work checks one parameter tensor with parameters
  * of its own, which it may change. */
-#include "train/grad_check.h"
+#include "train/block_lab.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/math64.h"
-#include "base/philox.h"
+#include "base/number.h"
 #include "train/net.h"
-#include "train/reference.h"
 
 typedef struct GradCheck {
     const Params *p;

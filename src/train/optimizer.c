@@ -1,9 +1,9 @@
 /* train/optimizer.c: gradient norm, AdamW and learning rate, cut into pieces of PIECE elements. */
-#include "train/optimizer.h"
+#include "train/net.h"
 
 #include <math.h>
 
-#include "base/math64.h"
+#include "base/number.h"
 
 enum { PIECE = 16384 };
 

@@ -1,15 +1,14 @@
 /* train/params.c: the layout of the parameter array, its first values, and views of it as
  * blocks. */
-#include "train/params.h"
+#include "train/net.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/math64.h"
-#include "base/philox.h"
-#include "model/retype.h"
+#include "base/memory.h"
+#include "base/number.h"
+#include "model/model_writer.h"
 
 /* ---- What training implements ---- */
 

@@ -1,9 +1,8 @@
 /* train/reference.c: embedding, blocks, final norm, head and loss of one sequence in double. */
-#include "train/reference.h"
+#include "train/block_lab.h"
 
 #include <math.h>
 
-#include "train/block_double.h"
 
 /* One of the model's blocks over a sequence of n tokens. frequencies [2, rotary_dim / 2]: first
  * those of layers that see all positions, then those of layers with a window. */

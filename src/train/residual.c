@@ -1,5 +1,5 @@
 /* train/residual.c: sums along the residual stream, and dropout. */
-#include "base/philox.h"
+#include "base/number.h"
 #include "train/train_ops.h"
 
 enum { ADD_PIECE = 16384 }; /* elements; a multiple of 4, the words of one draw */

@@ -1,8 +1,8 @@
 /* train/rope_grad.c: rotary positions: the angles, and the rotation and its inverse. */
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/math64.h"
+#include "base/memory.h"
+#include "base/number.h"
 #include "train/train_ops.h"
 
 /* Computes the same bits as runtime/ops.c. */

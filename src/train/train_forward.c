@@ -6,8 +6,7 @@
 #include "train/block.h"
 
 
-#include "base/checked.h"
-#include "train/sublayer.h"
+#include "base/memory.h"
 
 float *carve(Carver *c, size_t rows, size_t width)
 {

@@ -1,4 +1,83 @@
-/* train/train_ops.h: the operations of a transformer, forward and backward, in f32. Each is one
+/* train/train_ops.h: the operations of training, the threads and the BLAS that they run on. */
+#ifndef TRAIN_TRAIN_OPS_H
+#define TRAIN_TRAIN_OPS_H
+
+#include <stdint.h>
+#include "base/error.h"
+#include "base/threads.h"
+#include "kernels/kernels.h"
+#include "model/config.h"
+
+/* ---- blas.c ----------------------------------------------------------------------------------- */
+
+/* Matrix products by OpenBLAS. It is loaded when training begins, so a program
+ * that only runs models neither needs it nor waits for it. */
+
+/* Arguments as in cblas_sgemm, row-major: C = alpha op(A) op(B) + beta C, op(A) [m, k], op(B)
+ * [k, n]. ta and tb are CBLAS_PLAIN or CBLAS_TURNED (transposed). The calling thread computes
+ * the product; several threads may call at the same time. */
+enum { CBLAS_ROWS = 101, CBLAS_PLAIN = 111, CBLAS_TURNED = 112 };
+typedef void (*BlasSgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
+                          int ldb, float beta, float *c, int ldc);
+
+typedef struct Blas {
+    void       *library;
+    BlasSgemm   sgemm;
+    const char *core;      /* kernels it chose ("SkylakeX"); "" if unknown */
+} Blas;
+
+/* Loads libopenblas.so.0, which stays loaded until the process ends. Loading starts threads of
+ * OpenBLAS's own, which sleep; OPENBLAS_NUM_THREADS=1 in the environment prevents them. Fails
+ * with SYSTEM if the library or a function is missing. */
+bool blas_open(Blas *b, Error *err);
+/* Maps the buffers for the products of `threads` threads now, while we can still report an
+ * error. Returns for how many threads there was room, at most `threads`. On 0 it fails with
+ * SYSTEM. */
+int blas_reserve(const Blas *b, int threads, Error *err);
+
+void blas_close(Blas *b);  /* accepts a zeroed Blas */
+
+/* ---- crew.c ----------------------------------------------------------------------------------- */
+
+/* The threads, kernels and BLAS that compute. Every operation of this room cuts
+ * its work into pieces whose number depends on shapes alone. One thread computes each piece, and
+ * sums over pieces are added in their order: so the bits do not depend on the number of threads.
+ * They may depend on the version of OpenBLAS, and on the processor for which it chose kernels. */
+
+typedef struct Crew {
+    ThreadPool    *pool;
+    int            threads;
+    const Kernels *k;
+    Blas           blas;
+    float         *scratch;        /* that of thread i: scratch + i * scratch_floats */
+    size_t         scratch_floats;
+    float         *partial;        /* sums of pieces, before they are added */
+    size_t         partial_floats;
+} Crew;
+
+/* threads 0: one for each physical core. Fails with SYSTEM (no memory, no OpenBLAS). */
+bool crew_open(Crew *c, int threads, Error *err);
+void crew_close(Crew *c);           /* accepts a zeroed Crew */
+
+/* Makes room for at least so many floats per thread, and for partial sums. Fails with SYSTEM (no
+ * memory). Earlier pointers into either become invalid. */
+bool crew_reserve(Crew *c, size_t scratch_floats, size_t partial_floats, Error *err);
+
+/* Calls task(arg, i, scratch) once for each i of 0 .. n - 1, on any thread, in any order.
+ * scratch belongs to the thread. */
+typedef void (*CrewTask)(void *arg, int i, float *scratch);
+void crew_each(const Crew *c, int n, CrewTask task, void *arg);
+
+/* How many pieces of at most `size` units n units are cut into. */
+static inline int pieces(size_t n, size_t size) { return (int)((n + size - 1) / size); }
+
+/* Calls task(arg, first, n) for each such piece: n units from number `first` on. */
+typedef void (*PieceTask)(void *arg, size_t first, int n);
+void crew_cut(const Crew *c, size_t n, size_t size, PieceTask task, void *arg);
+
+/* ---- train ops -------------------------------------------------------------------------------- */
+
+/* The operations of a transformer, forward and backward, in f32. Each is one
  * line of the paper and knows nothing of layers. `d_x` is the gradient of the loss with respect
  * to x.
  *
@@ -6,13 +85,6 @@
  * weights are ADDED to what is there, so that micro-batches accumulate; NULL means that one is
  * not wanted. Gradients of activations are overwritten, unless a comment says that they are
  * added. Nothing here fails: the caller has reserved the crew's memory with train_ops_reserve. */
-#ifndef TRAIN_TRAIN_OPS_H
-#define TRAIN_TRAIN_OPS_H
-
-#include <stdint.h>
-
-#include "model/config.h"
-#include "train/crew.h"
 
 enum { ROW_PIECE = 256 };     /* tokens of a piece; OpenBLAS packs all of W for each */
 enum { WEIGHT_PIECE = 96 };   /* rows of a piece of a weight's gradient */

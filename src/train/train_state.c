@@ -1,6 +1,6 @@
 /* train/train_state.c: writes and checks checkpoints. A checkpoint is an ordinary safetensors
  * file: each parameter three times (w., m., v.), the tokenizer, and the history of losses. */
-#include "train/train_state.h"
+#include "train/trainer.h"
 
 #include <inttypes.h>
 #include <math.h>

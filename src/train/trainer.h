@@ -1,14 +1,18 @@
-/* train/trainer.h: training, step after step: which tokens a step sees, its gradients, the
+/* train/trainer.h: a training from its first step to its last, and its checkpoint. */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "format/tensors.h"
+#include "train/net.h"
+
+/* ---- trainer.c -------------------------------------------------------------------------------- */
+
+/* Training, step after step: which tokens a step sees, its gradients, the
  * optimizer, and the loss on text that is held back.
  *
  * Everything depends only on the settings, the data, the parameters and moments, and the step
  * number. There is no other state, so training that continues from a checkpoint gives the same
  * bits. */
-#ifndef TRAIN_TRAINER_H
-#define TRAIN_TRAINER_H
-
-#include "train/net.h"
-#include "train/optimizer.h"
 
 typedef struct TrainSettings {
     int      batch, micro;       /* sequences of a step; of a part (gradients add up) */
@@ -58,5 +62,33 @@ bool trainer_check(Trainer *t, Error *err);
 /* *loss = mean loss on the text that is held back, cut into windows of seq_len: all of them, or
  * `most` evenly spaced ones. NaN if nothing is held back. note: also append it to val. */
 bool trainer_validate(Trainer *t, size_t most, bool note, double *loss, Error *err);
+
+/* ---- train_state.c ---------------------------------------------------------------------------- */
+
+/* Checkpoints: parameters, moments, the losses so far, and the settings
+ * that decide how training goes on. A safetensors file (docs/train.md, "Checkpoints"), written
+ * whole or not at all. */
+
+/* A setting as name and text. Training can continue only if all settings are equal. */
+typedef struct StateSetting { const char *key; char value[80]; } StateSetting;
+
+/* Writes a checkpoint. tokenizer: the file whose tokenizer is copied; NULL: none. SYSTEM:
+ * memory, disk. */
+bool train_state_save(const Trainer *t, const char *path, const StateSetting *setting, size_t n_settings, const TensorFile *tokenizer,
+                      Error *err);
+
+/* Is f a checkpoint, with the bytes that were written? INPUT if not. Then its tokenizer may be
+ * used. */
+bool train_state_check(const TensorFile *f, Error *err);
+
+/* Was it made with these settings? INPUT if not, naming what differs. */
+bool train_state_compare(const TensorFile *f, const StateSetting *setting, size_t n_settings, Error *err);
+
+/* Was it made with this config? INPUT if not, naming the first key that differs. */
+bool train_state_compare_config(const TensorFile *f, const Config *c, Error *err);
+
+/* Fills an open trainer. f must have passed the checks above. INPUT if a tensor is missing or
+ * wrong. */
+bool train_state_load(Trainer *t, const TensorFile *f, Error *err);
 
 #endif

@@ -5,14 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../unit/sanitized.h"
+#include "../unit/temp_folder.h"
+#include "../unit/test.h"
+#include "failing_malloc.h"
 #include "format/pth.h"
 #include "format/tensors.h"
 #include "tblock_tools.h"
-#include "train/blas.h"
-#include "failing_malloc.h"
-#include "../unit/sanitized.h"
-#include "../unit/test.h"
-#include "../unit/temp_folder.h"
+#include "train/train_ops.h"
 
 #define DATA "tests/data/"
 static bool quick;

@@ -4,7 +4,6 @@
 #include "fuzz.h"
 #include "memory_file.h"
 #include "model/count.h"
-#include "model/flops.h"
 #include "source/hf_config.h"
 
 static void count_it(const Config *c)

@@ -2,7 +2,6 @@
  * large (base/json_doc.h). What base/json reads cJSON's own parser reads alike, and it comes back from its writer. */
 #include <cjson/cJSON.h>
 #include "base/json.h"
-#include "base/json_doc.h"
 #include "fuzz.h"
 
 /* Every node inside the document, each within its parent. */

@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "memory_folder.h"
 #include "tblock_tools.h"
-#include "train/train_state.h"
+#include "train/trainer.h"
 
 enum { TOKENS = 40 };
 

@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_model.c: any bytes as a model file: header, metadata, config, checkpoint, tokenizer. Where it opens, its data is
  * checked, its tokenizer encodes, and the model computes. */
 #include "memory_file.h"
-#include "model/data_check.h"
+#include "model/tensor_list.h"
 #include "small_run.h"
 #include "source/source.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/number.h"
 #include "kernels/kernels.h"
 
 enum { MAX_TABLES = 8, GUARD = 16 };

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/half.h"
+#include "base/number.h"
 #include "kernels/kernels.h"
 
 static uint64_t seed = 1;

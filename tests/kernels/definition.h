@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/number.h"
 #include "kernels/kernels.h"
 
 static float def_max(float a, float b) { return a > b ? a : b; }

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "base/half.h"
+#include "base/number.h"
 #include "quant/quant.h"
 
 /* One block: n codes, a sub-scale and a minimum for each `sub` of them. */

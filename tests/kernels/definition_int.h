@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "base/half.h"
+#include "base/number.h"
 #include "kernels/kernels.h"
 
 /* One superblock of n floats. Returns d. */

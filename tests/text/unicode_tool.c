@@ -13,7 +13,7 @@
 #include "text/regex.h"
 #include "text/unicode.h"
 
-enum { CHARACTERS = 0x110000 };
+enum { ALL_CHARACTERS = 0x110000 };
 
 static bool is_character(uint32_t c) { return c < 0xD800 || c >= 0xE000; }
 
@@ -21,23 +21,23 @@ typedef bool Holds(const void *arg, uint32_t c);
 
 static void print_runs(Holds *holds, const void *arg)
 {
-    uint32_t first = CHARACTERS, last = 0;
-    for (uint32_t c = 0; c <= CHARACTERS; c++) {
+    uint32_t first = ALL_CHARACTERS, last = 0;
+    for (uint32_t c = 0; c <= ALL_CHARACTERS; c++) {
         if (!is_character(c))
             continue;
-        bool in = c < CHARACTERS && holds(arg, c);
-        if (in && first == CHARACTERS)
+        bool in = c < ALL_CHARACTERS && holds(arg, c);
+        if (in && first == ALL_CHARACTERS)
             first = c;
-        if (!in && first < CHARACTERS) {
+        if (!in && first < ALL_CHARACTERS) {
             printf("%x %x\n", first, last);
-            first = CHARACTERS;
+            first = ALL_CHARACTERS;
         }
         last = c;
     }
 }
 
 /* All characters, and where each begins. */
-typedef struct All { char *text; size_t n, at[CHARACTERS + 1]; uint32_t code[CHARACTERS + 1]; } All;
+typedef struct All { char *text; size_t n, at[ALL_CHARACTERS + 1]; uint32_t code[ALL_CHARACTERS + 1]; } All;
 
 static size_t index_at(const All *all, size_t n_characters, size_t at)
 {
@@ -61,9 +61,9 @@ static bool print_set(const char *pattern, Error *err)
     Regex     *re = NULL;
     RegexRun  *run = NULL;
     int        found = -1;
-    all.text = malloc((size_t)4 * CHARACTERS);
+    all.text = malloc((size_t)4 * ALL_CHARACTERS);
     all.n    = 0;
-    for (uint32_t c = 0; all.text && c < CHARACTERS; c++)
+    for (uint32_t c = 0; all.text && c < ALL_CHARACTERS; c++)
         if (is_character(c)) {
             all.code[n] = c;
             all.at[n++] = all.n;
@@ -105,7 +105,7 @@ static int print_map(const char *form)
     int kind = 0;
     while (kind < 5 && strcmp(form, known[kind]) != 0)
         kind++;
-    for (uint32_t c = 0; c < CHARACTERS; c++) {
+    for (uint32_t c = 0; c < ALL_CHARACTERS; c++) {
         char   text[4], *out = NULL;
         size_t n = is_character(c) ? character_write(c, text) : 0, n_out = n;
         if (n && kind < 4 && !normalize_form((NormalForm)kind, text, n, &out, &n_out))

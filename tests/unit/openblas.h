@@ -2,8 +2,8 @@
 #ifndef OPENBLAS_H
 #define OPENBLAS_H
 
-#include "train/blas.h"
 #include "test.h"
+#include "train/train_ops.h"
 
 static void without_openblas(void) { SKIP("no OpenBLAS"); }
 

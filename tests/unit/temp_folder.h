@@ -1,6 +1,11 @@
-/* tests/unit/temp_folder.h: a folder of a test's own, under TMPDIR or /tmp. Include after test.h. */
+/* tests/unit/temp_folder.h: a folder of a test's own, under TMPDIR or /tmp. */
 #ifndef TEMP_FOLDER_H
 #define TEMP_FOLDER_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static char folder[64];
 

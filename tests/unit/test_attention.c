@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/checked.h"
+#include "base/memory.h"
 #include "runtime/ops.h"
 
 enum { D = 20, GROUP = 4, MAX_THREADS = 5, MAX_TOK = 16, MAX_KV_HEADS = 3 };

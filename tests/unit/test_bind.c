@@ -1,13 +1,12 @@
 /* Binding: what is in the file is what the layers hold, in every layout and type, and a wrong file is refused by name. */
-#include "test.h"
 #include "temp_folder.h"
+#include "test.h"
 
 #include <unistd.h>
 
 #include "base/hash.h"
 #include "model/count.h"
 #include "model/model.h"
-#include "model/tensor_check.h"
 #include "model/tensor_list.h"
 
 /* ---- A model file with known weights, and one thing wrong with it if asked ---- */

@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-#include "base/half.h"
-#include "base/math64.h"
+#include "base/number.h"
 #include "runtime/forward.h"
 
 static Error err;

@@ -3,7 +3,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "base/half.h"
+#include "base/number.h"
 #include "test.h"
 
 enum { N = 256 };

@@ -1,13 +1,13 @@
 /* data_check: a whole file passes; each kind of damage is found and its tensor named. */
-#include "test.h"
 #include "temp_folder.h"
+#include "test.h"
 
 #include <unistd.h>
 
-#include "base/half.h"
+#include "base/number.h"
 #include "format/tensors.h"
 #include "model/count.h"
-#include "model/data_check.h"
+#include "model/tensor_list.h"
 #include "tblock_tools.h"
 
 static char model[128], config[128];

@@ -1,7 +1,7 @@
 /* tests/unit/test_draft.c: what follows the last tokens where they stood before. */
 #include "test.h"
 
-#include "runtime/draft.h"
+#include "runtime/sampler.h"
 
 enum { MAX_N = 3000, MOST = 20 };
 

@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/text.h"
 
 #include "test.h"
 

@@ -1,5 +1,4 @@
 #include "base/file.h"
-#include "base/path.h"
 
 #include <errno.h>
 #include <dirent.h>

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/file.h"
-#include "model/flops.h"
+#include "model/count.h"
 
 static bool preset(const char *name, Config *c, Count *n)
 {

@@ -1,6 +1,6 @@
-#include "base/half.h"
+#include "base/number.h"
 #include "format/tensors.h"
-#include "quant/ggml_blocks.h"
+#include "quant/quant.h"
 #include "test.h"
 
 /* Recorded: tests/data/README.md. */

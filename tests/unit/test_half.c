@@ -1,4 +1,4 @@
-#include "base/half.h"
+#include "base/number.h"
 
 #include <math.h>
 #include "test.h"

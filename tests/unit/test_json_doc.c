@@ -1,7 +1,7 @@
-#include "base/json_doc.h"
+#include "base/json.h"
 
 #include <math.h>
-#include "base/byte_map.h"
+#include "base/hash.h"
 #include "test.h"
 
 static bool parse(JsonDoc *d, const char *text, size_t n, Error *e)

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "base/half.h"
+#include "base/number.h"
 #include "runtime/kv_cache.h"
 
 static Error err;

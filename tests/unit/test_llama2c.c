@@ -1,10 +1,10 @@
 #include "format/llama2c.h"
 #include <math.h>
-#include "base/half.h"
+#include "../fuzz/memory_file.h"
+#include "base/number.h"
 #include "format/tensors.h"
 #include "test.h"
 #include "test_data.h"
-#include "../fuzz/memory_file.h"
 
 /* ---- Files as export.py writes them ------------------------------------------------------------------------------ */
 

@@ -1,4 +1,4 @@
-#include "base/math64.h"
+#include "base/number.h"
 
 #include <math.h>
 #include "base/hash.h"

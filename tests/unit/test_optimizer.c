@@ -3,7 +3,7 @@
 
 #include "openblas.h"
 #include "test.h"
-#include "train/optimizer.h"
+#include "train/net.h"
 
 static void rate_rises_and_falls(void)
 {

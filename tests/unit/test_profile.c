@@ -1,7 +1,7 @@
 /* tests/unit/test_profile.c: the clock of the forward pass. */
 #include "test.h"
 
-#include "runtime/profile.h"
+#include "runtime/forward.h"
 
 static void time_goes_to_the_operation_that_runs(void)
 {

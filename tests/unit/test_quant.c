@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/number.h"
 #include "quant/codes.h"
 #include "test.h"
 

@@ -1,14 +1,14 @@
 /* quantize: the file holds what panel_quantize makes of the rows, whatever the threads; the report is right; what cannot be
  * stored is refused by name. */
-#include "test.h"
 #include "temp_folder.h"
+#include "test.h"
 
 #include <math.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "model/tensor_check.h"
+#include "model/tensor_list.h"
 #include "tblock_tools.h"
 
 /* Odd widths, two superblocks in d_ff, biases, a head of its own. */

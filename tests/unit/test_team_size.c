@@ -1,5 +1,5 @@
 /* A machine is two numbers here: how long a region takes with one and with more members. */
-#include "runtime/team_size.h"
+#include "runtime/forward.h"
 
 #include "test.h"
 

@@ -1,4 +1,4 @@
-#include "base/text_out.h"
+#include "base/text.h"
 #include "test.h"
 
 static void a_text_grows(void)

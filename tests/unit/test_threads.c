@@ -9,8 +9,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "base/affinity.h"
-#include "base/cpu_count.h"
 #include "sanitized.h"
 #include "test.h"
 

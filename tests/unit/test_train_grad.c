@@ -3,7 +3,7 @@
 
 #include "openblas.h"
 #include "test.h"
-#include "train/grad_check.h"
+#include "train/block_lab.h"
 
 static Config base(void)
 {

@@ -128,7 +128,7 @@ static void double_free(Double *d)
     free(d->v);
 }
 
-static double norm_of(const Params *p, const float *g)
+static double gradient_norm(const Params *p, const float *g)
 {
     double sum = 0;
     for (size_t i = 0; i < p->n_floats; i++)
@@ -169,7 +169,7 @@ static void compare_with_double(Tiny *x, double clip, double norms[4])
     Double d = double_of(x);
     for (int t = 1; t <= 4; t++) {
         tiny_step(x, &norms[t - 1]);
-        double norm = norm_of(&x->p, x->t.g), scale = clip > 0 && norm > clip ? clip / norm : 1, lr = 0.02 * (t < 3 ? t / 3.0 : 1);
+        double norm = gradient_norm(&x->p, x->t.g), scale = clip > 0 && norm > clip ? clip / norm : 1, lr = 0.02 * (t < 3 ? t / 3.0 : 1);
         adamw_in_double(&d, &x->p, x->t.g, &x->t.s.adamw, t, lr, scale);
         CHECK(fabs(norms[t - 1] - norm) <= 1e-6 * norm, "clip %g, step %d: norm %.9g, in double %.9g", clip, t, norms[t - 1], norm);
         CHECK(farthest(x->t.m, d.m, n) <= 3e-6, "clip %g, step %d: m is %g apart", clip, t, farthest(x->t.m, d.m, n));

@@ -1,4 +1,4 @@
-#include "format/zip.h"
+#include "format/pth.h"
 #include "test.h"
 #include "zip_writer.h"
 

@@ -28,7 +28,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/number.h"
 #include "kernels/kernels.h"
 
 /* Everything is static: code compiled with wide instructions must never become the shared copy of a symbol. */
