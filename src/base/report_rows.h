@@ -47,7 +47,7 @@ typedef struct Value {
     const char *words; /* text and pages show these instead; NULL: the value */
 } Value;
 
-static inline Value v_none(void) { return (Value){ VALUE_NONE }; } /* an empty cell; JSON leaves it out */
+static inline Value v_none(void) { return (Value){ .kind = VALUE_NONE }; } /* an empty cell; JSON leaves it out */
 static inline Value v_int(int64_t x) { return (Value){ VALUE_INT, .whole = x }; }
 static inline Value v_count(uint64_t x) { return v_int((int64_t)x); }
 static inline Value v_real(double x) { return (Value){ VALUE_REAL, .real = x }; } /* JSON: null where it is not finite */
