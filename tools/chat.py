@@ -1,101 +1,31 @@
-"""What convert.py takes from elsewhere: the tokenizer of a folder, which `tblock convert` makes, and its chat template as a chat
-format (docs/format.md, section Chat). A template is a Jinja program: it is run on conversations of marked contents, the text
-around the marks becomes the forms, and the forms are checked on others."""
-import argparse
+"""The chat template of a folder as a chat format (docs/format.md, section Chat): the template, a Jinja program, is run on
+conversations of marked contents, the text around the marks becomes the forms, and the forms are checked on others."""
 import json
 import os
-import shutil
 import subprocess
 import sys
+
+from handover import HandOver
 
 CONFIG, SPECIAL, ALONE, PROCESSOR = "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"
 MOST_TEMPLATE = 1 << 18    # bytes; the largest published ones are under 30 KB
 SECONDS = 20
-HERE = os.path.dirname(os.path.abspath(__file__))
-CHILD = os.path.join(HERE, "chat_child.py")
-
-
-class HandOver(Exception):
-    """Something that convert.py does not know; `tblock convert` does, or says what is wrong."""
+CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chat_child.py")
 
 
 class Inexpressible(Exception):
     """The forms cannot say what the template does."""
 
 
-# ---- what runs ----
-
-def no_numpy():
-    """Go on with the Python that tools/setup.sh made; where there is none, tblock does the work."""
-    venv = os.path.join(os.path.dirname(HERE), ".venv")
-    python = os.path.join(venv, "bin", "python")
-    if os.path.exists(python) and os.path.realpath(sys.prefix) != os.path.realpath(venv):
-        os.execv(python, [python] + sys.argv)
-
-def find_tblock():
-    """$TBLOCK, the one that is built here, or the one that is installed; None."""
-    given = os.environ.get("TBLOCK") or os.path.join(os.path.dirname(HERE), "build", "release", "tblock")
-    return given if os.access(given, os.X_OK) else None if "TBLOCK" in os.environ else shutil.which("tblock")
-
-
-# ---- the tokenizer, by the program ----
-
-def tokenizer(tblock, src, options, temporary):
-    """(a model file with nothing but the tokenizer of a folder, and its chat format; the options that make tblock store that
-    format). None where there is none, or no tblock to make it."""
-    p = argparse.ArgumentParser(allow_abbrev=False)
-    for name in ("--tokenizer", "--pattern", "--chat-format"):
-        p.add_argument(name)
-    own, path = p.parse_known_args(options)[0], os.path.join(temporary, "tokenizer.bin")
-    if not tblock or "--no-tokenizer" in options or not (has_tokenizer(src) or own.tokenizer and os.path.isdir(src)):
-        return None, []
-    command = [tblock, "convert", src, "-o", path, "--tokenizer-only", "--quiet"]
-    for name in ("tokenizer", "pattern"):
-        command += ["--" + name, getattr(own, name)] if getattr(own, name) else []
-    run(command)
-    template = None if own.chat_format else find(src)
+def of_folder(folder, special):
+    """(the format or None, lines for the user); None without a template. special: the tokenizer's special tokens."""
+    template, notes = find(folder), []
     if template is None:
-        return path, []
+        return None, []
     try:
-        notes = []
-        form = derive(Program(template, variables_of(src), notes), special_tokens(path))
+        return derive(Program(template, variables_of(folder), notes), special), notes
     except Inexpressible as e:
-        warn("chat template: %s: only the template itself is stored" % e)
-        return path, []
-    for note in notes:
-        warn(note)
-    more = ["--chat-format", json.dumps(form, separators=(",", ":"))]
-    run(command + more)
-    return path, more
-
-
-def has_tokenizer(folder):
-    """Is there a file that may be a tokenizer's?"""
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return any(n.startswith(("tokenizer", "vocab")) or n.endswith((".model", ".tiktoken")) for n in names)
-
-
-def run(command):
-    if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
-        raise HandOver("the tokenizer")
-
-
-def warn(text):
-    print("convert.py: warning: %s" % text, file=sys.stderr)
-
-
-def special_tokens(path):
-    """The texts of a model file's special tokens, one of which may end an answer."""
-    with open(path, "rb") as f:
-        n = int.from_bytes(f.read(8), "little")
-        header, data = json.loads(f.read(n)), f.read()
-
-    def tensor(name):
-        begin, end = header[name]["data_offsets"]
-        return data[begin:end]
-    offsets, pieces = memoryview(tensor("tok.offsets")).cast("I"), tensor("tok.bytes")
-    ids = [s["id"] for s in json.loads(header["__metadata__"]["tokenizer"])["special"]]
-    return [pieces[offsets[i]:offsets[i + 1]].decode("utf-8", "replace") for i in ids]
+        return None, ["chat template: %s: only the template itself is stored" % e]
 
 
 # ---- finding the template ----

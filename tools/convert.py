@@ -3,28 +3,21 @@
 
 A Llama folder of Hugging Face is written here, with numpy: this is docs/format.md as a program.
 `tblock convert` writes the same bytes (tests/convert/test_script.py), so each checks the other. It
-takes over what is not known here: other families, formats and types of weights, anything unusual,
-and it tells what is wrong with a source. It makes the tokenizer; chat.py runs the chat template."""
-import argparse
+takes over what is not known here (handover.py): other families, formats and types of weights,
+anything unusual, tokenizers; and it tells what is wrong with a source."""
 import collections
 import hashlib
 import json
 import os
-import signal
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-import chat  # noqa: E402
+import handover  # noqa: E402
+from handover import expect  # noqa: E402
 try:
     import numpy as np
 except ImportError:
-    np = chat.no_numpy()
-
-
-def expect(condition, what):
-    if not condition:
-        raise chat.HandOver(what)
+    np = handover.no_numpy()
 
 
 def read(path, begin=0, n=-1, kind="u1"):
@@ -71,7 +64,8 @@ def take_ids(keys, key, vocab_size):
 
 def take_rope(keys):
     """theta, and the object `rope`. rope_parameters is how newer configs write both."""
-    given = [keys.pop(key) for key in ("rope_parameters", "rope_scaling") if keys.get(key) is not None]
+    both = ("rope_parameters", "rope_scaling")
+    given = [keys.pop(key) for key in both if keys.get(key) is not None]
     expect(len(given) < 2 and isinstance((given + [{}])[0], dict), "rope_scaling")
     given = dict((given + [{}])[0])
     places = [k for k in (keys, given) if k.get("rope_theta") is not None]
@@ -139,7 +133,7 @@ def read_safetensors(path):
 
 
 def read_folder(folder, files):
-    """The tensors of model.safetensors or of the shards in its index; adds to files what it read."""
+    """The tensors of model.safetensors, or of the shards in its index; files gets what was read."""
     files.append(os.path.join(folder, "model.safetensors"))
     if os.path.exists(files[-1]):
         return read_safetensors(files[-1])[0]
@@ -259,9 +253,11 @@ def sha256(path):
     return digest.hexdigest()
 
 
-def convert(src, out, layout, tensors, made):
-    """Write the model file of a folder, which is then described. tensors, made: read from the file
-    with its tokenizer."""
+def convert(src, out, layout, tokenizer):
+    """Write the model file of a folder, which is then described. tokenizer: a model file with the
+    folder's tokenizer, or None."""
+    expect(np is not None, "no numpy")
+    tensors, made = read_safetensors(tokenizer) if tokenizer else ({}, {})
     files = [os.path.join(src, name) for name in ("config.json", "generation_config.json")]
     files = [path for path in files if os.path.exists(path)]
     expect(files and files[0].endswith("/config.json"), src)
@@ -281,47 +277,9 @@ def convert(src, out, layout, tensors, made):
         metadata.update({key: made[key]} if key in made else {})
     metadata.update({"bf16_min": "2^-50"} if any(e.dtype == "BF16" for e in entries) else {})
     write(out, metadata, list(aligned(entries)))
-    return "%s: Hugging Face folder, %d parameters, %d bytes of weights\n" % (out, n_params, n_bytes)
-
-
-# ---- The command ----
-
-def stop(text, status):
-    print("convert.py: %s" % text, file=sys.stderr)
-    return status
-
-
-def main(argv):
-    p = argparse.ArgumentParser(usage="convert.py SRC -o FILE [options of tblock convert]")
-    p.add_argument("src")
-    p.add_argument("-o", "--output", required=True)
-    p.add_argument("--layout", default="rows16")
-    p.add_argument("-q", "--quiet", action="store_true")
-    p.error = lambda text: sys.exit(stop(text, 2))
-    args, others = p.parse_known_args(argv)
-    tblock, chosen = chat.find_tblock(), []
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            made, chosen = chat.tokenizer(tblock, args.src, others, folder)
-            expect(np and not others and args.layout in ("rows16", "rows"), "the command line")
-            tokenizer = read_safetensors(made) if made else ({}, {})
-            done = convert(args.src, args.output, args.layout, *tokenizer)
-            if not tblock and chat.has_tokenizer(args.src):
-                chat.warn("the model file has no tokenizer: tblock makes it, and is not built: run make")
-            sys.stdout.write("" if args.quiet else done)
-            return 0
-        except (chat.HandOver, FileNotFoundError, LookupError, TypeError, ValueError, RecursionError) as why:
-            if not tblock:
-                return stop("%s (%s): only tblock knows this, and it is not built: run make" % (args.src, why), 4)
-    os.execv(tblock, [tblock, "convert", args.src, "-o", args.output, "--layout", args.layout] +
-             ["--quiet"] * args.quiet + others + chosen)
+    return "%s: Hugging Face folder, %d parameters, %d bytes of weights\n" % (
+        out, n_params, n_bytes)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:
-        sys.exit(stop("interrupted, nothing written", 130))
-    except OSError as e:
-        sys.exit(stop(e, 4))
+    sys.exit(handover.command(sys.argv[1:], convert))

@@ -37,7 +37,7 @@ def same_bytes(what):
 
 def written_alike(folder, layout="rows16"):
     """The script writes this folder itself, without a tokenizer, and as tblock does."""
-    script.convert(folder, temp("script.bin"), layout, {}, {})
+    script.convert(folder, temp("script.bin"), layout, None)
     done = tblock("convert", folder, "-o", temp("tblock.bin"), "-q", "--layout", layout, "--no-tokenizer")
     assert done.returncode == 0, done.stderr
     same_bytes(folder)
@@ -77,8 +77,8 @@ def test_a_changed_config_is_written_alike_or_not_at_all():
         with open(os.path.join(folder, "config.json"), "w") as f:
             json.dump({k: v for k, v in dict(config, **change).items() if v is not DROP}, f)
         try:
-            script.convert(folder, temp("script.bin"), "rows16", {}, {})
-        except (script.chat.HandOver, LookupError, TypeError, ValueError):
+            script.convert(folder, temp("script.bin"), "rows16", None)
+        except (script.handover.HandOver, LookupError, TypeError, ValueError):
             continue
         done = tblock("convert", folder, "-o", temp("tblock.bin"), "-q")
         assert done.returncode == 0, "%s: the script writes what tblock refuses: %s" % (change, done.stderr)

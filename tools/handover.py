@@ -1,0 +1,130 @@
+"""The command of convert.py, and all that it leaves to `tblock convert`: tokenizers, and every source and option that the
+script does not know."""
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class HandOver(Exception):
+    """Something that convert.py does not know; `tblock convert` does, or says what is wrong."""
+
+
+def expect(condition, what):
+    if not condition:
+        raise HandOver(what)
+
+
+def no_numpy():
+    """Go on with the Python that tools/setup.sh made; where there is none, tblock does the work."""
+    venv = os.path.join(os.path.dirname(HERE), ".venv")
+    python = os.path.join(venv, "bin", "python")
+    if os.path.exists(python) and os.path.realpath(sys.prefix) != os.path.realpath(venv):
+        os.execv(python, [python] + sys.argv)
+
+def find_tblock():
+    """$TBLOCK, the one that is built here, or the one that is installed; None."""
+    given = os.environ.get("TBLOCK") or os.path.join(os.path.dirname(HERE), "build", "release", "tblock")
+    return given if os.access(given, os.X_OK) else None if "TBLOCK" in os.environ else shutil.which("tblock")
+
+
+def tokenizer(tblock, src, options, temporary):
+    """(a model file with nothing but the tokenizer of a folder, and its chat format; the options that make tblock store that
+    format). None where there is none, or no tblock to make it."""
+    p = argparse.ArgumentParser(allow_abbrev=False)
+    for name in ("--tokenizer", "--pattern", "--chat-format"):
+        p.add_argument(name)
+    own, path = p.parse_known_args(options)[0], os.path.join(temporary, "tokenizer.bin")
+    if not tblock or "--no-tokenizer" in options or not (has_tokenizer(src) or own.tokenizer and os.path.isdir(src)):
+        return None, []
+    command = [tblock, "convert", src, "-o", path, "--tokenizer-only", "--quiet"]
+    for name in ("tokenizer", "pattern"):
+        command += ["--" + name, getattr(own, name)] if getattr(own, name) else []
+    run(command)
+    if own.chat_format:
+        return path, []
+    import chat
+    form, notes = chat.of_folder(src, special_tokens(path))
+    for note in notes:
+        warn(note)
+    more = ["--chat-format", json.dumps(form, separators=(",", ":"))] if form else []
+    if more:
+        run(command + more)
+    return path, more
+
+
+def has_tokenizer(folder):
+    """Is there a file that may be a tokenizer's?"""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return any(n.startswith(("tokenizer", "vocab")) or n.endswith((".model", ".tiktoken")) for n in names)
+
+
+def run(command):
+    if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        raise HandOver("the tokenizer")
+
+
+def warn(text):
+    print("convert.py: warning: %s" % text, file=sys.stderr)
+
+
+def special_tokens(path):
+    """The texts of a model file's special tokens, one of which may end an answer."""
+    with open(path, "rb") as f:
+        n = int.from_bytes(f.read(8), "little")
+        header, data = json.loads(f.read(n)), f.read()
+
+    def tensor(name):
+        begin, end = header[name]["data_offsets"]
+        return data[begin:end]
+    offsets, pieces = memoryview(tensor("tok.offsets")).cast("I"), tensor("tok.bytes")
+    ids = [s["id"] for s in json.loads(header["__metadata__"]["tokenizer"])["special"]]
+    return [pieces[offsets[i]:offsets[i + 1]].decode("utf-8", "replace") for i in ids]
+
+
+def stop(text, status):
+    print("convert.py: %s" % text, file=sys.stderr)
+    return status
+
+
+def command(argv, convert):
+    """Convert, or let tblock do it; the exit status. convert(src, out, layout, a file with the tokenizer or None) returns a line
+    for the user, and raises HandOver where it does not know the source."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return attempt(argv, convert)
+    except KeyboardInterrupt:
+        return stop("interrupted, nothing written", 130)
+    except OSError as e:
+        return stop(e, 4)
+
+
+def attempt(argv, convert):
+    p = argparse.ArgumentParser(usage="convert.py SRC -o FILE [options of tblock convert]")
+    p.add_argument("src")
+    p.add_argument("-o", "--output", required=True)
+    p.add_argument("--layout", default="rows16")
+    p.add_argument("-q", "--quiet", action="store_true")
+    p.error = lambda text: sys.exit(stop(text, 2))
+    args, others = p.parse_known_args(argv)
+    tblock, more = find_tblock(), []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            made, more = tokenizer(tblock, args.src, others, folder)
+            expect(not others and args.layout in ("rows16", "rows"), "an option")
+            line = convert(args.src, args.output, args.layout, made)
+            if not tblock and has_tokenizer(args.src):
+                warn("the model file has no tokenizer: tblock makes it, and is not built: run make")
+            print(line, end="") if not args.quiet else None
+            return 0
+        except (HandOver, FileNotFoundError, LookupError, TypeError, ValueError, RecursionError) as why:
+            if not tblock:
+                return stop("%s (%s): only tblock knows this, and it is not built: run make" % (args.src, why), 4)
+    sys.stdout.flush()
+    os.execv(tblock, [tblock, "convert", args.src, "-o", args.output, "--layout", args.layout] + ["--quiet"] * args.quiet + others + more)
