@@ -127,6 +127,17 @@ static double min_lr(const TrainArgs *a)
     return isnan(a->min_lr) ? 0 : a->min_lr == 0 ? -1 : a->min_lr;
 }
 
+static bool tell_stopped(const TrainArgs *a, int64_t step, bool random, tblock_error *err)
+{
+    char seed[40] = "";
+    if (random)
+        snprintf(seed, sizeof seed, " --seed %" PRIu64, a->seed.value);
+    cli_note(a->general.quiet,
+             "stopped after step %" PRId64 "; to continue, repeat the command with%s --resume", step,
+             seed);
+    return fail(err, CLI_INTERRUPTED, "%s", "");
+}
+
 static bool train(void *args, tblock_error *err)
 {
     TrainArgs          *a = args;
@@ -169,16 +180,7 @@ static bool train(void *args, tblock_error *err)
     }
     if ((a->json || !a->general.quiet) && !print_report(a, &report, err))
         return false;
-    if (!report.stopped)
-        return true;
-    if (random)
-        cli_note(a->general.quiet, "stopped after step %" PRId64 "; to continue, repeat the "
-                                   "command with --seed %" PRIu64 " --resume", report.step,
-                 a->seed.value);
-    else
-        cli_note(a->general.quiet, "stopped after step %" PRId64 "; to continue, repeat the "
-                                   "command with --resume", report.step);
-    return fail(err, CLI_INTERRUPTED, "%s", "");
+    return !report.stopped || tell_stopped(a, report.step, random, err);
 }
 
 #define AT(field) offsetof(TrainArgs, field)
