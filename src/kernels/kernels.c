@@ -19,6 +19,7 @@ static Kernels        tables[ISA_COUNT]; /* those that run here, weakest first *
 static int            n_tables;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* A stronger set overwrites what it does better and keeps the rest of the one before. */
 static void fill_tables(void)
 {
     for (Isa i = 0; i < ISA_COUNT; i++) {

@@ -123,6 +123,7 @@ V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *
             v_store(q[i].part + 16 + (d0 + d) * LANES, o[d][i]);
 }
 
+/* All dimensions: as many vectors at a time as the registers hold beside n_q queries. */
 V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next, float (*p)[KV_TILE], int first,
                          int end, int n_q)
 {
@@ -133,6 +134,8 @@ V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, Fet
         values(a, type, q, next, p, first, end, d, 1, n_q);
 }
 
+/* The ragged ends, one query at a time. Functions of their own: they are rare, and inlined they would fill the cache of
+ * instructions. They fetch nothing ahead. */
 static __attribute__((noinline)) void values_f32_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
 {
     values_all(a, KV_F32, q, &(Fetch){ NULL, NULL }, p, first, end, 1);
@@ -207,6 +210,7 @@ V_INLINE void attn_queries(const AttnTile *a, KvType type, const AttnQuery *q, i
         values_one(a, type, q + i, s + i, max_int(common_end, q[i].first), q[i].end);
 }
 
+/* Queries in even shares: seven are four and three, not six and one. */
 V_INLINE void attn_tile(const AttnTile *a, KvType type)
 {
     int most = type == KV_F32 ? ATTN_Q : ATTN_Q_NARROW, blocks = (a->n_q + most - 1) / most;
@@ -240,6 +244,7 @@ V_INLINE void attn_tile_widened(const AttnTile *a, KvType type)
     attn_tile_f32(&wide);
 }
 
+/* f16 and q8: few queries convert K and V on the way into the registers, many share one conversion. */
 V_INLINE void attn_tile_narrow(const AttnTile *a, KvType type)
 {
     if (a->n_q >= ATTN_WIDEN && a->wide)
@@ -251,6 +256,8 @@ V_INLINE void attn_tile_narrow(const AttnTile *a, KvType type)
 static void attn_tile_f16(const AttnTile *a) { attn_tile_narrow(a, KV_F16); }
 static void attn_tile_q8(const AttnTile *a) { attn_tile_narrow(a, KV_Q8); }
 
+/* Two parts of one softmax become one: what was summed under the smaller maximum is scaled down to the larger. Source: Milakov
+ * and Gimelshein 2018, "Online normalizer calculation for softmax". */
 static void attn_merge(float *state, const float *part, int head_dim)
 {
     float  m = state[0], mt = part[0], top = mt > m ? mt : m;
@@ -261,6 +268,7 @@ static void attn_merge(float *state, const float *part, int head_dim)
         v_store(state + d, v_fma(v_load(state + d), a, v_mul(v_load(part + d), b)));
 }
 
+/* The division by the sum of probabilities comes last, once for each dimension. */
 static void attn_end(float *y, const float *state, int head_dim)
 {
     f32x16 r = v_set(1.0f / state[1]);

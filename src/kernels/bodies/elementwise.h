@@ -5,6 +5,7 @@
 #include "kernels/bodies/blocking.h"
 #include "kernels/bodies/math.h"
 
+/* y[i] = f(x[i]). The last vector is loaded and stored in part: nothing past n is touched. */
 #define MAP(name, f)                                          \
     static void name(float *y, const float *x, int n)         \
     {                                                         \
@@ -30,6 +31,7 @@ static void add(float *x, const float *y, int n)
         v_store_n(x + i, v_add(v_load_n(x + i, n - i), v_load_n(y + i, n - i)), n - i);
 }
 
+/* The product is rounded before it is added: docs/numerics.md has two steps here, so no v_fma. */
 static void add_scaled(float *x, const float *y, float m, int n)
 {
     f32x16 by = v_set(m);
@@ -40,6 +42,7 @@ static void add_scaled(float *x, const float *y, float m, int n)
         v_store_n(x + i, v_add(v_load_n(x + i, n - i), v_mul(v_load_n(y + i, n - i), by)), n - i);
 }
 
+/* One rounding: the definition has a fused step here. */
 static void add_weighted(float *y, const float *f, float p, int n)
 {
     f32x16 by = v_set(p);
@@ -68,6 +71,7 @@ static void soft_cap(float *x, float cap, int n)
     }
 }
 
+/* The gated feed-forward: act(gate) * up. Source: Shazeer 2020, "GLU Variants Improve Transformer". */
 #define GATED(name, act)                                                                                       \
     static void name(float *h, const float *gate, const float *up, int n)                                      \
     {                                                                                                          \
@@ -82,6 +86,8 @@ GATED(swiglu, v_silu)
 GATED(geglu, v_gelu_tanh)
 GATED(geglu_erf, v_gelu)
 
+/* Source: RoFormer (Su et al. 2021), section 3.4.2, with the pairs (i, i + rot / 2) of Llama in Hugging Face's layout. One
+ * product of each pair is rounded, the other is fused: the definition says which. */
 static void rope(float *x, int n_heads, int head_dim, int rot, const float *cosine, const float *sine)
 {
     int half = rot / 2;
@@ -95,6 +101,7 @@ static void rope(float *x, int n_heads, int head_dim, int rot, const float *cosi
         }
 }
 
+/* The tail goes through an array: no machine here stores a part of a vector of halves. */
 static void f32_to_f16_all(uint16_t *y, const float *x, int n)
 {
     int i = 0;

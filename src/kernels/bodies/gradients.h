@@ -150,6 +150,7 @@ static void softmax_scaled(float *x, float scale, int n, float *m_out, float *l_
     *l_out = l;
 }
 
+/* The same probabilities a second time, from what softmax_scaled kept: training does not store them. */
 static void softmax_again(float *x, float scale, float m, float l, int n)
 {
     f32x16 by = v_set(scale), top = v_set(m), r = v_set(1.0f / l);
@@ -159,6 +160,7 @@ static void softmax_again(float *x, float scale, float m, float l, int n)
     }
 }
 
+/* d_s = p (d_p - sum(p d_p)) scale: the derivative of softmax, without its matrix. */
 static void softmax_backward(float *d_s, const float *p, float sum, float scale, int n)
 {
     f32x16 by = v_set(scale), mean = v_set(sum);

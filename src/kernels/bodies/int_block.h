@@ -12,6 +12,7 @@ typedef struct IntTile {
     Finish         end;
 } IntTile;
 
+/* Each vector of weights is multiplied with all digit rows while it is in a register, each digit with all panels. */
 V_INLINE void int_tile(const IntTile *a, Form f, int n_p, int n_t)
 {
     const int    n_v = n_t * form_rows(f);

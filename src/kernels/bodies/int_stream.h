@@ -13,6 +13,7 @@ typedef struct IntStep {
     Finish               end;
 } IntStep;
 
+/* The sums leave the registers by way of memory: finish_int is a loop, and registers have no index. */
 V_INLINE void step_end(const IntStep *a, Form f, int n_t, const i512 *acc)
 {
     char sums[INT_STREAM_ROWS * 64];
@@ -21,6 +22,8 @@ V_INLINE void step_end(const IntStep *a, Form f, int n_t, const i512 *acc)
     finish_int(&a->end, f, 1, n_t, sums);
 }
 
+/* Codes times digits. With one token a single sum would wait for itself, so up to four take turns along k (chains) and are
+ * added at the end: integers, so the order does not matter. */
 V_INLINE void step_q8(const IntStep *a, Form f, int n_t)
 {
     const int   n_v = n_t * form_rows(f), chains = n_v >= 4 ? 1 : n_v >= 2 ? 2 : 4;
@@ -91,6 +94,7 @@ V_INLINE void step_type(const IntStep *a, WeightType type, Form f, int n_t)
         step_q4(a, f, n_t);
 }
 
+/* The most digit rows in flight: with q4 a row needs a register for the part besides its sum. */
 V_INLINE int stream_rows(WeightType type) { return type == WT_Q8 ? INT_STREAM_ROWS : INT_PART_ROWS; }
 
 V_INLINE void step_any(const IntStep *a, WeightType type, Form f, int n_t)

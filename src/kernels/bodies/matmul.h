@@ -100,6 +100,7 @@ V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0
     }
 }
 
+/* Panels p .. end for n_t tokens: together as far as the registers go, the rest one by one. */
 V_INLINE void stream_tokens(const MatmulArgs *a, WeightType type, int p, int end, int t0, int n_t)
 {
     for (; p + WIDTH(n_t) <= end; p += WIDTH(n_t))
@@ -134,6 +135,7 @@ typedef struct Tile {
     const float *bias; /* of the first panel, or NULL */
 } Tile;
 
+/* c[p][t] stays in registers for a whole chunk: LANES_PANELS + BLOCK_T loads feed LANES_PANELS * BLOCK_T multiplications. */
 V_INLINE void tile(const Tile *a, int n_p, int n_t)
 {
     const float *w = a->w, *x = a->x;
@@ -167,6 +169,7 @@ static __attribute__((noinline)) void tile_any(const Tile *a, int n_p, int n_t)
         WITH_CONSTANT(n_t, BLOCK_T, tile(a, 1, N))
 }
 
+/* What --math bf16 puts in place of tile_any and gather_x. */
 typedef void TileFn(const Tile *a, int n_p, int n_t);
 typedef void GatherFn(float *out, const float *x, size_t x_stride, int n_tok, int k0, int n);
 
@@ -244,6 +247,7 @@ V_INLINE void block(const MatmulArgs *a, WeightType type, GatherFn *gather, Tile
     }
 }
 
+/* Both ways give the same bits: they differ in what is loaded when, not in the order of any sum. */
 #define MATMUL(name, type)                                 \
     static void name(const MatmulArgs *a)                  \
     {                                                      \

@@ -68,6 +68,7 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
         }
 }
 
+/* All panels over chunk number s for tokens t0 .. t0 + n_tok, whose x lies in xs. ws: room for the widened weights. */
 V_INLINE void wide_chunk(const MatmulArgs *a, WeightType type, const Walk *w, const float *xs, float *ws, int t0,
                          int n_tok, int s)
 {
@@ -102,6 +103,7 @@ V_INLINE void matmul_wide(const MatmulArgs *a, WeightType type)
     }
 }
 
+/* There is no stream here: weights are widened once for all tokens, however few there are. */
 #define MATMUL_WIDE(name, type) static void name(const MatmulArgs *a) { matmul_wide(a, type); }
 MATMUL_WIDE(matmul_q8, WT_Q8)
 MATMUL_WIDE(matmul_q4, WT_Q4)

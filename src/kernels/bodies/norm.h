@@ -4,6 +4,8 @@
 
 #include "kernels/bodies/elementwise.h"
 
+/* Element i goes to lane i % 16, then the lanes are folded 8, 4, 2, 1. This shape of the sum is part of the definition, so it
+ * may not depend on how many lanes a register has. Elements past n are loaded as 0 and add nothing. */
 static void rms_norm(float *y, const float *x, const float *w, int n, float eps)
 {
     f32x16 lane = v_zero();
@@ -52,6 +54,7 @@ static void layer_norm(float *y, const float *x, const float *w, const float *b,
     }
 }
 
+/* The maximum is taken away first, so that no exponential overflows. */
 /* Where NaN is among the elements every p is NaN, or the sum is: all elements become NaN whatever m came out as. */
 static void softmax(float *x, int n)
 {

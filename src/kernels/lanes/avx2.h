@@ -29,6 +29,7 @@ V_INLINE m16 v_range(int first, int end)
     return v_of_int(_mm256_andnot_si256(_mm256_cmpgt_epi32(f, lo), _mm256_cmpgt_epi32(e, lo)),
                     _mm256_andnot_si256(_mm256_cmpgt_epi32(f, hi), _mm256_cmpgt_epi32(e, hi)));
 }
+/* maskload reads nothing where the mask is 0, so memory may end after n. The second half is skipped where it is empty. */
 V_INLINE f32x16 v_load_n(const float *p, int n)
 {
     m16 m = v_range(0, n);
@@ -125,6 +126,7 @@ V_INLINE f32x16 v_select(m16 m, f32x16 x, f32x16 y)
 }
 
 V_INLINE float v_first(f32x16 x) { return _mm256_cvtss_f32(x.a); }
+/* The definition's order, 8 + 8, 4 + 4, 2 + 2, 1 + 1, is the natural one of halving a register. */
 V_INLINE float v_fold_sum(f32x16 x)
 {
     __m256 b = _mm256_add_ps(x.a, x.b);
@@ -211,6 +213,7 @@ I_MAP1(i_even, I_EVEN)
 I_MAP1(i_odd, I_ODD)
 #define I_JOIN(even, odd) _mm256_or_si256(_mm256_and_si256(even, _mm256_set1_epi16(255)), _mm256_slli_epi16(odd, 8))
 I_MAP2(i_join, I_JOIN)
+/* packs works in each half of a register: the permutation puts the quarters in order. */
 V_INLINE i512 i_pack(i512 x, i512 y)
 {
     return i_of(_mm256_permute4x64_epi64(_mm256_packs_epi16(x.a, x.b), 0xd8),
@@ -237,6 +240,7 @@ I_MAP3(i_sub_end, I_SUB_END)
 #define I_SCALE(acc, part, s) _mm256_add_epi32(acc, _mm256_mullo_epi32(part, s))
 I_MAP3(i_scale, I_SCALE)
 V_INLINE __m256i i_scale_of8(__m256i v, int j) { return _mm256_srai_epi32(_mm256_slli_epi32(v, 24 - 8 * j), 24); }
+/* The codebook is multiplied with 16 added, since vpdpbusd wants one side unsigned: minus 16 times the sum of x. */
 V_INLINE __m256i i_sub_start8(__m256i x)
 {
     __m256i zero = _mm256_setzero_si256(), s = i_dot4_8(zero, _mm256_set1_epi8(I_BOOK_OFFSET), x);

@@ -18,6 +18,7 @@ V_INLINE f32x16 v_set(float a) { return _mm512_set1_ps(a); }
 V_INLINE f32x16 v_zero(void) { return _mm512_setzero_ps(); }
 V_INLINE f32x16 v_load(const float *p) { return _mm512_loadu_ps(p); }
 V_INLINE void   v_store(float *p, f32x16 a) { _mm512_storeu_ps(p, a); }
+/* Masks are numbers here: a tail costs no more than a whole vector. */
 V_INLINE m16    v_low(int n) { return (__mmask16)((1u << n) - 1); }
 V_INLINE f32x16 v_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(v_low(n), p); }
 V_INLINE void   v_store_n(float *p, f32x16 a, int n) { _mm512_mask_storeu_ps(p, v_low(n), a); }
@@ -77,6 +78,7 @@ V_INLINE m16 v_range(int first, int end)
 V_INLINE f32x16 v_select(m16 m, f32x16 a, f32x16 b) { return _mm512_mask_blend_ps(m, b, a); }
 
 V_INLINE float v_first(f32x16 a) { return _mm512_cvtss_f32(a); }
+/* The definition's order, 8 + 8, 4 + 4, 2 + 2, 1 + 1, is the natural one of halving a register. */
 V_INLINE float v_fold_sum(f32x16 a)
 {
     __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));

@@ -19,6 +19,7 @@ V_INLINE f32x16 v_set(float a) { f32x16 r; V_EACH(i) r.v[i] = vdupq_n_f32(a); re
 V_INLINE f32x16 v_zero(void) { return v_set(0.0f); }
 V_INLINE f32x16 v_load(const float *p) { f32x16 r; V_EACH(i) r.v[i] = vld1q_f32(p + 4 * i); return r; }
 V_INLINE void   v_store(float *p, f32x16 a) { V_EACH(i) vst1q_f32(p + 4 * i, a.v[i]); }
+/* NEON has no masks: tails go through an array. */
 V_INLINE f32x16 v_load_n(const float *p, int n)
 {
     float t[16] = { 0 };
@@ -108,6 +109,7 @@ V_INLINE m16 v_range(int first, int end)
 V_INLINE f32x16 v_select(m16 m, f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = vbslq_f32(m.v[i], a.v[i], b.v[i]); return a; }
 
 V_INLINE float v_first(f32x16 a) { return vgetq_lane_f32(a.v[0], 0); }
+/* Registers 0 and 2, 1 and 3 first: that is lane i with lane i + 8. */
 V_INLINE float v_fold_sum(f32x16 a)
 {
     float32x4_t c = vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3]));
