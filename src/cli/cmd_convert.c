@@ -28,8 +28,7 @@ static void print_report(const ConvertArgs *a, const tblock_convert_report *r)
 {
     char out[CLI_SHOWN];
     print_warnings(a, r->warnings);
-    if (r->flushed)
-        cli_note(a->general.quiet, "%" PRIu64 " weight%s too small for the type and became 0", r->flushed, r->flushed == 1 ? " was" : "s were");
+    note_flushed(r->flushed, a->general.quiet);
     if (r->not_finite)
         cli_note(a->general.quiet, "%" PRIu64 " vector%s NaN or infinite values, which were kept", r->not_finite, r->not_finite == 1 ? " has" : "s have");
     if (!a->general.quiet && !r->n_params)

@@ -146,9 +146,7 @@ static void print_notes(const QuantizeArgs *a, const tblock_quantize_report *rep
         cli_note(a->general.quiet, "%zu matri%s already quantized; the rounding error of that "
                                    "stays in the new values", n,
                  n == 1 ? "x was" : "ces were");
-    if (report->flushed)
-        cli_note(a->general.quiet, "%" PRIu64 " weight%s too small for the type and became 0", report->flushed,
-                 report->flushed == 1 ? " was" : "s were");
+    note_flushed(report->flushed, a->general.quiet);
 }
 
 static bool quantize(void *args, tblock_error *err)

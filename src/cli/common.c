@@ -135,6 +135,12 @@ void note_tokenizer(const tblock_model_info *info, const char *path, bool quiet)
         cli_note(quiet, "%s: %s", path, info->tokenizer_note);
 }
 
+void note_flushed(uint64_t n, bool quiet)
+{
+    if (n)
+        cli_note(quiet, "%" PRIu64 " weight%s too small for the type and became 0", n, n == 1 ? " was" : "s were");
+}
+
 bool need_tokenizer(const tblock_model *m, const char *path, const char *instead, tblock_error *err)
 {
     tblock_model_info info;

@@ -115,6 +115,9 @@ void prompt_free(Prompt *p);
 /* Tell that the tokenizer is not from the model's own file, where it is not (compute_context does). */
 void note_tokenizer(const tblock_model_info *info, const char *path, bool quiet);
 
+/* Tell how many weights became 0 in a change of type, if any did (convert, quantize). */
+void note_flushed(uint64_t n, bool quiet);
+
 /* Fails for a model without tokenizer; says what to do instead. */
 bool need_tokenizer(const tblock_model *m, const char *path, const char *instead, tblock_error *err);
 
