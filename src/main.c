@@ -3,13 +3,7 @@
  * Numbers are read and written with a point everywhere. The program never sets LC_NUMERIC;
  * chat's line editor sets LC_CTYPE. */
 #include "cli/command.h"
-#include "cli/common.h"
-#include "cli/fault.h"
 #include "cli/help.h"
-#include "cli/message.h"
-#include "cli/nearest.h"
-#include "cli/output.h"
-#include "cli/progress_bar.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,14 +1,25 @@
-/* api/api.h: what stands behind tblock.h's handles. This room ties the others together (model
- * files, text, runtime) and computes nothing itself. Here is what its files share. */
+/* api/api.h: what the files of the public functions share. */
 #ifndef API_API_H
 #define API_API_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include "base/cpu.h"
+#include "base/progress.h"
 #include "format/tensors.h"
 #include "model/model.h"
+#include "model/model_writer.h"
 #include "runtime/forward.h"
 #include "runtime/sampler.h"
 #include "source/source.h"
+#include "tblock_tools.h"
+#include "text/chat_format.h"
 #include "text/tokenizer.h"
+
+/* ---- api -------------------------------------------------------------------------------------- */
+
+/* What stands behind tblock.h's handles. This room ties the others together (model
+ * files, text, runtime) and computes nothing itself. Here is what its files share. */
 
 struct tblock_model {
     Source     source;
@@ -89,5 +100,114 @@ bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FAC
 
 /* Writes the metadata of a file of results: its format and the facts. */
 bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s, Error *err);
+
+/* ---- chat ------------------------------------------------------------------------------------- */
+
+/* The chat format that a model's source brings along. */
+
+enum { CHAT_MOST_MESSAGES = 1 << 20 }; /* in a conversation */
+
+/* Finds the chat format of a source. chat: the metadata entry `chat` (docs/format.md, "Chat"),
+ * or NULL. Without it, program: a chat template as its author wrote it (a GGUF's
+ * tokenizer.chat_template, tokenizer_config.json), which is recognised, or NULL. *out is NULL if
+ * both are. path begins the messages. Fails with INPUT (bad JSON, an unknown template) or
+ * SYSTEM. */
+bool chat_source_format(const char *path, const char *chat, const char *program, ChatFormat **out, Error *err);
+
+/* ---- logit_rows.c ----------------------------------------------------------------------------- */
+
+/* What the logits of one position say: probabilities, the distance of two
+ * rows, the most likely tokens. All in double, in ascending order of tokens, with math64: the
+ * same bits everywhere. */
+
+/* log(sum of exp(x[i])) of n >= 1 logits. NaN if one is NaN, -inf if all are -inf. */
+double log_sum_exp(const double *x, int n);
+
+/* The Kullback-Leibler divergence, sum of p (log p - log q), in nats. p and q are the softmax of
+ * two rows of n logits; lp, lq: their log_sum_exp. Never negative. Tokens with p under e^-700
+ * count as 0. NaN if a row holds a NaN or its largest logit is infinite. */
+double kl_divergence(const double *x_p, double lp, const double *x_q, double lq, int n);
+
+/* The ids of the k largest of n logits, largest first; of equal ones the lower id. Returns how
+ * many: k, or fewer if the others are NaN. */
+enum { TOP_MOST = 5 };
+int top_tokens(const double *x, int n, int k, int id[TOP_MOST]);
+
+/* Are these the same ids, in any order? */
+bool same_tokens(const int *a, int n_a, const int *b, int n_b);
+
+/* Widens a row of logits. */
+void widen_row(double *out, const float *x, int n);
+
+/* Mean and standard error of numbers that come one at a time (Welford 1962). */
+typedef struct Moments { double mean, m2; size_t n; } Moments;
+void   moments_add(Moments *m, double x);
+double moments_error(const Moments *m); /* of the mean: sqrt(m2 / (n - 1) / n); NaN for n < 2 */
+
+/* ---- weight_stream.c -------------------------------------------------------------------------- */
+
+/* Makes the weights of a model file in parallel and writes them in order.
+ * One thread hashes and writes what is finished while the others make what comes next. Memory is
+ * a few chunks and, for quantized matrices, their small parts (scales and sub-scales: a tenth of
+ * two matrices), however large the model. */
+
+/* 16 rows of a matrix, or a whole vector: what one thread makes at a time. */
+typedef struct WeightBlock {
+    const TensorSpec *spec;
+    int               tensor;          /* its number in the order of tensor_list.h */
+    WeightType        type;
+    bool              panels;          /* one panel; false: row-major */
+    int               block, item;     /* number in the tensor; matrix of a stack */
+    int               first, n;        /* rows of that matrix */
+    void             *to[MAX_PARTS];   /* where the parts, rows or vector go */
+    float            *rows;            /* the thread's own: room for 16 rows as f32 */
+    void             *scratch;         /* the thread's own, for retype.h */
+    RetypeReport     *report;          /* zeroed; `made` receives it */
+} WeightBlock;
+
+typedef struct WeightStream {
+    const char          *path;         /* of the output, for messages */
+    const ModelContents *contents;
+    int                  threads;      /* 0: one for each physical core */
+    void (*make)(void *user, const WeightBlock *b);  /* any thread, any order */
+    /* Called on the calling thread after some blocks of a tensor were made, in order. reports:
+     * one for each of n blocks of 16 rows, from number `first` on. May be NULL; false stops the
+     * stream. */
+    bool (*made)(void *user, int tensor, const TensorSpec *s, int first, const RetypeReport *reports, int n, Error *err);
+    bool (*finish)(void *user, ModelWriter *out, Error *err); /* after the last weight; may be NULL */
+    void    *user;
+    Progress progress;
+} WeightStream;
+
+/* Writes the whole file at path: complete, or not at all on failure. */
+bool weight_stream_write(const WeightStream *s, Error *err);
+
+/* ---- eval_windows.c --------------------------------------------------------------------------- */
+
+/* A text in overlapping windows, and the logits that predict its tokens, one after the other.
+ *
+ * Window i is tokens i * stride .. i * stride + window. It scores those that no window before it held, but never its own first
+ * token, which nothing predicts. Source: huggingface.co/docs/transformers/perplexity, "Calculating PPL with fixed-length models". */
+
+enum { EVAL_MODELS = 2, EVAL_PIECE = 128 }; /* tokens whose logits are held at once */
+
+typedef struct EvalWindows {
+    tblock_context *model[EVAL_MODELS]; /* one, or two that read the same tokens; the second may be NULL */
+    const int32_t  *tokens;
+    size_t          n, window, stride;
+    const tblock_eval_options *opt;
+    size_t          n_windows;           /* so far, the running one included */
+    bool            stopped;
+    double         *row[EVAL_MODELS];    /* logits [vocab_size] of a position, widened */
+
+    /* Called for each scored token in order: its index in tokens; row[] hold the logits that predict it. */
+    void (*score)(void *user, size_t token);
+    /* After each window that was not stopped: how many tokens it held that no window before it did. */
+    void (*end_window)(void *user, size_t n_new);
+    void  *user;
+} EvalWindows;
+
+/* Check the options and fill window and stride, then run all. Errors as tblock_eval_text. */
+bool eval_windows_run(EvalWindows *w, Error *err);
 
 #endif

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/block_input.h"
-#include "api/block_steps.h"
+#include "api/block_report.h"
 #include "base/fp_env.h"
 #include "base/memory.h"
 #include "tblock_tools.h"

@@ -1,6 +1,6 @@
 /* api/block_input.c: reads a case, a config or a model, applies the options, and takes the
  * tensors. */
-#include "api/block_input.h"
+#include "api/block_report.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* api/block_steps.c: names every step of a block as a paper would, and counts its FLOP. */
-#include "api/block_steps.h"
+#include "api/block_report.h"
 
 #include <math.h>
 #include <stdio.h>

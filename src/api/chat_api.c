@@ -1,12 +1,11 @@
 /* api/chat_api.c: turns conversations into token ids, by the chat format of a model or a chosen
  * one. */
-#include "api/chat.h"
+#include "api/api.h"
 
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "api/api.h"
 #include "base/fp_env.h"
 #include "base/memory.h"
 #include "text/chat_format.h"

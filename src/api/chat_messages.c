@@ -1,5 +1,5 @@
 /* api/chat_messages.c: conversations as JSON, in the form that most programs use. */
-#include "api/chat.h"
+#include "api/api.h"
 
 #include <stdio.h>
 #include <stdlib.h>

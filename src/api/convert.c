@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/weight_stream.h"
 #include "base/file.h"
 #include "base/fp_env.h"
 #include "base/hash.h"

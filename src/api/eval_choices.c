@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/logit_rows.h"
 #include "base/fp_env.h"
 #include "base/json.h"
 #include "base/memory.h"

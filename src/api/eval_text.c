@@ -2,8 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "api/eval_windows.h"
-#include "api/logit_rows.h"
+#include "api/api.h"
 #include "base/fp_env.h"
 #include "base/memory.h"
 #include "base/number.h"

@@ -1,9 +1,8 @@
 /* api/eval_windows.c: runs windows of a text through one or two models. */
-#include "api/eval_windows.h"
+#include "api/api.h"
 
 #include <stdlib.h>
 
-#include "api/logit_rows.h"
 #include "base/fp_env.h"
 
 static int vocab_of(const tblock_context *c) { return c->model->weights.cfg.vocab_size; }

@@ -107,7 +107,7 @@ static bool copy_options(tblock_generation *g, const tblock_generation_options *
 
 /* How many tokens at the start of g->ids a sequence holds; at least the last one is computed again,
  * since its logits are needed. */
-static size_t same_tokens(const tblock_generation *g, int32_t seq)
+static size_t common_tokens(const tblock_generation *g, int32_t seq)
 {
     const tblock_context *c    = g->context;
     size_t                most = (size_t)c->kv.seq[seq].length, n = 0;
@@ -126,7 +126,7 @@ static bool take_sequence(tblock_generation *g, Error *err)
     for (int32_t s = 0; s < c->n_seqs; s++) {
         if (c->seq_tokens[s].taken)
             continue;
-        size_t same    = same_tokens(g, s);
+        size_t same    = common_tokens(g, s);
         bool   emptier = best >= 0 && same == g->n_reused && c->kv.seq[s].length == 0 &&
                        c->kv.seq[best].length > 0;
         if (best < 0 || same > g->n_reused || (same == 0 && emptier)) {

@@ -1,4 +1,4 @@
-#include "api/golden_advice.h"
+#include "api/golden.h"
 
 #include <stdarg.h>
 #include <stdio.h>

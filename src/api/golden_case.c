@@ -1,5 +1,5 @@
 /* api/golden_case.c: opens golden files and checks what they hold. */
-#include "api/golden_case.h"
+#include "api/golden.h"
 
 #include <math.h>
 #include <stdio.h>

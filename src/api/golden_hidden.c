@@ -1,6 +1,6 @@
 /* api/golden_hidden.c: compares the residual stream with a recorded one while it is computed. Stages: embed, then two for each
  * layer, then final_norm. */
-#include "api/golden_hidden.h"
+#include "api/golden.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/golden_advice.h"
-#include "api/golden_case.h"
-#include "api/golden_hidden.h"
-#include "api/logit_rows.h"
+#include "api/golden.h"
 #include "base/fp_env.h"
 #include "base/progress.h"
 #include "tblock_tools.h"

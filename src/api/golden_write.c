@@ -1,12 +1,12 @@
 /* api/golden_write.c: golden logits of a token sequence as a safetensors file that says what it was made with. */
-#include "api/golden_hidden.h"
+#include "api/golden.h"
 
 #include <string.h>
 
 #include "base/fp_env.h"
 #include "base/memory.h"
 #include "base/progress.h"
-#include "source/identity.h"
+#include "source/source.h"
 #include "tblock_tools.h"
 
 enum { PIECE = 128 }; /* tokens whose logits are held at once: a 128k vocabulary then takes 64 MB */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/train_open.h"
+#include "api/training.h"
 #include "base/fp_env.h"
 #include "base/progress.h"
 #include "train/net.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/train_open.h"
+#include "api/training.h"
 #include "base/fp_env.h"
 #include "train/block_lab.h"
 #include "train/net.h"

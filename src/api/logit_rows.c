@@ -1,5 +1,5 @@
 /* api/logit_rows.c: sums over the logits of one position. */
-#include "api/logit_rows.h"
+#include "api/api.h"
 
 #include <math.h>
 

@@ -8,7 +8,7 @@
 #include "base/threads.h"
 #include "kernels/kernels.h"
 #include "measure/roofline.h"
-#include "report/roofline_plot.h"
+#include "report/page.h"
 #include "tblock_tools.h"
 
 enum { READ_ROUNDS = 3, MAX_ROOFS = 16, MAX_POINTS = 256 };

@@ -5,12 +5,10 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/chat.h"
 #include "base/fp_env.h"
 #include "base/memory.h"
 #include "report/info.h"
-#include "source/config_source.h"
-#include "source/tokenizer_source.h"
+#include "source/source.h"
 #include "tblock_tools.h"
 
 enum { MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ = 2048, MAX_POINTS = 128, SHORTEST = 64 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/fp_env.h"
-#include "source/identity.h"
+#include "source/source.h"
 
 static bool check_seq(const tblock_context *c, const char *what, int32_t seq, Error *err)
 {

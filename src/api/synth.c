@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/weight_stream.h"
+#include "api/api.h"
 #include "base/file.h"
 #include "base/fp_env.h"
 #include "base/hash.h"
@@ -19,7 +19,7 @@
 #include "model/config.h"
 #include "model/model_writer.h"
 #include "quant/codes.h"
-#include "source/config_source.h"
+#include "source/source.h"
 
 /* ---- The numbers ---- */
 

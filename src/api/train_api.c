@@ -10,15 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/train_open.h"
-#include "api/train_text.h"
-#include "api/weight_stream.h"
+#include "api/api.h"
+#include "api/training.h"
 #include "base/file.h"
 #include "base/fp_env.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/progress.h"
-#include "report/loss_plot.h"
+#include "report/page.h"
 #include "train/trainer.h"
 
 enum { MAX_SETTINGS = 24, EVAL_WINDOWS = 64, LARGEST_BATCH = 1 << 16 };

@@ -1,9 +1,9 @@
 /* api/train_open.c: configs, optimizer numbers and tensor names for training. */
-#include "api/train_open.h"
+#include "api/training.h"
 
 #include <string.h>
 
-#include "source/config_source.h"
+#include "source/source.h"
 
 /* The config that training uses if none is given: 2.6 million parameters. */
 static const char usual_config[] = "{\"d_model\": 192, \"n_layers\": 6, \"heads\": 6, \"kv_heads\": 3, \"d_ff\": 512, \"vocab_size\": 1024, "

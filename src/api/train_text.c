@@ -1,5 +1,5 @@
 /* api/train_text.c: maps a text, makes a vocabulary from it, encodes it and splits its tokens. */
-#include "api/train_text.h"
+#include "api/training.h"
 
 #include <stdlib.h>
 

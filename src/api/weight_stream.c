@@ -1,6 +1,6 @@
 /* api/weight_stream.c: a pipeline of two buffers: one thread writes the last chunk while all
  * make the next. */
-#include "api/weight_stream.h"
+#include "api/api.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #include "bench.h"
-#include "output.h"
+#include "command.h"
 #include "tblock_tools.h"
 
 #include <errno.h>

@@ -1,8 +1,5 @@
 #include "bench.h"
-#include "interrupt.h"
-#include "message.h"
-#include "output.h"
-#include "progress_bar.h"
+#include "command.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-#include "bench_numbers.h"
+#include "bench.h"
 
-#include "message.h"
+#include "command.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* cli/bench_rows.c: what bench prints, as a table and as JSON. docs/bench.md explains the numbers. */
 #include "bench.h"
-#include "output.h"
+#include "command.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* cli/chat_file.c: reads a file or standard input, and lets the library parse it. */
-#include "chat_file.h"
+#include "chat_session.h"
 
-#include "input.h"
+#include "command.h"
 
 #include <stdlib.h>
 

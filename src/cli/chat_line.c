@@ -1,10 +1,8 @@
 /* cli/chat_line.c: reads what someone types, with libedit if it is there, and puts lines
  * together to messages. */
-#include "chat_line.h"
+#include "chat_session.h"
 
-#include "interrupt.h"
-#include "message.h"
-#include "terminal.h"
+#include "command.h"
 
 #include <errno.h>
 #include <limits.h>

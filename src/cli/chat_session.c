@@ -1,7 +1,6 @@
 #include "chat_session.h"
 
-#include "chat_file.h"
-#include "message.h"
+#include "command.h"
 
 #include <inttypes.h>
 #include <stdio.h>

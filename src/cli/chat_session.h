@@ -1,9 +1,41 @@
-/* cli/chat_session.h: a conversation with a model: its messages, the KV cache that follows them, and answers. */
+/* cli/chat_session.h: a conversation at the terminal. */
 #ifndef CLI_CHAT_SESSION_H
 #define CLI_CHAT_SESSION_H
 
-#include "common.h"
-#include "output.h"
+#include "cli/command.h"
+#include "tblock.h"
+
+/* ---- chat_file.c ------------------------------------------------------------------------------ */
+
+/* Conversations in files, as JSON. */
+
+/* Reads the messages of a file; release them with tblock_free. */
+bool chat_file_read(const char *path, tblock_chat_message **messages, size_t *n, tblock_error *err);
+
+/* ---- chat_line.c ------------------------------------------------------------------------------ */
+
+/* Messages that someone types, with editing and history on terminals that allow
+ * it. */
+
+typedef struct ChatLines ChatLines;
+
+typedef enum LineResult { LINE_READ, LINE_END, LINE_INTERRUPT, LINE_FAILED } LineResult;
+
+/* Opens standard input for messages; prompts and typed text go to standard error. history: keep
+ * one in the user's state folder ($XDG_STATE_HOME/tblock/history, else
+ * ~/.local/state/tblock/history), if it can be written. A terminal without control sequences
+ * (TERM=dumb or unset), or a program built without libedit, gets plain lines. NULL: no memory. */
+ChatLines *chat_lines_open(bool history, tblock_error *err);
+void       chat_lines_close(ChatLines *l); /* accepts NULL */
+
+/* Reads the next message into *out, replacing its content, without the last newline. A message
+ * is one line; or several lines, each but the last ending with a backslash; or all lines between
+ * two lines of """. LINE_INTERRUPT: Ctrl-C; what was typed is dropped. */
+LineResult chat_lines_read(ChatLines *l, TextOut *out, tblock_error *err);
+
+/* ---- chat_session.c --------------------------------------------------------------------------- */
+
+/* A conversation with a model: its messages, the KV cache that follows them, and answers. */
 
 typedef struct SessionOptions {
     const char            *path;        /* of the model, for messages */

@@ -1,10 +1,6 @@
 /* tblock bench: plan, measure, show. */
 #include "bench.h"
 #include "command.h"
-#include "guarded.h"
-#include "interrupt.h"
-#include "message.h"
-#include "output.h"
 #include "tblock_tools.h"
 
 #include <errno.h>

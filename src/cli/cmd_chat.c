@@ -1,12 +1,7 @@
 /* tblock chat: a conversation on a terminal, or one question from a pipe. */
-#include "chat_line.h"
 #include "chat_session.h"
 #include "command.h"
-#include "guarded.h"
-#include "input.h"
-#include "interrupt.h"
-#include "message.h"
-#include "nearest.h"
+#include "help.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 #include "command.h"
-#include "common.h"
-#include "completions.h"
-#include "output.h"
+#include "help.h"
 
 #include <stdio.h>
 #include <string.h>

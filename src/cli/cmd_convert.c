@@ -1,8 +1,4 @@
 #include "command.h"
-#include "common.h"
-#include "message.h"
-#include "output.h"
-#include "progress_bar.h"
 #include "tblock_tools.h"
 
 #include <inttypes.h>

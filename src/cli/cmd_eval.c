@@ -1,10 +1,4 @@
 #include "command.h"
-#include "common.h"
-#include "guarded.h"
-#include "interrupt.h"
-#include "message.h"
-#include "output.h"
-#include "progress_bar.h"
 #include "tblock_tools.h"
 
 #include <inttypes.h>

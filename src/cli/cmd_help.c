@@ -1,8 +1,5 @@
 #include "command.h"
-#include "common.h"
 #include "help.h"
-#include "man_page.h"
-#include "message.h"
 
 typedef struct HelpArgs { const char *command; bool man; GeneralOptions general; } HelpArgs;
 

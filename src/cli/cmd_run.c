@@ -1,12 +1,6 @@
 /* tblock run: prompt in, text out. The stages are functions of their own, in the order in which
  * they happen. */
 #include "command.h"
-#include "common.h"
-#include "guarded.h"
-#include "interrupt.h"
-#include "message.h"
-#include "output.h"
-#include "run_stats.h"
 
 #include <errno.h>
 #include <inttypes.h>

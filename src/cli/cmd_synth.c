@@ -1,6 +1,4 @@
 #include "command.h"
-#include "common.h"
-#include "progress_bar.h"
 #include "tblock_tools.h"
 
 typedef struct SynthArgs {

@@ -1,9 +1,4 @@
 #include "command.h"
-#include "common.h"
-#include "guarded.h"
-#include "input.h"
-#include "message.h"
-#include "sandbox.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,12 +1,6 @@
 #include "command.h"
-#include "common.h"
-#include "interrupt.h"
-#include "message.h"
-#include "optimizer_options.h"
-#include "output.h"
-#include "progress_bar.h"
 #include "tblock_tools.h"
-#include "train_check.h"
+#include "train_options.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,9 +1,4 @@
 #include "command.h"
-#include "common.h"
-#include "guarded.h"
-#include "message.h"
-#include "output.h"
-#include "progress_bar.h"
 
 #include <inttypes.h>
 #include <math.h>

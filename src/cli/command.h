@@ -1,8 +1,80 @@
-/* cli/command.h: what a command consists of. The table of commands is in main.c. */
+/* cli/command.h: what every command uses: options that many share, input, output, messages, the terminal. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
-#include "options.h"
+#include <stdbool.h>
+#include "base/error.h"
+#include "base/report_rows.h"
+#include "tblock.h"
+
+/* ---- options.c -------------------------------------------------------------------------------- */
+
+/* The option tables of the commands, and their one reader.
+ *
+ * An option is declared once, in a table. Parsing, defaults, ranges, help and everything else
+ * that prints options read that table. A table fills a struct: `where` is an offset in it. If a
+ * value is given twice, the last one counts, except for OPT_TEXTS, which collects all. Numbers
+ * are read the same in every locale. */
+
+typedef enum OptionKind {
+    OPT_FLAG,   /* bool; takes no value */
+    OPT_NOW,    /* bool; a flag, and reading stops (--help, --version) */
+    OPT_INT,    /* int, from min to max */
+    OPT_FLOAT,  /* double, from min to max; NaN if not given, no default */
+    OPT_TEXT,   /* const char *, any text; NULL if not given */
+    OPT_TEXTS,  /* TextList of texts that are not empty; repeatable */
+    OPT_CHOICE, /* const char *, one of the words of `argument`: "f32|f16" */
+    OPT_SEED,   /* Seed: 64 bits, decimal or 0x hexadecimal, or "random" */
+    OPT_IDS     /* IdList: token ids, separated by commas or spaces; or empty */
+} OptionKind;
+
+typedef struct TextList { const char **texts; size_t n; } TextList;
+typedef struct IdList { int32_t *ids; size_t n; bool given; } IdList;
+typedef struct Seed { uint64_t value; bool random; } Seed; /* random: the command chooses */
+
+/* The default of an option that must be given. */
+extern const char OPT_REQUIRED[];
+
+typedef struct Option {
+    const char *name;     /* without the dashes; NULL ends a table */
+    char        letter;   /* short form; 0: none */
+    const char *argument; /* the value's name in help, or the choices; NULL: no value */
+    OptionKind  kind;
+    size_t      where;    /* offset in the struct that the table fills */
+    double      min, max; /* of a number */
+    const char *fallback; /* the default, read like a value; NULL: none; OPT_REQUIRED */
+    const char *help;
+} Option;
+
+/* A group of options in the help. Their struct is at offset `where` of the command's arguments. */
+typedef struct OptionGroup { const char *title; const Option *options; size_t where; } OptionGroup;
+
+/* An argument without a name: const char * at offset `where`; NULL if it is optional and absent.
+ * Its name says what it may be: one of the words of "bash|zsh", the name of a COMMAND, or
+ * otherwise a file. In the zeroed entry that ends a table, help may say what one more argument
+ * was probably meant to be. */
+typedef struct Operand { const char *name; size_t where; bool optional; const char *help; } Operand;
+
+/* What one command accepts. Groups and operands end with a zeroed entry. */
+typedef struct Syntax {
+    const char        *command;
+    const Operand     *operands;
+    const OptionGroup *groups;
+} Syntax;
+
+/* Reads argv[0 .. argc), without the names of program and command, into args, a zeroed struct.
+ * Forms: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, letters without value together (-qh).
+ * After -- all are operands, and so is a lone -. *now is set to the OPT_NOW option that ended
+ * the reading, or NULL. Texts in args point into argv. Fails with TBLOCK_USAGE, or TBLOCK_SYSTEM
+ * (no memory). Call options_free even on failure. */
+bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const Option **now, tblock_error *err);
+
+/* Frees the lists in args. */
+void options_free(const Syntax *syntax, void *args);
+
+/* ---- command ---------------------------------------------------------------------------------- */
+
+/* What a command consists of. The table of commands is in main.c. */
 
 typedef struct Example { const char *line, *what; } Example;
 
@@ -26,5 +98,401 @@ extern const Command *const commands[]; /* in the order of the help; ends with N
 
 /* Finds a command by name. NULL: err is filled and names the most similar one. */
 const Command *command_find(const char *name, tblock_error *err);
+
+/* ---- message.c -------------------------------------------------------------------------------- */
+
+/* Exit statuses, notes to the user, and names as they are shown. */
+
+/* Exit statuses besides enum tblock_status. Both have an empty message, so nothing is printed. */
+enum {
+    CLI_INTERRUPTED = 130, /* Ctrl-C                                                     */
+    CLI_CLOSED      = 141  /* Ctrl-C */
+};  /* the reader of standard output went away (SIGPIPE) */
+
+/* Prints one line on standard error, "tblock: ..."; nothing if quiet. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void cli_note(bool quiet, const char *fmt, ...);
+
+/* A name for a table or a line of its own, escaped like a message (base/printable.h). Returns
+ * out. */
+enum { CLI_SHOWN = 256 };
+const char *cli_shown(char out[CLI_SHOWN], const char *text);
+
+/* ---- terminal.c ------------------------------------------------------------------------------- */
+
+/* What the terminal behind a descriptor can show. */
+
+/* Is it a terminal that knows control sequences: TERM is neither unset nor dumb? */
+bool terminal_is_capable(int fd);
+
+/* Is it such a terminal, and NO_COLOR unset or empty? */
+bool terminal_has_colour(int fd);
+
+/* The columns of the terminal; 80 if it does not say, or if there is none. */
+int terminal_columns(int fd);
+
+/* The text that turns a colour on or off; "" if there are no colours. */
+typedef enum Tone { TONE_OFF, TONE_BAD, TONE_WARNING } Tone;
+const char *terminal_tone(int fd, Tone tone);
+
+/* ---- output.c --------------------------------------------------------------------------------- */
+
+/* Standard output with its errors noticed, JSON text, terminals.
+ *
+ * Printed text collects in a buffer, which output_flush writes. The first error is kept, and
+ * output_flush reports it, so printing itself returns nothing to check. */
+
+void output_write(const char *data, size_t n);
+
+/* Like printf, to standard output. Returns the number of bytes. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+int output_format(const char *fmt, ...);
+
+/* From now on everything goes to standard error. For help that nobody asked for. */
+void output_to_stderr(void);
+
+/* Writes the buffer. Fails with TBLOCK_SYSTEM (a full disk), or with CLI_CLOSED and no message
+ * if the reader went away. */
+bool output_flush(tblock_error *err);
+
+/* Rows as the commands print them: as JSON, or as text with the labels at the left edge. */
+#define OUTPUT_ROWS(json, width) \
+    { .face = (json) ? FACE_JSON : FACE_TEXT, .colour = output_has_colour(), .label_width = (width), .plain = true }
+bool output_rows(Rows *r, tblock_error *err); /* prints and frees them */
+
+void output_report(const char *text); /* a report of the library; adds a newline if needed */
+
+/* Prints a JSON string with quotes. Bytes that are not UTF-8 become U+FFFD. */
+void output_json_text(const char *text, size_t n);
+
+/* Prints "key": [1, 2, 3]. */
+void output_json_ids(const char *key, const int32_t *ids, size_t n);
+
+bool output_is_terminal(void);
+bool output_has_colour(void);
+int  output_columns(void); /* $COLUMNS, or those of the terminal; elsewhere 80 */
+
+/* ---- input.c ---------------------------------------------------------------------------------- */
+
+/* Text from files and standard input. */
+
+enum {
+    INPUT_MB     = 1000000,         /* a MB in messages */
+    INPUT_PROMPT = 64 * INPUT_MB,   /* limits in bytes: of a prompt, */
+    INPUT_LINE   = 256 * INPUT_MB,  /* of a line, */
+    INPUT_TEXT   = 1000 * INPUT_MB  /* of a text to tokenize (near the tokenizer's limit) */
+};
+
+/* Adds the bytes of a file to *out, which may then hold at most `most`. "-" is standard input.
+ * Fails with TBLOCK_INPUT if the file cannot be opened or is too long. */
+bool input_read(const char *path, size_t most, TextOut *out, tblock_error *err);
+
+/* The lines of a file, one at a time. */
+typedef struct Lines {
+    const char *name; /* for messages */
+    int         fd;
+    bool        end;  /* nothing more to read */
+    TextOut     kept; /* bytes read; those from `at` on are not yet returned */
+    size_t      at, searched;
+    size_t      number; /* of the last returned line, from 1 */
+} Lines;
+
+bool lines_open(Lines *l, const char *path, tblock_error *err); /* "-" is standard input */
+void lines_close(Lines *l);
+
+/* The next line without its '\n', valid until the next call. NULL at the end, or on an error:
+ * then err->status is set (start with a zeroed err). Before it waits for input it flushes
+ * standard output: so someone who writes one line and waits gets the answer, and a file is still
+ * answered in large writes. */
+const char *lines_next(Lines *l, size_t *n, tblock_error *err);
+
+/* ---- progress_bar.c --------------------------------------------------------------------------- */
+
+/* Shows what the program does while it prints nothing: one line on standard
+ * error, only on a terminal. */
+
+/* Shows `what` (a few words) and how much of it is done, 0 .. 1 (less than 0: unknown). The line
+ * appears half a second after the first call and then moves by itself. Does nothing if standard
+ * error is not a terminal that knows control sequences, after progress_quiet, or if no thread
+ * can be made. */
+void progress_show(const char *what, double done);
+
+/* For the library's callbacks: sets how much is done of what progress_show named. */
+void progress_advance(void *unused, double done);
+
+/* Wipes the line. Call it before printing anything else. Harmless without a line. */
+void progress_end(void);
+
+/* Shows no line from now on (--quiet). */
+void progress_quiet(void);
+
+/* Wipes the line for good. For handlers of signals that end the program. */
+void progress_wipe(void);
+
+/* ---- interrupt.c ------------------------------------------------------------------------------ */
+
+/* Ctrl-C as a flag that the program reads between two pieces of work. */
+
+/* From now on the first Ctrl-C only sets interrupted(); a second one ends the program at once. A
+ * shell that starts us in the background ignores the signal, and then so do we. */
+void interrupt_catch(void);
+bool interrupted(void);
+
+/* The same, but every Ctrl-C only sets the flag, and one that comes while waiting for input ends
+ * the wait (EINTR). interrupt_forget clears the flag for the next one. */
+void interrupt_catch_each(void);
+void interrupt_forget(void);
+
+/* ---- fault.c ---------------------------------------------------------------------------------- */
+
+/* Signals that end the program, and what it reports or removes before. The library
+ * has no handlers. */
+
+/* Call it once, at the start. From then on:
+ * - If a mapped file is cut short while in use, or its disk fails (SIGBUS), the program prints an
+ *   error line with the file's name and ends with status 4.
+ * - SIGINT, SIGTERM, SIGHUP and SIGQUIT remove the temporary files of outputs, then end the program
+ *   as usual. A signal that was ignored stays ignored, as under nohup.
+ * - A limit on the size of files (SIGXFSZ) and a reader that goes away (SIGPIPE) are errors of
+ *   write. */
+void fault_catch(void);
+
+/* Ends the program now by this signal; from a handler or elsewhere. Async-signal-safe. Inside a
+ * handler of the same signal, the program ends when the handler returns. */
+void fault_end(int signal_number);
+
+/* ---- sandbox.c -------------------------------------------------------------------------------- */
+
+/* --sandbox: from some point on, this process only computes, and reads and writes
+ * what is open. */
+
+/* Was the program built with libseccomp, and does the kernel support it? Fails with
+ * TBLOCK_SYSTEM, saying why not. Call it before doing work. */
+bool sandbox_possible(tblock_error *err);
+
+/* From now on the system refuses (EPERM) every call except for reading and writing what is open,
+ * memory, time, threads of this process, and the settings of its terminal. Nothing can be
+ * opened, renamed, removed or run, no socket made, no memory made executable. Writable
+ * descriptors above 2 are closed, except the n of `writable`. Standard input is opened again for
+ * reading only, unless it is the same as standard output or error. This holds for all threads,
+ * for good. Fails with TBLOCK_SYSTEM as above, if standard input cannot be opened again, and
+ * without memory; then there is no filter at all. */
+bool sandbox_enter(const int *writable, size_t n, tblock_error *err);
+
+/* ---- run_stats.c ------------------------------------------------------------------------------ */
+
+/* What tblock run --stats and --json tell about speed, memory and settings. */
+
+typedef struct RunStats {
+    double   load_s, prefill_s, decode_s;
+    size_t   n_loaded;    /* tokens of a loaded state                      */
+    size_t   n_prefilled; /* tokens of the prompt computed, in n_pieces calls */
+    size_t   n_pieces;
+    size_t   n_decoded;   /* tokens computed after it, in n_calls calls       */
+    size_t   n_calls;
+    bool     drafts;      /* --draft; of n_proposed tokens n_accepted were right */
+    size_t   n_proposed, n_accepted;
+    uint64_t seed, hash;  /* hash: of the last logits                         */
+    int      memory_fd;   /* run_stats_open_memory                            */
+} RunStats;
+
+/* What run_stats_* reads of the system about this process's memory, opened before a sandbox opens nothing; -1: there is none. */
+int run_stats_open_memory(void);
+
+/* "seed": ..., "logits_hash": ..., "stats": {...} of an object that is open; as text, lines whose last one ends with the hash.
+ * stopped: the reason. */
+void run_stats_rows(Rows *r, const RunStats *s, const tblock_model_info *m, const tblock_context_info *c, const char *stopped);
+
+/* ---- common.c --------------------------------------------------------------------------------- */
+
+/* Options that several commands share, each declared in one table, and what they do. */
+
+typedef struct GeneralOptions { bool quiet, help, version; } GeneralOptions;
+extern const Option general_options[];
+
+/* Rows that several commands have in tables of their own. The command gives the field that a row
+ * fills and the words of the help that are its own. */
+#define OPTION_JSON(at, help)         { "json", 0, NULL, OPT_FLAG, at, 0, 0, NULL, help }
+#define OPTION_OUTPUT(at, need, help) { "output", 'o', "FILE", OPT_TEXT, at, 0, 0, need, help }
+#define OPTION_SEED(at, help)         { "seed", 's', "N|random", OPT_SEED, at, 0, 0, "0", help }
+#define OPTION_IDS(at, help)          { "ids", 0, "IDS", OPT_IDS, at, 0, 0, NULL, help }
+#define OPTION_NO_BOS(at, help)       { "no-bos", 0, NULL, OPT_FLAG, at, 0, 0, NULL, help }
+#define OPTION_SPECIAL(at, in)                                                                     \
+    { "special", 0, NULL, OPT_FLAG, at, 0, 0, NULL,                                                \
+      "read special tokens in " in " as special; by default they are ordinary text" }
+#define OPTION_THREADS(at, more)                                                                   \
+    { "threads", 't', "N", OPT_INT, at, 0, 1024, "0",                                              \
+      "number of threads; 0: one per physical core" more }
+#define OPTION_KEEP(at, when, more)                                                                \
+    { "keep", 'k', "PATTERN=TYPE", OPT_TEXTS, at, 0, 0, NULL,                                      \
+      when "another type for matrices whose names match" more }
+#define OPTION_KV_TYPE(at)                                                                         \
+    { "kv-type", 0, "auto|f32|f16|q8", OPT_CHOICE, at, 0, 0, "auto",                               \
+      "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" }
+#define OPTION_SANDBOX(at)                                                                         \
+    { "sandbox", 0, NULL, OPT_FLAG, at, 0, 0, NULL,                                                \
+      "after opening the files, allow only computing, reading and writing (Linux; see SECURITY.md)" }
+#define OPERAND_OUT(at) { "OUT", at, true, "an older form of -o OUT" }
+
+/* Groups, in the order of the help; the last one ends the table. */
+#define GROUP_PROMPT(at)                                                                           \
+    { "Prompt: one of --prompt, --prompt-file, --ids or standard input", prompt_options, at }
+#define GROUP_COMPUTE(at) { "Computing", compute_options, at }
+#define GROUPS_END(at)    { "General", general_options, at }, { 0 }
+
+/* What every command takes. */
+#define MODEL_OPERAND "a model file, a Hugging Face folder, a .gguf, a Meta folder or a llama2.c .bin"
+
+/* How logits are computed. */
+typedef struct ComputeOptions {
+    int         n_ctx, threads;
+    const char *isa, *math, *activations, *kv_type, *affinity;
+    bool        mlock, huge_pages, allow_nan, sandbox, check;
+    const char *type;
+    TextList    keep;
+} ComputeOptions;
+extern const Option compute_options[];
+
+/* The options after --ctx and --threads, for a command that has its own of these. */
+enum { COMPUTE_SIZES = 2 };
+
+enum { COMPUTE_BATCH = 512 }; /* most tokens computed at once; wider does not read the weights any better */
+
+/* tblock_open as the options say */
+tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_error *err);
+
+/* tblock_context_new as the options say; warns where n_ctx is over the model's own limit. path is for messages. */
+tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o, bool quiet,
+                                tblock_error *err);
+
+/* How a token is drawn. */
+typedef struct SamplingOptions {
+    double temp, top_p, min_p, repeat_penalty;
+    int    top_k;
+    Seed   seed;
+} SamplingOptions;
+extern const Option sampling_options[];
+
+tblock_sampler_options sampling_of(const SamplingOptions *o, uint64_t seed);
+
+/* A generation on its way to its end (generate.c). */
+typedef struct Generating {
+    tblock_context        *context;
+    tblock_generation     *generation;
+    const char            *reading; /* what a long prompt's bar says; NULL: no bar               */
+    bool (*show)(void *user, const tblock_generation_info *now, tblock_error *err); /* every step */
+    void                  *user;
+    tblock_generation_info now;
+    size_t                 piece, n_pieces; /* of the prompt: the next one's tokens; pieces read  */
+    double                 read_s, draw_s;  /* with the first token; with the others              */
+} Generating;
+
+/* Start with context, generation, reading, show and user. Ctrl-C (interrupt.h) stops it, which is an
+ * end like others. False: show failed, or the generation. */
+bool generate(Generating *g, tblock_error *err);
+
+/* Where the tokens come from. */
+typedef struct PromptOptions {
+    const char *text, *file;
+    IdList      ids;
+    bool        no_bos, special;
+    bool        needs_text; /* no option: an empty text is an error, which names its file */
+    bool        continues; /* no option: the text goes on from other tokens; none is put first, and it may be empty */
+} PromptOptions;
+extern const Option prompt_options[];
+
+typedef struct Prompt {
+    char    *text;   /* as given; empty when the prompt is ids */
+    size_t   n_text;
+    int32_t *ids;
+    size_t   n;
+} Prompt;
+
+/* Read and tokenize: --ids, --prompt, --prompt-file or else standard input. An empty text is the BOS alone where the
+ * tokenizer puts one first. Fails (TBLOCK_INPUT) for text and a model without tokenizer, and (TBLOCK_USAGE) when there is no
+ * token at all. path: the model, for messages. */
+bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path, bool quiet,
+                 tblock_error *err);
+void prompt_free(Prompt *p);
+
+/* Tell that the tokenizer is not from the model's own file, where it is not (compute_context does). */
+void note_tokenizer(const tblock_model_info *info, const char *path, bool quiet);
+
+/* Tell how many weights became 0 in a change of type, if any did (convert, quantize). */
+void note_flushed(uint64_t n, bool quiet);
+
+/* Fails for a model without tokenizer; says what to do instead. */
+bool need_tokenizer(const tblock_model *m, const char *path, const char *instead, tblock_error *err);
+
+/* Where the prompt is read from: a file's name, "-" for standard input, NULL for neither. */
+const char *prompt_file(const PromptOptions *o);
+
+/* The output of a command that takes it as -o OUT and, in an older form, as an argument: *out is the one that was given, NULL where
+ * neither was. Both are an error (TBLOCK_USAGE). */
+bool output_one(const char **out, const char *argument, tblock_error *err);
+
+/* What a command reads beside its model: names of files, of which NULL is none and "-" standard input. */
+enum { MOST_INPUTS = 4 };
+typedef struct Inputs { const char *model; const char *file[MOST_INPUTS]; } Inputs;
+
+/* An output must replace none of them, and no file of the model (m; NULL: it could not be opened): fails (TBLOCK_USAGE, naming both).
+ * To be asked before anything is opened for writing. output may be NULL. */
+bool output_apart(const char *output, const tblock_model *m, const Inputs *in, tblock_error *err);
+
+/* Replace a random seed by a value and tell it (unless quiet), so that the run can be repeated. */
+bool seed_choose(Seed *seed, bool quiet, tblock_error *err);
+
+/* ---- guarded.c -------------------------------------------------------------------------------- */
+
+/* Files of a command that enters the sandbox, where nothing can be opened by
+ * name. They are opened before, and the library gets names such as /dev/fd/5. Without the
+ * sandbox, names stay as they are. */
+
+/* A zeroed Guarded is closed. */
+typedef struct Guarded {
+    const char *path;       /* what the library should open */
+    const char *shown;      /* as the user gave it */
+    bool        open;       /* opened here */
+    int         fd;
+    bool        renamed;    /* an output that the helper behind `to` and `from` renames */
+    int         to, from;
+    bool        copied;     /* an output that is copied from fd to `target` at the end */
+    int         target;
+    char        name[32];
+} Guarded;
+
+/* Like open(2), for this process only. For a name such as /dev/stdout or /dev/fd/3, duplicates
+ * the open descriptor. -1: see errno. */
+int open_or_take(const char *path, int flags);
+
+/* Opens an input file that is mapped, so it must be a regular file. path may be NULL. */
+bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err);
+
+/* Opens an input that is read from beginning to end. It may be a pipe, whose writer is waited
+ * for. path may be NULL. */
+bool guarded_text(Guarded *g, const char *path, bool sandbox, tblock_error *err);
+
+/* Opens an output file; path may be NULL. As in base/file.h, it appears complete or not at all.
+ * It gets a temporary name. A process in the sandbox cannot rename, so a helper process outside
+ * waits for an order to rename the file; without one it removes it. What base/file.h writes in
+ * place (devices, FIFOs, open descriptors) is written at the end. The caller must check before
+ * that the output is not one of the inputs (common.h): the name that the library gets does not
+ * show it. */
+bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *err);
+
+/* Enters the sandbox (sandbox.h) if asked for. These outputs, and the descriptor `also` (-1:
+ * none), stay writable. */
+bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock_error *err);
+
+/* The output is complete: gives it its name. Closes g. */
+bool guarded_commit(Guarded *g, tblock_error *err);
+
+/* Closes g without an output. If err has a message that begins with the library's name for the
+ * file, puts the user's there. */
+void guarded_close(Guarded *g, tblock_error *err);
 
 #endif

@@ -1,11 +1,7 @@
 /* cli/common.c: the shared option tables, and opening a model, a context and a prompt as they
  * say. */
-#include "common.h"
+#include "command.h"
 
-#include "input.h"
-#include "message.h"
-#include "progress_bar.h"
-#include "sandbox.h"
 
 #include <errno.h>
 #include <inttypes.h>

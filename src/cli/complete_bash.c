@@ -1,7 +1,7 @@
 /* cli/complete_bash.c: prints completions for plain bash, without the package bash-completion.
  * Readline completes file names, because it knows about quotes and ~. */
-#include "completions.h"
-#include "output.h"
+#include "command.h"
+#include "help.h"
 
 static const char head[] =
     "# tblock for bash, printed by: tblock completions bash\n"

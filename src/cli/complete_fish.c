@@ -1,7 +1,7 @@
 /* cli/complete_fish.c: prints one line for each command, option and operand. Needs fish 3.0 for
  * -F. */
-#include "completions.h"
-#include "output.h"
+#include "command.h"
+#include "help.h"
 
 static const char head[] =
     "# tblock for fish, printed by: tblock completions fish\n"

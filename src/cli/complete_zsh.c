@@ -1,6 +1,6 @@
 /* cli/complete_zsh.c: prints an _arguments specification for each command; see zshcompsys(1). */
-#include "completions.h"
-#include "output.h"
+#include "command.h"
+#include "help.h"
 
 static const char head[] =
     "#compdef tblock\n"

@@ -1,8 +1,7 @@
 /* cli/fault.c: the signal handlers. Everything in them is async-signal-safe: only system calls,
  * and memory of our own. */
-#include "fault.h"
+#include "command.h"
 
-#include "progress_bar.h"
 
 #include "tblock.h"
 

@@ -1,10 +1,7 @@
 /* cli/generate.c: takes a generation to its end, for someone who watches and may press Ctrl-C. */
-#include "common.h"
+#include "command.h"
 
 #include "base/progress.h"
-#include "interrupt.h"
-#include "message.h"
-#include "progress_bar.h"
 
 tblock_sampler_options sampling_of(const SamplingOptions *o, uint64_t seed)
 {

@@ -1,9 +1,7 @@
 /* cli/guarded.c: opens files before the sandbox, and renames outputs by a helper process outside
  * of it. */
-#include "guarded.h"
+#include "command.h"
 
-#include "message.h"
-#include "sandbox.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* cli/help.c: prints help from the option tables, wrapped to the width of the terminal. */
 #include "help.h"
 
-#include "output.h"
+#include "command.h"
 
 #include <limits.h>
 #include <stdio.h>

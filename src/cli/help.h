@@ -1,8 +1,12 @@
-/* cli/help.h: help texts, printed from the tables. */
+/* cli/help.h: help, manual page and completions, all from the option tables. */
 #ifndef CLI_HELP_H
 #define CLI_HELP_H
 
-#include "command.h"
+#include "cli/command.h"
+
+/* ---- help.c ----------------------------------------------------------------------------------- */
+
+/* Help texts, printed from the tables. */
 
 /* A word and its meaning. Lists end with a zeroed entry. */
 typedef struct Fact { const char *name, *what; } Fact;
@@ -20,5 +24,53 @@ void help_program(const char *name);
 void help_short(void);                     /* the commands and where to read more */
 void help_overview(void);                  /* the same, and all that commands have in common */
 void help_command(const Command *command); /* one command */
+
+/* ---- man_page.c ------------------------------------------------------------------------------- */
+
+/* The manual page tblock(1), printed from the tables. */
+
+void man_page_print(void); /* roff with the man(7) macros, to standard output */
+
+/* ---- completions ------------------------------------------------------------------------------ */
+
+/* Scripts that let a shell complete tblock's command lines, printed from the
+ * option tables. */
+
+void completions_bash(void);
+void completions_zsh(void);
+void completions_fish(void);
+
+/* The words that a value may be, separated by |, or NULL if it is not a choice. Valid until the
+ * next call. */
+const char *option_words(const Option *o);
+const char *operand_words(const Operand *o);
+
+/* Is a value the name of a file? */
+bool option_is_file(const Option *o);
+bool operand_is_file(const Operand *o);
+
+/* Prints words separated by | with spaces instead. */
+void print_words(const char *words);
+
+/* Prints a text inside single quotes. Characters of `special` get a backslash; a ' is written as
+ * `quote`. */
+void print_quoted(const char *text, const char *special, const char *quote);
+
+/* ---- nearest.c -------------------------------------------------------------------------------- */
+
+/* Finds the known word that a mistyped one probably means. */
+
+/* Start with { word, 0, 0 }, offer every known word, then ask for the answer. */
+typedef struct Nearest {
+    const char *word;     /* as typed */
+    const char *best;     /* the closest so far; of equals the first */
+    int         distance; /* edits between the two */
+} Nearest;
+
+void nearest_offer(Nearest *n, const char *known);
+
+/* The closest word if it is close enough (at most a third of its letters differ, or one word
+ * begins the other), else NULL. */
+const char *nearest_answer(const Nearest *n);
 
 #endif

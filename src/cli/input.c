@@ -1,8 +1,6 @@
 /* cli/input.c: reads whole inputs with a limit, and lines one at a time. */
-#include "input.h"
+#include "command.h"
 
-#include "guarded.h"
-#include "message.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 /* cli/interrupt.c: handlers of SIGINT that set a flag. */
-#include "interrupt.h"
+#include "command.h"
 
-#include "fault.h"
 
 #include <signal.h>
 #include <stddef.h>

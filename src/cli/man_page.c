@@ -1,9 +1,8 @@
 /* cli/man_page.c: prints the manual page. Option groups that several commands take are described
  * once, after the commands. */
-#include "man_page.h"
-
 #include "help.h"
-#include "output.h"
+
+#include "command.h"
 
 #include <stdio.h>
 #include <string.h>

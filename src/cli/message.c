@@ -1,5 +1,5 @@
 /* cli/message.c: prints notes, with control characters escaped and warnings coloured. */
-#include "message.h"
+#include "command.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "terminal.h"
 
 const char *cli_shown(char out[CLI_SHOWN], const char *text)
 {

@@ -1,5 +1,5 @@
 /* cli/nearest.c: compares words by edit distance, with a bonus for abbreviations. */
-#include "nearest.h"
+#include "help.h"
 
 #include <stddef.h>
 #include <string.h>

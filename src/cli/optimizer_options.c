@@ -1,10 +1,10 @@
 /* cli/optimizer_options.c: turns the options into the numbers of AdamW. */
-#include "optimizer_options.h"
+#include "train_options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "message.h"
+#include "command.h"
 #include "tblock_tools.h"
 
 /* The program never sets LC_NUMERIC, so strtod's decimal separator is the point. */

@@ -1,9 +1,8 @@
 /* cli/options.c: reads a command line by the tables. A wrong word is answered with the most
  * similar known one. */
-#include "options.h"
+#include "command.h"
 
-#include "message.h"
-#include "nearest.h"
+#include "help.h"
 
 #include <assert.h>
 #include <errno.h>

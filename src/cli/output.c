@@ -1,7 +1,6 @@
 /* cli/output.c: a buffer in front of standard output, which keeps the first error of a write. */
-#include "output.h"
+#include "command.h"
 
-#include "message.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,6 @@
 /* cli/progress_bar.c: draws the line in a thread of its own, so that it moves during a long
  * call. */
-#include "progress_bar.h"
-#include "terminal.h"
+#include "command.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "run_stats.h"
+#include "command.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

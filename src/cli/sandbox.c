@@ -1,9 +1,8 @@
 /* cli/sandbox.c: a seccomp filter. tools/sandbox_filter.c has its rules and compiles it with
  * libseccomp when tblock is built. So entering the sandbox needs no memory, and cannot stop
  * halfway. */
-#include "sandbox.h"
+#include "command.h"
 
-#include "message.h"
 
 #if !defined(HAVE_SECCOMP)
 

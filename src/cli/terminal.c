@@ -1,5 +1,5 @@
 /* cli/terminal.c: asks the system and the environment about a terminal. */
-#include "terminal.h"
+#include "command.h"
 
 #include <stdlib.h>
 #include <string.h>

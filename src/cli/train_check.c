@@ -1,9 +1,8 @@
 /* cli/train_check.c: prints the rows of a gradient check. */
-#include "train_check.h"
+#include "train_options.h"
 
 #include "base/number.h"
-#include "output.h"
-#include "progress_bar.h"
+#include "command.h"
 #include "tblock_tools.h"
 
 /* Prints one row. In JSON each row is an object of its own. */

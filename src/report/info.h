@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "model/count.h"
 #include "model/tensor_list.h"
-#include "source/contents.h"
+#include "source/source.h"
 #include "tblock_tools.h"
 
 /* Memory of a run, as the runtime would allocate it on one thread. */

@@ -1,4 +1,4 @@
-#include "report/loss_plot.h"
+#include "report/page.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,15 @@
-/* report/page.h: the parts of the report of `tblock info`. Private to this room. */
+/* report/page.h: pages of HTML, and the plots on them. */
 #ifndef REPORT_PAGE_H
 #define REPORT_PAGE_H
 
+#include <stdint.h>
+#include "base/text.h"
 #include "report/info.h"
+#include "tblock_tools.h"
+
+/* ---- page ------------------------------------------------------------------------------------- */
+
+/* The parts of the report of `tblock info`. Private to this room. */
 
 /* ---- The rows, in the order of text and JSON (info_rows.c) ---- */
 
@@ -35,5 +42,44 @@ bool diagram_shows(const Config *c);
 void draw_block_formulas(TextOut *o, const Config *c);
 void draw_flops_plot(TextOut *o, const Info *info);     /* SVG: FLOP for each token against length   */
 void draw_kv_plot(TextOut *o, const Info *info);        /* SVG: bytes of the KV cache against length */
+
+/* ---- loss_plot.c ------------------------------------------------------------------------------ */
+
+/* Losses against steps, as an SVG file for light and dark pages that loads nothing. */
+
+typedef struct LossPoint { int64_t step; float loss; } LossPoint;
+
+/* Training losses [n] of steps 1 .. n, and losses on what is held back. Numbers that are not finite are left out. */
+typedef struct LossCurve { const float *loss; int64_t n; const LossPoint *held; size_t n_held; } LossCurve;
+
+void draw_losses(TextOut *o, const LossCurve *c);
+
+/* ---- roofline_plot.c -------------------------------------------------------------------------- */
+
+/* A roofline plot as an SVG file of its own. */
+
+/* As tblock_roofline_plot has checked it. */
+typedef struct RooflinePlot {
+    const char              *title;
+    const tblock_roof       *roof;
+    const tblock_roof_point *point;
+    size_t                   n_roofs, n_points;
+} RooflinePlot;
+
+/* What a roof allows at so many operations per byte: the bandwidth times them, at most the peak. */
+double roof_height(const tblock_roof *r, double operations_per_byte);
+
+void draw_roofline(TextOut *o, const RooflinePlot *p);
+
+/* Names of points beside each other. A box is where a text stands: its left end, its baseline, its width. */
+typedef struct LabelBox { double x, y, width; } LabelBox;
+typedef struct LabelSpace { double left, right, top, bottom; } LabelSpace;
+
+enum { LABEL_HEIGHT = 18 };
+bool label_overlaps(const LabelBox *a, const LabelBox *b);
+
+/* Find room in space for the name of a point at (x, y): right of it or left, else ever further below and above; box [n] are
+ * the names that stand already. Where nothing is free, right of it. */
+LabelBox label_place(const LabelSpace *space, const LabelBox *box, size_t n, double x, double y, double width);
 
 #endif

@@ -1,9 +1,8 @@
-#include "report/roofline_plot.h"
+#include "report/page.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "report/page.h"
 
 /* Room for text of 16 pixels, which narrow windows get; shown 760 pixels wide where there is room. */
 enum { WIDTH = 560, PLOT_HEIGHT = 340, LEFT = 66, RIGHT = 24, TITLE = 24, LINE_GAP = 21, BOTTOM = 58 };

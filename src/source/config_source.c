@@ -1,11 +1,11 @@
-#include "source/config_source.h"
+#include "source/source.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "model/config_keys.h"
-#include "source/hf_config.h"
+#include "source/hf.h"
 
 enum { MAX_CONFIG = 1 << 20 };
 

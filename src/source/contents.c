@@ -1,4 +1,4 @@
-#include "source/contents.h"
+#include "source/source.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "base/number.h"
 #include "model/config_keys.h"
 #include "source/family.h"
-#include "source/gguf_model.h"
+#include "source/source.h"
 
 enum {
     ROTATES_PAIRS  = 1,  /* rotates neighbouring dimensions */

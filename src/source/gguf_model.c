@@ -1,6 +1,6 @@
 /* source/gguf_model.c: finds our tensors in a GGUF file: names, fused matrices, the order of
  * rotated dimensions. */
-#include "source/gguf_model.h"
+#include "source/source.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,10 @@
-#include "source/hf_config.h"
+#include "source/hf.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "source/hf_reader.h"
 
 enum { MAX_CONFIG = 16 << 20 };
 

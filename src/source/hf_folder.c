@@ -1,4 +1,4 @@
-#include "source/hf_folder.h"
+#include "source/hf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "format/pth.h"
-#include "source/hf_tensors.h"
-#include "source/refuse.h"
+#include "source/source.h"
 
 enum { MAX_INDEX = 256 << 20, MAX_SHARDS = 1 << 10 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "source/hf_reader.h"
+#include "source/hf.h"
 
 static const char FULL[] = "full_attention", SLIDING[] = "sliding_attention";
 

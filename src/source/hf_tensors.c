@@ -1,4 +1,4 @@
-#include "source/hf_tensors.h"
+#include "source/hf.h"
 
 #include <assert.h>
 #include <stdio.h>

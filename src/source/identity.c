@@ -1,4 +1,4 @@
-#include "source/identity.h"
+#include "source/source.h"
 
 #include <pthread.h>
 #include <stdlib.h>

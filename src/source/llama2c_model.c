@@ -1,4 +1,4 @@
-#include "source/llama2c_model.h"
+#include "source/source.h"
 
 #include <stdlib.h>
 #include <string.h>

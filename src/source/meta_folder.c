@@ -1,4 +1,4 @@
-#include "source/meta_folder.h"
+#include "source/source.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "source/model_file.h"
+#include "source/source.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "source/refuse.h"
+#include "source/source.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "format/bytes.h"
-#include "source/hf_folder.h"
+#include "source/hf.h"
 
 /* ---- Nothing there ---- */
 

@@ -8,13 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "source/gguf_model.h"
-#include "source/hf_folder.h"
-#include "source/llama2c_model.h"
-#include "source/meta_folder.h"
-#include "source/model_file.h"
-#include "source/refuse.h"
-#include "source/tokenizer_source.h"
+#include "source/hf.h"
 
 const char *source_kind_name(SourceKind k)
 {

@@ -1,13 +1,38 @@
-/* source/source.h: opens any model that a user has: a model file of ours, a Hugging Face folder, a
- * .gguf ... Every command accepts every kind. This room finds out which kind a path is and converts
- * its names and settings to ours. Kernels and binding are elsewhere. */
+/* source/source.h: a model in any format, opened: what all readers share. */
 #ifndef SOURCE_SOURCE_H
 #define SOURCE_SOURCE_H
 
+#include "base/file.h"
 #include "format/gguf.h"
 #include "format/llama2c.h"
+#include "model/config.h"
 #include "model/tensor_list.h"
 #include "tokmake/tokmake.h"
+
+/* ---- refuse.c --------------------------------------------------------------------------------- */
+
+/* The errors for a path that is not a model. They say what it is instead and what
+ * to do next. */
+
+/* The path cannot be opened; *why is the reason. If nothing exists there and the name looks like a
+ * repository of the Hugging Face hub, this says how to download it. */
+bool refuse_missing(const char *path, const Error *why, Error *err);
+
+/* A folder without a config.json, params.json or tokenizer. */
+bool refuse_folder(const char *folder, Error *err);
+
+/* A folder with a config.json and without weights. */
+bool refuse_without_weights(const char *folder, Error *err);
+
+/* A file of no known kind. Returns true if nothing is known about it; the caller then uses the
+ * error of a reader. */
+bool refuse_file(const FileMap *map, Error *err);
+
+/* ---- source.c --------------------------------------------------------------------------------- */
+
+/* Opens any model that a user has: a model file of ours, a Hugging Face folder, a
+ * .gguf ... Every command accepts every kind. This room finds out which kind a path is and converts
+ * its names and settings to ours. Kernels and binding are elsewhere. */
 
 typedef enum SourceKind {
     SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_HF, SOURCE_TOKENIZER, SOURCE_KINDS
@@ -94,5 +119,130 @@ bool source_warn(Source *s, Error *err, const char *fmt, ...);
 /* The metadata that the source would have as a model file: "tokenizer", "source", "sha256" ...
  * NULL: none. */
 const char *source_meta(const Source *s, const char *key);
+
+/* ---- contents.c ------------------------------------------------------------------------------- */
+
+/* What the files of a source hold, for reports: their tensors, types and
+ * size. */
+
+typedef struct SourceContents {
+    uint64_t       bytes;        /* of all files with weights; of a tokenizer alone, its file */
+    size_t         n_files;
+    size_t         data_offset;  /* of a model file */
+    const Tensor **tensors;      /* [n_tensors] in file order, with the names that the files use */
+    size_t         n_tensors;
+    /* "Q4_K 12, F32 5": how many tensors of each type, most bytes first */
+    char           types[160];
+} SourceContents;
+
+/* Free *out with source_contents_free. Fails only when out of memory. */
+bool source_contents(SourceContents *out, const Source *s, Error *err);
+void source_contents_free(SourceContents *c);
+
+/* ---- identity.c ------------------------------------------------------------------------------- */
+
+/* A hash that tells which weights a source has. Goldens and saved states record
+ * it, so that they are not used with other weights. */
+
+/* The sha256 in hex. For a model file: of its data section, from its metadata if recorded there.
+ * For other files: of the bytes of all tensors in the order of tensor_list.h, each tensor's parts
+ * as they are in their files. The first call reads all of them. The result lives as long as the
+ * source; any thread may call. NULL: out of memory (SYSTEM). */
+const char *source_hash(const Source *s, Error *err);
+
+/* A hash of the names, types and shapes of those tensors. */
+bool source_layout_hash(const Source *s, char hex[65], Error *err);
+
+/* ---- config_source.c -------------------------------------------------------------------------- */
+
+/* Reads a config file without weights. */
+
+/* Read a JSON config: one of ours (docs/format.md), or the config.json of a Hugging Face folder. It
+ * has passed config_check; the caller calls config_supported. Errors: INPUT with file and key, or
+ * SYSTEM. */
+bool config_source_read(Config *c, const char *path, Error *err);
+
+/* ---- tokenizer_source.c ----------------------------------------------------------------------- */
+
+/* Reads published tokenizers, alone or beside weights, into the form of
+ * a model file. */
+
+/* Is this a folder with tokenizer.json, tokenizer.model, or vocab.json and merges.txt? Is this one
+ * such file (see tokmake.h)? Both look only at names and first bytes. */
+bool tokenizer_folder_is(const char *folder);
+bool tokenizer_file_is(const FileMap *m);
+
+/* Make the source's tokenizer in memory and put it into s->file, where a model file has its own. If
+ * a GGUF file or a folder has none, s->file stays empty. Errors: those of tokenizer_make and
+ * tokenizer_make_gguf. */
+bool open_tokenizer_source(Source *s, Error *err);
+
+/* The same for a llama2.c file, which holds no tokenizer. Takes tokenizer.bin or tokenizer.model
+ * from its folder, the first that has as many tokens as the model. Sets s->tokenizer_note. Fails
+ * only with SYSTEM, because the model can be used without a tokenizer. */
+bool open_tokenizer_beside(Source *s, Error *err);
+/* file_check_apart for those two files, whether they were taken or not */
+bool tokenizer_beside_apart(const char *path, const char *output, Error *err);
+
+/* ---- folder_chat.c ---------------------------------------------------------------------------- */
+
+/* The chat template of a Hugging Face folder. */
+
+/* Set s->chat_template from chat_template.jinja, tokenizer_config.json or chat_template.json,
+ * whichever is the first to hold one. If it holds several by name, take "default". A folder without
+ * one is no error. Source: transformers, tokenization_utils_base.py. */
+bool folder_chat_template(Source *s, const char *folder, Error *err);
+
+/* ---- gguf_model.c ----------------------------------------------------------------------------- */
+
+/* Opens a GGUF file: converts its settings to our config and finds our tensors
+ * in it. The names are those of llama.cpp, gguf-py/gguf/constants.py; src/llama-model.cpp shows
+ * what they mean. */
+
+/* Does a file that begins with these bytes belong to the GGUF reader? Files that are too old do as
+ * well, because its message says so. */
+bool gguf_is(const unsigned char *head, size_t n);
+
+/* Open s->path; of a split file, all parts. A file with only a vocabulary has no weights. */
+bool gguf_model_open(Source *s, Error *err);
+
+/* ---- Between the files of this reader ---- */
+
+typedef struct GgufArch GgufArch;
+
+/* The architecture of a file. INPUT if it is unknown. */
+const GgufArch *gguf_arch(const GgufFile *f, Error *err);
+/* does it rotate neighbouring dimensions? Then rows of q and k are reordered */
+bool            gguf_arch_pairs(const GgufArch *a);
+
+/* Make the config of the source from the key-values and from which tensors exist, and check it. A
+ * setting that changes the result and is not supported is INPUT. Warnings go to source_warn. */
+bool gguf_config(Source *s, const GgufArch *a, Error *err);
+
+/* ---- llama2c_model.c -------------------------------------------------------------------------- */
+
+/* Opens a model file of karpathy/llama2.c (format/llama2c.h). */
+
+bool llama2c_model_open(Source *s, Error *err);
+
+/* ---- meta_folder.c ---------------------------------------------------------------------------- */
+
+/* Opens a folder as Meta publishes Llama: params.json and
+ * consolidated.00.pth, .01.pth ..., each with one shard of the tensor-parallel layers. Mistral's
+ * first releases have the same form. Sources: https://github.com/meta-llama/llama, llama/model.py
+ * (names, widths, which dimension is cut); transformers, convert_llama_weights_to_hf.py (what no
+ * file says: contexts, ids, the scaling of small models). */
+
+/* Does the folder hold a params.json and a consolidated.00.pth? */
+bool meta_folder_is(const char *path);
+
+bool meta_folder_open(Source *s, Error *err);
+
+/* ---- model_file.c ----------------------------------------------------------------------------- */
+
+/* Opens a model file of our own (docs/format.md). */
+
+/* Open s->path and check format, version, config and tensors. */
+bool model_file_open(Source *s, Error *err);
 
 #endif

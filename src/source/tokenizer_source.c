@@ -1,12 +1,11 @@
-#include "source/tokenizer_source.h"
+#include "source/source.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/json.h"
-#include "source/folder_chat.h"
-#include "source/hf_folder.h"
+#include "source/hf.h"
 
 /* ---- Which paths are one ---- */
 

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 #include "memory_file.h"
 #include "model/count.h"
-#include "source/hf_config.h"
+#include "source/hf.h"
 
 static void count_it(const Config *c)
 {

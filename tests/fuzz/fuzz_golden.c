@@ -1,6 +1,6 @@
 /* tests/fuzz/fuzz_golden.c: any bytes as what a run left: a golden file of safetensors, a .npy pair whose logits they are, a saved
  * state. Where a golden file opens, every number of it is readable; a state that is taken lets the model go on. */
-#include "api/golden_case.h"
+#include "api/golden.h"
 #include "fuzz.h"
 #include "memory_folder.h"
 #include "tblock_tools.h"

@@ -2,7 +2,7 @@
  * a checkpoint of training. Behind the config "ckpt" stand changes of a sound checkpoint, three bytes each: place and value. A hash that
  * no longer fits does not end it there, so that what lies behind is reached. Values are read where OpenBLAS is there, without which
  * there is no training. */
-#include "api/block_input.h"
+#include "api/block_report.h"
 #include "base/file.h"
 #include "fuzz.h"
 #include "memory_folder.h"

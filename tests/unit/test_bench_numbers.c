@@ -1,4 +1,4 @@
-#include "cli/bench_numbers.h"
+#include "cli/bench.h"
 
 #include "test.h"
 

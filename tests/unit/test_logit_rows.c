@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "api/logit_rows.h"
+#include "api/api.h"
 
 #define NEAR(a, b, far) CHECK(fabs((a) - (b)) <= (far), "expected %.17g, found %.17g", (double)(b), (double)(a))
 

@@ -1,4 +1,4 @@
-#include "report/roofline_plot.h"
+#include "report/page.h"
 
 #include <math.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* What is refused inside the program's sandbox, tried from inside: each case is a child process that enters it and tries. */
-#include "cli/sandbox.h"
+#include "cli/command.h"
 
 #include "../faults/failing_malloc.h"
 

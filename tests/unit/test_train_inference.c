@@ -1,12 +1,12 @@
 /* Training's forward pass against inference's: the same logits, for every part of a config that both run. */
 #include <math.h>
 
-#include "api/weight_stream.h"
+#include "api/api.h"
 #include "openblas.h"
 #include "source/source.h"
 #include "tblock.h"
-#include "test.h"
 #include "temp_folder.h"
+#include "test.h"
 #include "train/net.h"
 
 enum { SEQS = 2, LEN = 50, N_TOK = SEQS * LEN, VOCAB = 97 };

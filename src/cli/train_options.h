@@ -1,11 +1,14 @@
-/* cli/optimizer_options.h: AdamW's numbers as options, for grad and train. */
-#ifndef CLI_OPTIMIZER_OPTIONS_H
-#define CLI_OPTIMIZER_OPTIONS_H
+/* cli/train_options.h: what the commands that train share. */
+#ifndef CLI_TRAIN_OPTIONS_H
+#define CLI_TRAIN_OPTIONS_H
 
 #include <stddef.h>
-
-#include "options.h"
+#include "cli/command.h"
 #include "tblock_tools.h"
+
+/* ---- optimizer_options.c ---------------------------------------------------------------------- */
+
+/* AdamW's numbers as options, for grad and train. */
 
 typedef struct OptimizerArgs {
     double      lr, eps, weight_decay;
@@ -32,5 +35,13 @@ void blas_without_threads(void);
 
 /* Fails with TBLOCK_USAGE if betas are not two numbers from 0 to below 1. */
 bool optimizer_read(const OptimizerArgs *o, tblock_adamw *out, tblock_error *err);
+
+/* ---- train_check.c ---------------------------------------------------------------------------- */
+
+/* `train --grad-check`. */
+
+/* Prints the worst relative error of each parameter. Fails with TBLOCK_NO if one is above the
+ * limit. */
+bool train_check(const tblock_grad_check_options *o, double limit, bool json, tblock_error *err);
 
 #endif

@@ -1,11 +1,16 @@
-/* api/block_input.h: the input of `tblock block`: a block of a config, of a model, or of a case
- * with tensors. */
-#ifndef API_BLOCK_INPUT_H
-#define API_BLOCK_INPUT_H
+/* api/block_report.h: what a report of one block is made from. */
+#ifndef API_BLOCK_REPORT_H
+#define API_BLOCK_REPORT_H
 
+#include "report/block_page.h"
 #include "source/source.h"
 #include "tblock_tools.h"
 #include "train/block_lab.h"
+
+/* ---- block_input.c ---------------------------------------------------------------------------- */
+
+/* The input of `tblock block`: a block of a config, of a model, or of a case
+ * with tensors. */
 
 typedef enum BlockOrigin { BLOCK_SEEDED, BLOCK_GIVEN, BLOCK_OF_MODEL } BlockOrigin;
 
@@ -36,5 +41,19 @@ int block_input_most(const BlockInput *in);
 
 /* The name of a block's tensor in cases and outputs: "wq", "bq", "norm1_weight". */
 const char *block_tensor_name(TensorRole role, bool bias);
+
+/* ---- block_steps.c ---------------------------------------------------------------------------- */
+
+/* A lab's steps in words: symbols and formulas of a block, shapes, costs. */
+
+/* Fills in step, n_steps and the FLOP of the page, whose config and sizes are set. */
+void block_page_steps(BlockPage *p, const BlockLab *lab);
+
+/* The symbol of a step in this block: "n1". */
+const char *block_step_symbol(const BlockLab *lab, BlockStep step, char *buf, size_t n);
+
+/* The first value of the forward pass that is not finite, or else the first gradient, in words;
+ * "" if all are. */
+void block_first_bad(const BlockLab *lab, char *buf, size_t n);
 
 #endif

@@ -1,15 +1,20 @@
-/* api/golden_case.h: golden files as verify reads them: token sequences with their logits, checked against a model.
+/* api/golden.h: golden logits: the cases of a file, hidden states, advice. */
+#ifndef API_GOLDEN_H
+#define API_GOLDEN_H
+
+#include "api/api.h"
+#include "format/npy.h"
+#include "tblock_tools.h"
+
+/* ---- golden_case.c ---------------------------------------------------------------------------- */
+
+/* Golden files as verify reads them: token sequences with their logits, checked against a model.
  *
  *   safetensors   [PREFIX.]tokens I32 or I64 [n], with [PREFIX.]logits_f64 or [PREFIX.]logits of F32, F64, F16 or BF16 [n, vocab],
  *                 or [1, vocab]: the last position's; optionally [PREFIX.]greedy and [PREFIX.]hidden.NAME [n, d_model]
  *   .npy          two files of numpy: NAME is the logits', and holds "logits"; that of the tokens has "tokens" instead
  *
  * A leading dimension of 1 more, a batch of one, is as good. */
-#ifndef API_GOLDEN_CASE_H
-#define API_GOLDEN_CASE_H
-
-#include "api/api.h"
-#include "format/npy.h"
 
 typedef struct GoldenCase {
     char          prefix[64];        /* "seq0." or "" */
@@ -62,5 +67,47 @@ bool    golden_is_ordinary(double x);
 double  golden_rounding(const Tensor *t, double largest);
 
 int64_t golden_token(const Tensor *t, size_t i);   /* I32, I64            */
+
+/* ---- golden_hidden.c -------------------------------------------------------------------------- */
+
+/* Where a run parts from the recorded states of its residual stream. */
+
+/* The states of a pass by number, in its order: the embedding, of each layer attention and the
+ * whole, the final norm. Its tensor is "hidden." and the name that an observer is told. */
+static inline int hidden_stages(int n_layers) { return 2 * n_layers + 2; }
+int  hidden_stage(int n_layers, const char *name);          /* of "layer3.attn"; -1: none of ours */
+void hidden_tensor_name(int n_layers, int stage, char out[32]);
+
+/* One recorded state: after the embedding, after the attention or the whole of a layer, or the final norm. */
+typedef struct HiddenStage {
+    const Tensor *golden;            /* [n, d_model]; NULL: not recorded */
+    double        allowed;           /* largest difference; < 0: every bit */
+    double        worst;             /* largest |ours - golden|; NaN where a NaN stands on one side only */
+    int64_t       first;             /* first position out of that; -1: none */
+} HiddenStage;
+
+typedef struct HiddenRun {
+    HiddenStage *stage;              /* [hidden_stages]: in the order of the forward pass */
+    int          n_layers, d_model, n_recorded;
+    size_t       at;                 /* position of the running piece's first token */
+} HiddenRun;
+
+/* The hidden.* tensors of a case, checked. share: largest allowed difference as a share of a state's largest value (besides what its
+ * type rounds off), or below 0: equal bits. Errors: INPUT (a shape or type), SYSTEM. */
+bool hidden_open(HiddenRun *h, const GoldenFile *g, const GoldenCase *k, const tblock_context *c, double share, Error *err);
+void hidden_close(HiddenRun *h);
+
+void hidden_observe(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride); /* a tblock_observer */
+
+/* The first stage that differs, in the order of the forward pass; NULL: none. name: "layer 3, attention"; *layer: -1 outside. */
+const HiddenStage *hidden_parted(const HiddenRun *h, char name[40], int *layer);
+
+/* ---- golden_advice.c -------------------------------------------------------------------------- */
+
+/* What to try where a run differs from its golden. */
+
+/* Fill out->advice: which settings of this run round where the golden's run did not (a golden of another program: where f32 would not), and the
+ * options that change them. "" where there are none. */
+void golden_advise(const GoldenFile *g, const tblock_context *c, tblock_verify_report *out);
 
 #endif

@@ -1,0 +1,64 @@
+/* api/training.h: what a training is made from: files, text. */
+#ifndef API_TRAINING_H
+#define API_TRAINING_H
+
+#include "base/file.h"
+#include "source/source.h"
+#include "tblock_tools.h"
+#include "text/tokenizer.h"
+#include "tokmake/tokmake.h"
+#include "train/net.h"
+#include "train/trainer.h"
+
+/* ---- train_open.c ----------------------------------------------------------------------------- */
+
+/* What grad_api.c and train_api.c share: how a model becomes parameters, how a
+ * batch is cut. */
+
+/* Are these numbers that AdamW can work with? Fails with USAGE, naming the one that is not. */
+bool adamw_check(const tblock_adamw *a, Error *err);
+
+/* Reads the config of a file, or with path NULL the default one of train. vocab: the size of
+ * another vocabulary, which replaces vocab_size (its bos and eos are unknown); 0: keep
+ * vocab_size. Checks that training implements it. */
+bool train_config(Config *c, const char *path, int vocab, Error *err);
+
+/* How many of n_seqs sequences to compute at once: about 2,048 tokens, so that activations stay
+ * small and in the cache. It depends on shapes alone, because another cut of a batch rounds its
+ * sums differently. */
+int micro_batch(int n_seqs, int seq_len);
+
+/* The name of a parameter in its source: in a Hugging Face folder the checkpoint's, unless
+ * several of our tensors are cut from that one (fused matrices). Otherwise our own name. */
+const char *tensor_source_name(const Source *s, const Params *p, int tensor);
+
+/* ---- train_text.c ----------------------------------------------------------------------------- */
+
+/* A text to train on: its bytes, its vocabulary, its tokens. */
+
+typedef struct TrainText {
+    const char    *path;
+    FileMap        map;
+    char           sha256[65];
+    TokenizerData  made;       /* a tokenizer made from the text, and its view */
+    TensorFile     made_view;
+    Ids            ids;
+} TrainText;
+
+/* Opens the text of a file; t is zeroed. Fails with INPUT for a missing or empty file. */
+bool train_text_open(TrainText *t, const char *path, Error *err);
+void train_text_close(TrainText *t); /* accepts a zeroed one */
+
+/* Makes a byte-level BPE tokenizer of n_ids ids from the text: t->made_view. Fails with INPUT if
+ * n_ids is under 256 or more than the text has pieces for. */
+bool train_text_make_vocabulary(TrainText *t, size_t n_ids, Error *err);
+
+/* Encodes the text with the tokenizer of a file into t->ids. Fails with INPUT if an id is not
+ * below vocab_size. */
+bool train_text_encode(TrainText *t, const TensorFile *vocabulary, int vocab_size, Error *err);
+
+/* Splits off that share of the tokens, from their end, for validation. Fails with INPUT if one
+ * side has too few tokens for sequences of seq_len. */
+bool train_text_split(const TrainText *t, double share, int seq_len, TrainData *out, Error *err);
+
+#endif

@@ -1,0 +1,78 @@
+/* source/hf.h: folders of Hugging Face: config, tensors. */
+#ifndef SOURCE_HF_H
+#define SOURCE_HF_H
+
+#include "base/json.h"
+#include "model/config_keys.h"
+#include "source/family.h"
+#include "source/source.h"
+
+/* ---- hf_folder.c ------------------------------------------------------------------------------ */
+
+/* Opens a Hugging Face folder: config.json, generation_config.json, and the
+ * weights: model.safetensors, or its shards with their index, or the same with pytorch_model.bin.
+ * One file of weights can also be given if config.json is beside it. */
+
+/* Is there a config.json in this folder, or beside this file of weights? head: the first n bytes of
+ * the file. */
+bool hf_folder_is(const char *path);
+bool hf_file_is(const char *path, const unsigned char *head, size_t n);
+
+/* Are there files of weights, or an index of them, in this folder or beside this file? */
+bool hf_weights_there(const char *path);
+
+/* Open s->path, a folder or a file of weights. */
+bool hf_folder_open(Source *s, Error *err);
+
+/* The folder that holds a source's small files: that of a file of weights, or the path itself.
+ * Returns buf or s->path. */
+const char *hf_folder_of(const Source *s, char *buf, size_t n);
+
+/* ---- hf_config.c ------------------------------------------------------------------------------ */
+
+/* Converts the config.json of a Hugging Face folder to our config. It reads
+ * both dialects, knows what an absent key means, and refuses unknown keys. What differs between
+ * families is in family.c. */
+
+typedef struct HfConfig {
+    Config               config;    /* passed config_check */
+    const Family        *family;
+    /* set if this is the text part of a model with several kinds of input */
+    const FamilyWrapper *wrapper;
+} HfConfig;
+
+/* Is this JSON the config of a Hugging Face folder? Our own configs have neither of its two
+ * keys. */
+bool hf_config_is(const Json *root);
+
+/* Convert root, the parsed config.json; path is its name in messages. generation_path:
+ * generation_config.json, whose end-of-text ids are added, or NULL. Warnings go to source_warn.
+ * hf_config_read also reads and parses the file. */
+bool hf_config_parse(HfConfig *out, Source *s, const Json *root, const char *path, const char *generation_path, Error *err);
+bool hf_config_read(HfConfig *out, Source *s, const char *path, const char *generation_path, Error *err);
+
+/* ---- hf reader -------------------------------------------------------------------------------- */
+
+/* The state of reading a config.json key by key. Keys that nobody asked for
+ * must be harmless, which is checked at the end. Private to hf_config.c and hf_rope.c. */
+
+typedef struct HfReader {
+    KeyReader            keys;      /* of the text part, if there are several */
+    const FamilyWrapper *wrapper;
+    const Family        *family;
+    Config              *c;
+    Source              *source;    /* gets the warnings */
+} HfReader;
+
+/* Read theta, scaling and the number of rotated dimensions: hf_rope.c. */
+bool hf_rope_read(HfReader *r);
+
+/* ---- hf_tensors.c ----------------------------------------------------------------------------- */
+
+/* Finds our tensors among those of a Hugging Face folder. A missing,
+ * additional or misshaped tensor is an error. */
+
+/* Fill s->stored.tensor and s->rows from s->files. s->stored.config must be h->config already. */
+bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err);
+
+#endif
